@@ -1,0 +1,39 @@
+# Every target makes its own virtual environment when it is missing or out of date.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: test test-all lint format bench demo clean
+
+test: .venv/.installed
+	$(BIN)/python -m pytest
+
+test-all: .venv/.oracles
+	$(BIN)/python -m pytest -m ""
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.oracles
+	$(BIN)/python benchmarks/latent_model.py
+
+demo: .venv/.installed
+	$(BIN)/gpum demo
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
+
+.venv/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("GPUM needs Python 3.11 or newer; set PYTHON=/path/to/it" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,report]'
+	touch $@
+
+.venv/.oracles: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,report,oracles]'
+	touch $@

@@ -1,0 +1,18 @@
+"""GPUM: Gaussian process regression on unknown manifolds with probabilistic metrics."""
+
+__version__ = "0.1.0"
+
+from . import datasets, plots
+from .geometry import EmbeddedChart, LearnedChart, SwissRoll
+from .latent_models import GPLVM, BayesianGPLVM
+
+__all__ = [
+    "GPLVM",
+    "BayesianGPLVM",
+    "EmbeddedChart",
+    "LearnedChart",
+    "SwissRoll",
+    "__version__",
+    "datasets",
+    "plots",
+]

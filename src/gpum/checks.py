@@ -1,0 +1,77 @@
+"""Input checks: every message names the argument, what it was, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+
+def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None) -> np.ndarray:
+    """S as a finite float64 array [N, p] with at least `min_rows` rows (and `columns` columns)."""
+    if issparse(S):
+        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray()")
+    try:
+        S = np.asarray(S)
+        if S.dtype.kind not in "biuf":
+            S = S.astype(float) if S.dtype.kind == "O" else _refuse_text(S, name)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers only, but {error}; encode or drop such columns") from None
+    if S.ndim != 2:
+        raise ValueError(
+            f"{name} must have two dimensions (rows, columns), got shape {S.shape}; "
+            f"for a single column use {name}.reshape(-1, 1)"
+        )
+    S = S.astype(np.float64)
+    bad = ~np.isfinite(S)
+    if bad.any():
+        row, column = map(int, np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} has {int(bad.sum())} NaN or infinite entries, the first at row {row}, column {column}; "
+            "remove or fill them before fitting"
+        )
+    if len(S) < min_rows:
+        raise ValueError(f"{name} has {len(S)} row(s), but at least {min_rows} are needed; add rows")
+    if columns is not None and S.shape[1] != columns:
+        raise ValueError(
+            f"{name} has {S.shape[1]} columns, but the model was fitted with {columns}; "
+            "pass the same columns in the same order"
+        )
+    return S
+
+
+def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
+    raise TypeError(f"its entries are of type {S.dtype}")
+
+
+def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> int:
+    """value as an int in [low, high]."""
+    fits = isinstance(value, Integral) and not isinstance(value, bool) and value >= low
+    if not fits or (high is not None and value > high):
+        span = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+        raise ValueError(f"{name} must be {span}, got {value!r}; {advice}")
+    return int(value)
+
+
+def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
+    """value as a finite positive (or, with `zero`, non-negative) float."""
+    fits = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not fits or float(value) < 0 or (float(value) == 0 and not zero):
+        raise ValueError(
+            f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}; {advice}"
+        )
+    return float(value)
+
+
+def option(value: Any, name: str, known: Iterable[str]) -> str:
+    """value, one of the known words; a near miss is named."""
+    known = list(known)
+    if isinstance(value, str) and value in known:
+        return value
+    near = difflib.get_close_matches(str(value), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "use one of these"
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}; {hint}")

@@ -1,0 +1,29 @@
+"""Charts: a metric and an inside test, learned or analytic.
+
+`chart` holds what follows from any metric (drift, volume, magnification), `metric` the random metric
+of a learned mapping, `boundary` and `neighbours` where a learned surface ends, `learned` and `analytic`
+the charts themselves.
+"""
+
+from .analytic import EmbeddedChart, SwissRoll
+from .boundary import CorridorBoundary, VarianceBoundary, corridor_boundary, variance_boundary
+from .chart import Chart, drift, evaluate, grid, inverse_root, length, magnification, volume
+from .learned import LearnedChart
+
+__all__ = [
+    "Chart",
+    "CorridorBoundary",
+    "EmbeddedChart",
+    "LearnedChart",
+    "SwissRoll",
+    "VarianceBoundary",
+    "corridor_boundary",
+    "drift",
+    "evaluate",
+    "grid",
+    "inverse_root",
+    "length",
+    "magnification",
+    "variance_boundary",
+    "volume",
+]

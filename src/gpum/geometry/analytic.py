@@ -1,0 +1,105 @@
+"""Charts of known surfaces: any differentiable embedding, and the Swiss roll of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..precision import float64
+from .chart import Chart
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["phi", "domain", "periodic"])
+@dataclass(frozen=True)
+class EmbeddedChart(Chart):
+    """The surface x ↦ phi(x) in R^p over a box, with metric JᵀJ by autodiff.
+
+    Parameters
+    ----------
+    phi : function of one point [q] to a point [p]; must be JAX-differentiable.
+    domain : q pairs (low, high).
+    periodic : for each coordinate whether it is an angle, its two ends one and the same
+        (default: none). A periodic coordinate has no boundary: `inside` accepts any value of it.
+    """
+
+    phi: Callable[[Any], Any]
+    domain: Sequence[tuple[float, float]]
+    periodic: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        box = np.asarray(self.domain, float)
+        if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)):
+            raise ValueError(f"domain must be a sequence of finite (low, high) pairs, got {self.domain!r}")
+        if np.any(box[:, 0] >= box[:, 1]):
+            raise ValueError(f"domain needs low < high in every pair, got {self.domain!r}")
+        periodic = tuple(bool(b) for b in self.periodic) or (False,) * len(box)
+        if len(periodic) != len(box):
+            raise ValueError(
+                f"periodic has {len(periodic)} entries but domain has {len(box)} coordinates; "
+                "give one True or False for each"
+            )
+        object.__setattr__(self, "domain", tuple((float(a), float(b)) for a, b in box))
+        object.__setattr__(self, "periodic", periodic)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.asarray(self.domain)
+
+    @float64
+    def metric(self, x: Any) -> Any:
+        J = jax.jacfwd(self.phi)(jnp.asarray(x, float))
+        return J.T @ J
+
+    @float64
+    def inside(self, x: Any) -> Any:
+        x, box = jnp.asarray(x, float), self.bounds
+        return jnp.all(np.asarray(self.periodic) | ((x >= box[:, 0]) & (x <= box[:, 1])))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["r", "z"])
+@dataclass(frozen=True)
+class SwissRoll(Chart):
+    """(r, z) ↦ (r cos r, r sin r, z), metric diag(1 + r², 1) (appendix E).
+
+    Flat: in arc length u(r) = ½(r√(1+r²) + asinh r) and z it is a rectangle, so its heat kernel is
+    known in closed form.
+    """
+
+    r: tuple[float, float] = (2.0, 12.5)
+    z: tuple[float, float] = (0.0, 12.0)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.asarray([self.r, self.z], float)
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:  # type: ignore[override]
+        return (False, False)
+
+    @float64
+    def metric(self, x: Any) -> Any:
+        r = jnp.asarray(x, float)[0]
+        return jnp.diag(jnp.stack([1 + r**2, jnp.ones_like(r)]))
+
+    @float64
+    def inside(self, x: Any) -> Any:
+        x, box = jnp.asarray(x, float), self.bounds
+        return jnp.all((x >= box[:, 0]) & (x <= box[:, 1]))
+
+    @float64
+    def embed(self, x: Any) -> Any:
+        """The point of R³ at chart coordinates x = (r, z)."""
+        r, z = jnp.asarray(x, float)
+        return jnp.stack([r * jnp.cos(r), r * jnp.sin(r), z])
+
+    @staticmethod
+    def arc_length(r: Any) -> Any:
+        """u(r), the length along the roll from r = 0."""
+        r = np.asarray(r, float)
+        return 0.5 * (r * np.sqrt(1 + r**2) + np.arcsinh(r))

@@ -1,0 +1,211 @@
+"""Where the learned surface ends.
+
+`VarianceBoundary` is the paper's rule: inside where Var φ(x) ≤ α. It does not close a direction in
+which φ is nearly linear, and it covers gaps.
+
+`CorridorBoundary`, the default, is a family of domains, one for each level λ ≥ 0. Two rows that might be
+neighbours (an edge of the spanning tree or of the Delaunay triangulation, or a pair of mutual nearest
+neighbours) are joined from the level
+
+    λ_ij = v_ij · max(u_ij, 0.1)
+
+on, where v_ij is how much wider their gap is than the steps around it (see `neighbours`) and u_ij the
+largest standard deviation of φ on the way across, in the same steps. A gap stays open when it is wide
+*and* the surface in it is not known; one over which the surface is known to a tenth of a step may be ten
+times as wide.
+
+At level λ the surface consists of narrow corridors along all edges with λ_ij ≤ λ and of the simplices all
+of whose edges are such. At 0 that is the spanning tree, at the largest level every simplex that the paper's
+α admits. Each domain holds every row, is in one piece, and ends at the data in every direction.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..gplvm.mapping import Mapping
+from . import neighbours
+from .metric import expected_metric
+
+DEFAULT_LEVEL = 0.5
+RADIUS = 0.15  # half width of a corridor, in steps of the spanning tree
+KNOWN = 0.1  # an uncertainty of φ, in steps, below which the surface counts as known
+
+
+class Boundary(ABC):
+    """An inside test for a learned chart."""
+
+    bounds: Any
+
+    @abstractmethod
+    def inside(self, x: Array, mapping: Mapping) -> Array:
+        """Whether x belongs to the surface."""
+
+    def at(self, level: float) -> Boundary:
+        """The boundary at another level, where it has levels."""
+        raise ValueError(
+            f"{type(self).__name__} has no levels; use boundary='corridors' for a family of domains"
+        )
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["alpha", "bounds"], meta_fields=[])
+@dataclass(frozen=True)
+class VarianceBoundary(Boundary):
+    """Inside where Var φ(x) ≤ alpha (eq. bound), in a box that stops directions that never close."""
+
+    alpha: Any
+    bounds: Any
+
+    def inside(self, x: Array, mapping: Mapping) -> Array:
+        bounds = jnp.asarray(self.bounds)
+        in_box = jnp.all((x >= bounds[:, 0]) & (x <= bounds[:, 1]))
+        return in_box & (mapping.variance(x) <= self.alpha)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=[
+        "level", "max_level", "bounds", "frame", "start", "along", "radius", "corridor_level",
+        "corner", "to_weights", "simplex_level",
+    ],
+    meta_fields=[],
+)  # fmt: skip
+@dataclass(frozen=True)
+class CorridorBoundary(Boundary):
+    """Corridors and simplices, each with the level from which on it counts.
+
+    Both live in frame·x, chart coordinates in which the mean metric is the identity. Corridor e is the
+    points within `radius` of the segment start + t along, t in [0, 1]; simplex c is the points whose
+    weights to_weights (frame·x - corner) are ≥ 0 and sum to ≤ 1.
+    """
+
+    level: Any
+    max_level: Any
+    bounds: Any
+    frame: Any
+    start: Any
+    along: Any
+    radius: Any
+    corridor_level: Any
+    corner: Any
+    to_weights: Any
+    simplex_level: Any
+
+    def level_of(self, x: Array) -> Array:
+        """The smallest level at which x is inside; infinite where none is."""
+        x = jnp.asarray(self.frame) @ x
+        d = x - self.start
+        square = jnp.maximum(jnp.sum(self.along**2, 1), 1e-300)
+        t = jnp.clip(jnp.sum(d * self.along, 1) / square, 0.0, 1.0)
+        near = jnp.sum((d - t[:, None] * self.along) ** 2, 1) <= self.radius**2
+        level = jnp.min(jnp.where(near, self.corridor_level, jnp.inf))
+        if len(self.corner) == 0:
+            return level
+        weights = jnp.einsum("cab,cb->ca", self.to_weights, x - self.corner)
+        within = jnp.all(weights >= 0, 1) & (jnp.sum(weights, 1) <= 1)
+        return jnp.minimum(level, jnp.min(jnp.where(within, self.simplex_level, jnp.inf)))
+
+    def inside(self, x: Array, mapping: Mapping) -> Array:
+        return self.level_of(x) <= self.level
+
+    def at(self, level: float) -> CorridorBoundary:
+        """The same family at another level."""
+        return replace(self, level=np.asarray(float(level)))
+
+    def levels(self, n: int) -> np.ndarray:
+        """n levels from the tightest, 0, to the paper's α, in equal ratios of 1 + level."""
+        return np.expm1(np.linspace(0.0, np.log1p(float(self.max_level)), n))
+
+
+def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries: int = 1000) -> float:
+    """α of section 5: the largest variance at data points shifted by δ_X in random directions.
+
+    δ_X is the largest distance of a latent point to its nearest neighbour; shifts are drawn again
+    until α exceeds the variance at every data point.
+    """
+    nearest = neighbours.NearestNeighbors(n_neighbors=1).fit(X).kneighbors()[0]
+    delta = float(nearest.max())
+    at_data = float(np.max(_at_rows(mapping.variance, X)))
+    for _ in range(tries):
+        direction = rng.standard_normal(X.shape)
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        alpha = float(np.max(_at_rows(mapping.variance, X + delta * direction)))
+        if alpha > at_data:
+            return alpha
+    raise FloatingPointError(
+        f"no shift of the latent points by {delta:.3g} has a larger mapping variance than the data "
+        f"({at_data:.3g}); the variance rule cannot close this chart: use boundary='corridors'"
+    )
+
+
+def variance_boundary(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) -> VarianceBoundary:
+    """The paper's rule. The box reaches half the chart's extent beyond the data."""
+    low, high = X.min(0), X.max(0)
+    margin = 0.5 * np.maximum(high - low, np.max(high - low) * 1e-3)
+    bounds = np.stack([low - margin, high + margin], 1)
+    return VarianceBoundary(np.asarray(paper_alpha(rng, mapping, X)), bounds)
+
+
+def corridor_boundary(
+    rng: np.random.Generator, mapping: Mapping, X: np.ndarray, level: float = DEFAULT_LEVEL
+) -> CorridorBoundary:
+    """The default family for latent rows X [N, q]."""
+    images = _at_rows(mapping.mean, X)
+    frame = np.linalg.cholesky(_at_rows(partial(expected_metric, mapping), X).mean(0)).T
+    points = X @ frame.T
+    tree = neighbours.spanning_tree(images)
+    near = neighbours.mutual_neighbours(images, 2)
+    cells = neighbours.simplices(points)
+    edges = neighbours.unique_pairs(np.concatenate([tree, near, neighbours.sides(cells)]))
+    typical = neighbours.minimax(tree, neighbours.distance(images, tree), edges)
+    wide = neighbours.looseness(images, edges, typical)
+    a, b = X[edges[:, 0]], X[edges[:, 1]]
+    between = a[:, None] + np.linspace(0.1, 0.9, 5)[:, None] * (b - a)[:, None]
+    variance = _at_rows(mapping.variance, between.reshape(-1, X.shape[1])).reshape(len(edges), -1)
+    variance = np.maximum(variance.max(1), 0.0)
+    unknown = np.sqrt(np.sum(mapping.scale**2) * variance) / np.maximum(typical, 1e-300)
+    level_of_edge = wide * np.maximum(unknown, KNOWN)
+    # The tree counts from the first; beside it and the closest pairs, only what the paper's α admits.
+    level_of_edge[neighbours.members(edges, tree)] = 0.0
+    asked = neighbours.members(edges, np.concatenate([tree, near]))
+    level_of_edge[(variance > paper_alpha(rng, mapping, X)) & ~asked] = np.inf
+    cell_level = neighbours.largest_side(cells, edges, level_of_edge)
+
+    admitted = np.isfinite(level_of_edge)
+    edges, level_of_edge = edges[admitted], level_of_edge[admitted]
+    start, end = points[edges[:, 0]], points[edges[:, 1]]
+    radius = RADIUS * neighbours.step_size(points, tree)[edges].min(1)
+    corner, to_weights, sound = _barycentric(points, cells[np.isfinite(cell_level)])
+    reach = radius[:, None] * np.sqrt(np.diag(np.linalg.inv(frame.T @ frame)))
+    box = np.concatenate([X[edges[:, k]] + side * reach for k in (0, 1) for side in (-1, 1)])
+    return CorridorBoundary(
+        level=np.asarray(float(level)),
+        max_level=np.asarray(level_of_edge.max(initial=0.0)),
+        bounds=np.stack([box.min(0), box.max(0)], 1),
+        frame=frame, start=start, along=end - start, radius=radius, corridor_level=level_of_edge,
+        corner=corner, to_weights=to_weights, simplex_level=cell_level[np.isfinite(cell_level)][sound],
+    )  # fmt: skip
+
+
+def _barycentric(X, cells):
+    """Corner and inverse edge matrix of each simplex that is not flat, and which those are."""
+    corner = X[cells[:, 0]] if len(cells) else np.zeros((0, X.shape[1]))
+    frame = np.moveaxis(X[cells[:, 1:]] - corner[:, None], 1, 2)
+    size = np.abs(frame).max((1, 2), initial=0.0) ** X.shape[1]
+    sound = np.abs(np.linalg.det(frame)) > 1e-9 * size if len(cells) else np.zeros(0, bool)
+    return corner[sound], np.linalg.inv(frame[sound]), sound
+
+
+def _at_rows(function: Callable[[Array], Array], X: np.ndarray) -> np.ndarray:
+    """A function of one point at the rows of X, in bounded memory."""
+    with jax.enable_x64(True):
+        return np.asarray(jax.lax.map(function, jnp.asarray(X), batch_size=1024))

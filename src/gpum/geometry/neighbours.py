@@ -1,0 +1,132 @@
+"""Which fitted rows are neighbours, and how strongly the data says so.
+
+The minimum spanning tree of the images φ(x_i) in the data space joins the cloud in one piece by
+steps as short as can be. For any other pair the *minimax distance* is the longest step of the tree
+path between them, the step one must be ready to take anyway. The looseness of a pair,
+
+    v_ij = |φ(x_i) - φ(x_j)| / minimax_ij - 1 ≥ 0,
+
+is a pure number: 0 for tree steps and for any pair as close as its surroundings (the rungs of a
+grid, the last step of a closed loop), large across a gap, whatever the density of the cloud there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.spatial import Delaunay
+from sklearn.neighbors import NearestNeighbors
+
+from ..gplvm.starts import neighbour_graph
+
+MAX_SIMPLEX_DIM = 3
+
+
+def spanning_tree(images: np.ndarray) -> np.ndarray:
+    """Edges [N - 1, 2] of the (neighbour-graph) minimum spanning tree of the images."""
+    tree = coo_matrix(minimum_spanning_tree(neighbour_graph(images, 12)))
+    return np.stack([tree.row, tree.col], 1).astype(int)
+
+
+def mutual_neighbours(images: np.ndarray, k: int) -> np.ndarray:
+    """Pairs [e, 2] of rows that are among each other's k nearest."""
+    k = min(k, len(images) - 1)
+    index = NearestNeighbors(n_neighbors=k).fit(images).kneighbors(return_distance=False)
+    rows = np.repeat(np.arange(len(images)), k)
+    near = csr_matrix((np.ones(rows.size), (rows, index.ravel())), shape=(len(images),) * 2)
+    both = coo_matrix(near.multiply(near.T))
+    return np.stack([both.row, both.col], 1)[both.row < both.col].astype(int)
+
+
+def simplices(points: np.ndarray) -> np.ndarray:
+    """Delaunay simplices [K, q + 1] of chart points [N, q]; none for q > 3, where they are too many."""
+    N, q = points.shape
+    if q == 1:
+        order = np.argsort(points[:, 0], kind="stable")
+        return np.stack([order[:-1], order[1:]], 1)
+    if q > MAX_SIMPLEX_DIM or q + 2 > N:
+        return np.zeros((0, q + 1), int)
+    return Delaunay(points, qhull_options="Qbb Qc Q12 QJ Pp").simplices.astype(int)
+
+
+def sides(cells: np.ndarray) -> np.ndarray:
+    """The distinct edges [e, 2] of simplices [K, q + 1]."""
+    i, j = np.triu_indices(cells.shape[1], 1)
+    return unique_pairs(np.stack([cells[:, i], cells[:, j]], -1).reshape(-1, 2))
+
+
+def unique_pairs(pairs: np.ndarray) -> np.ndarray:
+    """Pairs with the smaller index first, each once, in order."""
+    return np.unique(np.sort(pairs.reshape(-1, 2), axis=1), axis=0)
+
+
+def members(pairs: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Which pairs (smaller index first) are among the pairs `of`, [e]."""
+    known = {tuple(p) for p in np.sort(of, axis=1).tolist()}
+    return np.array([tuple(p) in known for p in pairs.tolist()], bool)
+
+
+def largest_side(cells: np.ndarray, edges: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """For each simplex the largest value of its edges, [K]."""
+    N = int(edges.max(initial=0)) + 1
+    code = edges[:, 0] * N + edges[:, 1]  # sorted, as `edges` is
+    i, j = np.triu_indices(cells.shape[1], 1)
+    low, high = np.minimum(cells[:, i], cells[:, j]), np.maximum(cells[:, i], cells[:, j])
+    return value[np.searchsorted(code, low * N + high)].max(1, initial=0.0)
+
+
+def looseness(images: np.ndarray, pairs: np.ndarray, typical: np.ndarray) -> np.ndarray:
+    """v of each pair, [e], given its minimax distance."""
+    gap = distance(images, pairs)
+    floor = max(1e-9 * float(gap.max(initial=0.0)), np.finfo(float).tiny)
+    return np.maximum(gap / np.maximum(typical, floor) - 1, 0.0)
+
+
+def step_size(points: np.ndarray, tree: np.ndarray) -> np.ndarray:
+    """The shortest tree step at each point, [N], kept within a factor 4 of the median."""
+    steps = distance(points, tree)
+    shortest = np.full(len(points), np.inf)
+    np.minimum.at(shortest, tree.ravel(), np.repeat(steps, 2))
+    median = max(float(np.median(shortest)), np.finfo(float).tiny)
+    return np.clip(shortest, median / 4, median * 4)
+
+
+def distance(points: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Euclidean distance of each pair, [e]."""
+    return np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
+
+
+def minimax(tree: np.ndarray, lengths: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """The longest step on the tree path between each pair, [e].
+
+    By binary lifting: jump[k] leads 2^k steps towards the root, top[k] is the longest step on the way.
+    """
+    N = len(tree) + 1
+    graph = csr_matrix((np.maximum(lengths, np.finfo(float).tiny), tree.T), shape=(N, N))
+    graph = graph + graph.T
+    order, parent = breadth_first_order(graph, 0, directed=False)
+    parent[0] = 0
+    depth, step = np.zeros(N, int), np.zeros(N)
+    for node in order[1:]:
+        depth[node] = depth[parent[node]] + 1
+    rest = order[1:]
+    step[rest] = np.asarray(graph[rest, parent[rest]]).ravel()
+    jump, top = [parent], [step]
+    while 2 ** len(jump) <= depth.max(initial=0):
+        half, longest = jump[-1], top[-1]
+        jump.append(half[half])
+        top.append(np.maximum(longest, longest[half]))
+
+    a, b = pairs.T
+    a, b = np.where(depth[a] >= depth[b], a, b), np.where(depth[a] >= depth[b], b, a)
+    best = np.zeros(len(pairs))
+    for k in reversed(range(len(jump))):  # bring both to one depth
+        far = depth[a] - depth[b] >= 2**k
+        best = np.where(far, np.maximum(best, top[k][a]), best)
+        a = np.where(far, jump[k][a], a)
+    for k in reversed(range(len(jump))):  # then up to just below the common ancestor
+        apart = jump[k][a] != jump[k][b]
+        best = np.where(apart, np.maximum(best, np.maximum(top[k][a], top[k][b])), best)
+        a, b = np.where(apart, jump[k][a], a), np.where(apart, jump[k][b], b)
+    return np.where(a == b, best, np.maximum(best, np.maximum(step[a], step[b])))

@@ -1,0 +1,79 @@
+"""The posterior of the mapping φ from the chart to the data space.
+
+Given q(U) (or, for the maximum-likelihood model, the latent rows themselves), column j of φ is a
+Gaussian process with
+
+    E φ_j(x)   = offset_j + k(x)ᵀ W_j
+    Var φ_j(x) = scale_j² (gamma - k(x)ᵀ Lam k(x)),     k(x) = k(x, Z),
+
+where scale_j undoes the scaling of column j (one number for all columns unless asked otherwise).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from . import kernel
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["Z", "ell", "gamma", "beta", "W", "Lam", "R", "M", "offset", "scale"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class Mapping:
+    """Posterior of φ in the units of the data.
+
+    W [m, p] are mean weights, Lam and R [m, m] with A⁻¹ = R Rᵀ as in `bound.inducing_posterior`,
+    and M = W Wᵀ - (Σ_j scale_j²) Lam is the one matrix that holds the whole geometry.
+    """
+
+    Z: Any
+    ell: Any
+    gamma: Any
+    beta: Any
+    W: Any
+    Lam: Any
+    R: Any
+    M: Any
+    offset: Any
+    scale: Any
+
+    @classmethod
+    def from_weights(cls, Z, ell, gamma, beta, W, Lam, R, offset, scale) -> Mapping:
+        """Build with M formed from W, Lam and scale."""
+        M = W @ W.T - jnp.sum(scale**2) * Lam
+        return cls(Z, ell, gamma, beta, W, Lam, R, M, offset, scale)
+
+    def k(self, x: Array) -> Array:
+        """k(x, Z) at one point, [m]."""
+        return kernel.at(x, self.Z, self.ell, self.gamma)
+
+    def mean(self, x: Array) -> Array:
+        """E φ(x) at one point, [p]."""
+        return self.offset + self.k(x) @ self.W
+
+    def variance(self, x: Array) -> Array:
+        """Var φ(x) at one point in the model's (scaled) units: the paper's eq. (varb)."""
+        k = self.k(x)
+        return self.gamma - k @ self.Lam @ k
+
+    def draw(self, key: Array) -> Mapping:
+        """One draw of U from q(U), as a mapping of its own: smooth, and its mean over draws is this one.
+
+        Given U the weights are W + R eps and what stays uncertain is φ between the inducing inputs,
+        Lam = Kuu⁻¹.
+        """
+        eps = jax.random.normal(key, self.W.shape, self.W.dtype)
+        W = self.W + self.R @ eps * self.scale
+        return Mapping.from_weights(
+            self.Z, self.ell, self.gamma, self.beta, W, self.Lam + self.R @ self.R.T,
+            jnp.zeros_like(self.R), self.offset, self.scale,
+        )  # fmt: skip

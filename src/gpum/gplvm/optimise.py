@@ -1,0 +1,108 @@
+"""L-BFGS in rounds, in units of each parameter's typical step.
+
+Scaling is derived anew at the start of each round, because the posterior sds that set it shrink by
+orders of magnitude during the fit. A run is converged when a whole round gains less than `tol`
+nats per row; a run that ends for any other reason says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from scipy.optimize import minimize
+
+Theta = TypeVar("Theta")
+ROUND = 100  # iterations
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of the schedule: which parameters are held, and when it ends."""
+
+    name: str
+    hold: tuple[str, ...] = ()
+    max_iter: int = 10**9
+    tol: float = 0.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one round reached."""
+
+    stage: str
+    iterations: int
+    evaluations: int
+    value: float
+    converged: bool
+
+
+def climb(
+    negative: Callable[[Theta, Any], tuple[Any, Theta]],
+    typical_steps: Callable[[Theta, Any], Theta],
+    theta: Theta,
+    data: Any,
+    stage: Stage,
+    n_rows: int,
+) -> Iterator[tuple[Theta, Progress]]:
+    """Maximise -negative from theta, round by round, until converged or out of iterations.
+
+    Yields after each round, so that the caller can show progress, compare runs and stop.
+    """
+    done, last = 0, -np.inf
+    while done < stage.max_iter:
+        steps = replace(  # type: ignore[type-var]
+            typical_steps(theta, data),
+            **{name: np.zeros(np.shape(getattr(theta, name))) for name in stage.hold},
+        )
+        theta, value, iterations, evaluations = _round(
+            negative, theta, steps, data, min(ROUND, stage.max_iter - done)
+        )
+        done += iterations
+        converged = value - last < stage.tol * n_rows
+        yield theta, Progress(stage.name, iterations, evaluations, value, converged)
+        if converged or iterations == 0:
+            return
+        last = value
+
+
+def _round(negative, theta, steps, data, max_iter):
+    names = [f.name for f in fields(theta) if np.any(getattr(steps, f.name))]
+    origin = {name: np.asarray(getattr(theta, name), float) for name in names}
+    unit = np.concatenate([np.asarray(getattr(steps, name)).ravel() for name in names])
+
+    def at(t):
+        moved, place = {}, 0
+        for name, value in origin.items():
+            part = slice(place, place + value.size)
+            moved[name] = value + (unit[part] * t[part]).reshape(value.shape)
+            place += value.size
+        return replace(theta, **moved)
+
+    def objective(t):
+        value, gradient = negative(at(t), data)
+        flat = np.concatenate([np.asarray(getattr(gradient, name)).ravel() for name in names])
+        value = float(value)
+        if not np.isfinite(value):  # a step too far: the line search comes back
+            return 1e300, np.zeros_like(flat)
+        return value, flat * unit
+
+    start = float(negative(theta, data)[0])
+    if not np.isfinite(start):
+        raise FloatingPointError(
+            f"the objective of the latent model is {start} at its starting point; "
+            "rescale the data or use fewer inducing points (n_inducing)"
+        )
+    result = minimize(
+        objective,
+        np.zeros(unit.size),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 1e-7},
+    )
+    if not result.fun <= start:  # rounding noise only: stay
+        return theta, -start, int(result.nit), int(result.nfev)
+    return jax.tree.map(np.asarray, at(result.x)), -float(result.fun), int(result.nit), int(result.nfev)

@@ -1,0 +1,101 @@
+"""ψ statistics of the squared-exponential kernel under q(X) = Π N(mu_n, diag s_n).
+
+    ψ0 = Σ_n <k(x_n, x_n)>             = N gamma
+    ψ1 = <K_xz>                        [N, m]
+    ψ2 = Σ_n <K_zx K_xz>               [m, m]
+
+With a = 1/(ell² + 2 s) and z̄ the midpoint of two inducing inputs, the exponent of ψ2's summand is
+linear in (a mu, a) × (z̄, z̄²): one matrix product over all pairs, of which only the upper triangle
+is needed. Its gradient is three more matrix products. Rows are taken in blocks, so memory does not
+grow with N; blocks are recomputed, not stored, for the gradient.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+# Numbers of one [rows, pairs] block: up to STORED the exponentials are kept for the gradient (128 MiB),
+# beyond that they are computed again in blocks of BLOCK.
+STORED = 2**24
+BLOCK = 2**21
+
+
+def psi1(mu: Array, s: Array, Z: Array, ell: Array, gamma: Array) -> Array:
+    """<k(x_n, z_j)>, shape [N, m]."""
+    a = 1 / (ell**2 + s)
+    row = -0.5 * jnp.sum(a * mu**2 + jnp.log1p(s / ell**2), 1)
+    exponent = jnp.concatenate([a * mu, -0.5 * a], 1) @ jnp.concatenate([Z, Z**2], 1).T
+    return gamma * jnp.exp(exponent + row[:, None])
+
+
+def psi2(mu: Array, s: Array, Z: Array, ell: Array, gamma: Array) -> Array:
+    """Σ_n <k(z_i, x_n) k(x_n, z_j)>, shape [m, m]."""
+    i, j = np.triu_indices(len(Z))
+    pairs, apart = pair_features(Z, ell)
+    upper = gamma**2 * jnp.exp(apart) * _sum_exp(*row_features(mu, s, ell), pairs)
+    square = jnp.zeros((len(Z), len(Z)), upper.dtype).at[i, j].set(upper)
+    return square + jnp.triu(square, 1).T
+
+
+def row_features(mu: Array, s: Array, ell: Array) -> tuple[Array, Array]:
+    """Rows [N, 2q] and row constants [N] of ψ2's exponent: (2 a mu, -a) and -Σ a mu² + ½ log(1 + 2s/ell²)."""
+    a = 1 / (ell**2 + 2 * s)
+    return jnp.concatenate([2 * a * mu, -a], -1), -jnp.sum(a * mu**2 + 0.5 * jnp.log1p(2 * s / ell**2), -1)
+
+
+def pair_features(Z: Array, ell: Array) -> tuple[Array, Array]:
+    """Pairs i ≤ j of inducing inputs: (z̄, z̄²) [T, 2q] and -¼ |z_i - z_j|²/ell² [T]."""
+    i, j = np.triu_indices(len(Z))
+    middle = 0.5 * (Z[i] + Z[j])
+    apart = -0.25 * jnp.sum(((Z[i] - Z[j]) / ell) ** 2, 1)
+    return jnp.concatenate([middle, middle**2], 1), apart
+
+
+@jax.custom_vjp
+def _sum_exp(rows: Array, row: Array, pairs: Array) -> Array:
+    """Σ_n exp(rows_n · pairs_t + row_n), shape [T]."""
+    return _sum_exp_forward(rows, row, pairs)[0]
+
+
+def _sum_exp_forward(rows, row, pairs):
+    n, t = len(rows), len(pairs)
+    if n * t <= STORED:
+        E = jnp.exp(rows @ pairs.T + row[:, None])
+        return jnp.ones(n) @ E, (rows, row, pairs, E)
+
+    def add(total, block):
+        r, c = block
+        return total + jnp.exp(r @ pairs.T + c[:, None]).sum(0), None
+
+    total, _ = jax.lax.scan(add, jnp.zeros(t, rows.dtype), _blocks(rows, row, t))
+    return total, (rows, row, pairs, None)
+
+
+def _sum_exp_backward(residual, g):
+    rows, row, pairs, E = residual
+    if E is not None:
+        return E @ (g[:, None] * pairs), E @ g, g[:, None] * (E.T @ rows)
+
+    def add(d_pairs, block):
+        r, c = block
+        Eg = jnp.exp(r @ pairs.T + c[:, None]) * g
+        return d_pairs + Eg.T @ r, (Eg @ pairs, Eg.sum(1))
+
+    d_pairs, (d_rows, d_row) = jax.lax.scan(add, jnp.zeros_like(pairs), _blocks(rows, row, len(pairs)))
+    n = len(rows)
+    return d_rows.reshape(-1, rows.shape[1])[:n], d_row.reshape(-1)[:n], d_pairs
+
+
+def _blocks(rows, row, t):
+    """Rows cut into equal blocks; the last is filled up with rows that weigh nothing."""
+    size = max(1, BLOCK // t)
+    count = -(-len(rows) // size)
+    fill = count * size - len(rows)
+    rows = jnp.pad(rows, ((0, fill), (0, 0))).reshape(count, size, -1)
+    return rows, jnp.pad(row, (0, fill), constant_values=-jnp.inf).reshape(count, size)
+
+
+_sum_exp.defvjp(_sum_exp_forward, _sum_exp_backward)
