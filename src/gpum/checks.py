@@ -50,8 +50,8 @@ def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
 
 def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> int:
     """value as an int in [low, high]."""
-    fits = isinstance(value, Integral) and not isinstance(value, bool) and value >= low
-    if not fits or (high is not None and value > high):
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < low or (high is not None and int(value) > high):
         span = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
         raise ValueError(f"{name} must be {span}, got {value!r}; {advice}")
     return int(value)

@@ -42,6 +42,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
     """What the two models share; a subclass says how to start, score and read off a fit."""
 
     _hold_latent: tuple[str, ...]
+    _as_points: bool
     _negative: Any
     _typical_steps: Any
     _start: Any
@@ -100,10 +101,9 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         rows = (S - self.offset_) / self.scale_
         near = NearestNeighbors(n_neighbors=min(3, len(self._rows))).fit(self._rows)
         index = near.kneighbors(rows, return_distance=False) if len(rows) else np.zeros((0, 1), int)
-        spread = np.clip(self.latent_variance_, 1e-6, 1.0)
         with jax.enable_x64(True):
             dec, W = decoder(self.chart_.mapping)
-            mu, s = place(rows @ np.asarray(W).T, self.latent_[index], spread[index], dec)
+            mu, s = place(rows @ np.asarray(W).T, self.latent_[index], dec, self._as_points)
             mu, s = np.asarray(mu), np.asarray(s)
         return (mu, np.sqrt(s)) if return_std else mu
 
@@ -215,13 +215,13 @@ class _LatentModel(TransformerMixin, BaseEstimator):
 
     def _mapping(self, theta: Any, rows: np.ndarray) -> Mapping:
         """The posterior of φ in the units of the data, latent dimensions as in theta."""
-        Z, (P, Lam, R) = self._read(theta)[2:]
+        Z, beta, (P, Lam, R) = self._read(theta)[2:]
         scale = np.broadcast_to(self.scale_, rows.shape[1:])
         mapping = Mapping.from_weights(
             Z=Z,
             ell=np.exp(theta.log_ell),
             gamma=np.exp(theta.log_gamma),
-            beta=np.exp(theta.log_beta),
+            beta=beta,
             W=(np.asarray(P) @ rows) * scale,
             Lam=Lam,
             R=R,
@@ -276,6 +276,7 @@ class BayesianGPLVM(_LatentModel):
     """
 
     _hold_latent = ("mu", "log_s")
+    _as_points = False
     _negative = staticmethod(bound.negative_bound)
     _typical_steps = staticmethod(bound.typical_steps)
 
@@ -324,7 +325,7 @@ class BayesianGPLVM(_LatentModel):
         )
 
     def _read(self, theta: bound.Parameters) -> Any:
-        return theta.mu, np.exp(theta.log_s), theta.Z, bound.inducing_posterior(theta)
+        return theta.mu, np.exp(theta.log_s), theta.Z, np.exp(theta.log_beta), bound.inducing_posterior(theta)
 
     def _reorder(self, theta: bound.Parameters, order: np.ndarray) -> bound.Parameters:
         return replace(
@@ -343,6 +344,7 @@ class GPLVM(_LatentModel):
     """
 
     _hold_latent = ("X",)
+    _as_points = True
     _negative = staticmethod(likelihood.negative_log_likelihood)
     _typical_steps = staticmethod(likelihood.typical_steps)
 
@@ -375,7 +377,8 @@ class GPLVM(_LatentModel):
         )
 
     def _read(self, theta: likelihood.Parameters) -> Any:
-        return theta.X, np.zeros(theta.X.shape), theta.X, likelihood.posterior(theta)
+        beta = 1 / likelihood.noise_variance(theta)
+        return theta.X, np.zeros(theta.X.shape), theta.X, beta, likelihood.posterior(theta)
 
     def _reorder(self, theta: likelihood.Parameters, order: np.ndarray) -> likelihood.Parameters:
         return replace(theta, X=theta.X[:, order], log_ell=theta.log_ell[order])

@@ -7,11 +7,11 @@ which φ is nearly linear, and it covers gaps.
 neighbours (an edge of the spanning tree or of the Delaunay triangulation, or a pair of mutual nearest
 neighbours) are joined from the level
 
-    λ_ij = v_ij · max(u_ij, 0.1)
+    λ_ij = v_ij · max(u_ij, 0.2)
 
 on, where v_ij is how much wider their gap is than the steps around it (see `neighbours`) and u_ij the
 largest standard deviation of φ on the way across, in the same steps. A gap stays open when it is wide
-*and* the surface in it is not known; one over which the surface is known to a tenth of a step may be ten
+*and* the surface in it is not known; one over which the surface is known to a fifth of a step may be five
 times as wide.
 
 At level λ the surface consists of narrow corridors along all edges with λ_ij ≤ λ and of the simplices all
@@ -37,8 +37,8 @@ from . import neighbours
 from .metric import expected_metric
 
 DEFAULT_LEVEL = 0.5
-RADIUS = 0.15  # half width of a corridor, in steps of the spanning tree
-KNOWN = 0.1  # an uncertainty of φ, in steps, below which the surface counts as known
+RADIUS = 0.12  # half width of a corridor, in steps of the spanning tree
+KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known
 
 
 class Boundary(ABC):

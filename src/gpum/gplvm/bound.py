@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.linalg import solve_triangular
 
-from .kernel import JITTER, gram
+from .kernel import JITTER, unit_gram
 from .psi import psi1, psi2
 
 
@@ -65,26 +65,55 @@ def compress(S: np.ndarray) -> Cloud:
 
 def bound(theta: Parameters, cloud: Cloud, jitter: float = JITTER) -> Array:
     """The bound F, a scalar (nats)."""
-    Y, p = cloud.factor, cloud.p
-    N = len(Y)
+    N, p = len(cloud.factor), cloud.p
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    L, B, LB, psi = _factors(theta, jitter)
-    c = beta * solve_triangular(LB, solve_triangular(L, psi.T @ Y, lower=True), lower=True)
-
-    fit = 0.5 * N * p * (theta.log_beta - jnp.log(2 * jnp.pi)) - 0.5 * beta * cloud.trace
-    fit += 0.5 * jnp.sum(c * c) - p * jnp.sum(jnp.log(jnp.diag(LB)))
-    fit += 0.5 * p * beta * (jnp.trace(B) - N * gamma)
+    mu, s, Z = _in_kernel_units(theta)
+    C = beta * jnp.sqrt(gamma) * psi1(mu, s, Z).T @ cloud.factor
+    fit = _collapsed(unit_gram(Z, jitter), psi2(mu, s, Z), C, beta * gamma, p)
+    fit += 0.5 * N * p * (theta.log_beta - jnp.log(2 * jnp.pi) - beta * gamma) - 0.5 * beta * cloud.trace
     return fit - jnp.sum(divergence(theta.mu, theta.log_s))
 
 
-def _factors(theta: Parameters, jitter: float) -> tuple[Array, Array, Array, Array]:
-    """L with LLᵀ = Kuu, B = L⁻¹ψ2L⁻ᵀ, LB with LB LBᵀ = I + beta B, and ψ1; |A| = |L|² |LB|²."""
-    s, ell, gamma = jnp.exp(theta.log_s), jnp.exp(theta.log_ell), jnp.exp(theta.log_gamma)
-    L = jnp.linalg.cholesky(gram(theta.Z, ell, gamma, jitter))
-    half = solve_triangular(L, psi2(theta.mu, s, theta.Z, ell, gamma), lower=True)
-    B = solve_triangular(L, half.T, lower=True)
-    LB = jnp.linalg.cholesky(jnp.eye(len(L)) + jnp.exp(theta.log_beta) * B)
-    return L, B, LB, psi1(theta.mu, s, theta.Z, ell, gamma)
+def _in_kernel_units(theta: Parameters) -> tuple[Array, Array, Array]:
+    ell = jnp.exp(theta.log_ell)
+    return theta.mu / ell, jnp.exp(theta.log_s) / ell**2, theta.Z / ell
+
+
+@jax.custom_vjp
+def _collapsed(K: Array, Psi2: Array, C: Array, b: Array, p: Array) -> Array:
+    """-p/2 log|D⁻¹| + ½ tr CᵀK⁻¹DC + p b/2 tr K⁻¹ψ2 with D = (I + b K⁻¹ψ2)⁻¹: the bound's m × m part.
+
+    In kernel units (K and ψ2 of a kernel with gamma = 1) b = beta gamma and C = beta √gamma ψ1ᵀS. With
+    LLᵀ = K and B = L⁻¹ψ2L⁻ᵀ all is a function of B and L⁻¹C; the gradient is written out by hand.
+    """
+    return _collapsed_forward(K, Psi2, C, b, p)[0]
+
+
+def _collapsed_forward(K, Psi2, C, b, p):
+    Li, B, LBi = _factors(K, Psi2, b)
+    c = LBi @ (Li @ C)
+    value = p * jnp.sum(jnp.log(jnp.diag(LBi))) + 0.5 * jnp.sum(c * c) + 0.5 * p * b * jnp.trace(B)
+    return value, (Li, B, LBi, c, b, p)
+
+
+def _collapsed_backward(residual, g):
+    Li, B, LBi, c, b, p = residual
+    c2 = LBi.T @ c
+    shrink = p * (jnp.eye(len(B)) - LBi.T @ LBi) - c2 @ c2.T
+    d_K = 0.5 * Li.T @ (shrink - p * b * B) @ Li
+    d_Psi2 = 0.5 * b * Li.T @ shrink @ Li
+    return g * d_K, g * d_Psi2, g * (Li.T @ c2), g * 0.5 * jnp.sum(B * shrink), jnp.zeros_like(p)
+
+
+_collapsed.defvjp(_collapsed_forward, _collapsed_backward)
+
+
+def _factors(K: Array, Psi2: Array, b: Array) -> tuple[Array, Array, Array]:
+    """L⁻¹ with LLᵀ = K, B = L⁻¹ψ2L⁻ᵀ, and LB⁻¹ with LB LBᵀ = I + b B."""
+    eye = jnp.eye(len(K))
+    Li = solve_triangular(jnp.linalg.cholesky(K), eye, lower=True)
+    B = Li @ Psi2 @ Li.T
+    return Li, B, solve_triangular(jnp.linalg.cholesky(eye + b * B), eye, lower=True)
 
 
 def divergence(mu: Array, log_s: Array) -> Array:
@@ -121,11 +150,11 @@ def inducing_posterior(theta: Parameters) -> tuple[Array, Array, Array]:
     """The optimal q(U) (erratum 2), as three matrices.
 
     Returns P [m, N] with mean weights W = P S = beta A⁻¹ψ1ᵀS, Lam = Kuu⁻¹ - A⁻¹ [m, m], and a root
-    R of A⁻¹ = R Rᵀ. Lam is formed as L⁻ᵀ beta B (I + beta B)⁻¹ L⁻¹: no difference of large numbers.
+    R of A⁻¹ = R Rᵀ. Lam is formed as L⁻ᵀ beta B (I + bB)⁻¹ L⁻¹: no difference of large numbers.
     """
-    beta = jnp.exp(theta.log_beta)
-    L, B, LB, psi = _factors(theta, JITTER)
-    Li = solve_triangular(L, jnp.eye(len(L)), lower=True)
-    R = solve_triangular(LB, Li, lower=True).T
-    Lam = Li.T @ cho_solve((LB, True), beta * B) @ Li
-    return beta * R @ (R.T @ psi.T), 0.5 * (Lam + Lam.T), R
+    gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
+    mu, s, Z = _in_kernel_units(theta)
+    Li, B, LBi = _factors(unit_gram(Z), psi2(mu, s, Z), beta * gamma)
+    R = (LBi @ Li).T / jnp.sqrt(gamma)
+    Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
+    return beta * gamma * R @ (R.T @ psi1(mu, s, Z).T), 0.5 * (Lam + Lam.T), R

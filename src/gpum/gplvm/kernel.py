@@ -10,17 +10,10 @@ from jax import Array
 JITTER = 1e-6
 
 
-def covariance(x: Array, z: Array, ell: Array, gamma: Array) -> Array:
-    """k(x_i, z_j), shape [n, m]."""
-    x, z = x / ell, z / ell
-    sq = jnp.sum(x * x, 1)[:, None] + jnp.sum(z * z, 1) - 2 * x @ z.T
-    return gamma * jnp.exp(-0.5 * jnp.maximum(sq, 0.0))
-
-
-def gram(z: Array, ell: Array, gamma: Array, jitter: float | Array = JITTER) -> Array:
-    """K_zz + jitter·gamma·I, shape [m, m]."""
-    d = (z[:, None] - z[None]) / ell
-    return gamma * (jnp.exp(-0.5 * jnp.sum(d * d, -1)) + jitter * jnp.eye(len(z)))
+def unit_gram(z: Array, jitter: float | Array = JITTER) -> Array:
+    """K_zz/gamma + jitter I for inputs in units of ell, [m, m]."""
+    sq = jnp.sum((z[:, None] - z[None]) ** 2, -1)
+    return jnp.exp(-0.5 * sq) + jitter * jnp.eye(len(z))
 
 
 def at(x: Array, z: Array, ell: Array, gamma: Array) -> Array:

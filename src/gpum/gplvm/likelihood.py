@@ -19,7 +19,7 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from .bound import Cloud
-from .kernel import JITTER, gram
+from .kernel import JITTER, unit_gram
 
 
 @partial(
@@ -71,11 +71,16 @@ def posterior(theta: Parameters) -> tuple[Array, Array, Array]:
     """
     L = jnp.linalg.cholesky(_noisy_gram(theta))
     Lam = cho_solve((L, True), jnp.eye(len(L)))
-    w, V = jnp.linalg.eigh(gram(theta.X, jnp.exp(theta.log_ell), jnp.exp(theta.log_gamma)))
-    return Lam, Lam, V / jnp.sqrt(w * (1 + jnp.exp(theta.log_beta) * w))
+    w, V = jnp.linalg.eigh(unit_gram(theta.X / jnp.exp(theta.log_ell)))
+    w = w * jnp.exp(theta.log_gamma)
+    return Lam, Lam, V / jnp.sqrt(w * (1 + w / noise_variance(theta)))
+
+
+def noise_variance(theta: Parameters) -> Array:
+    """1/beta, with the jitter that the likelihood adds: without noise in the data it is all there is."""
+    return jnp.exp(-theta.log_beta) + JITTER * jnp.exp(theta.log_gamma)
 
 
 def _noisy_gram(theta: Parameters) -> Array:
     gamma = jnp.exp(theta.log_gamma)
-    noise = jnp.exp(-theta.log_beta) / gamma
-    return gram(theta.X, jnp.exp(theta.log_ell), gamma, JITTER + noise)
+    return gamma * unit_gram(theta.X / jnp.exp(theta.log_ell), noise_variance(theta) / gamma)

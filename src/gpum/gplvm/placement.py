@@ -4,20 +4,23 @@ With q(U) fixed, the bound of one new row s* is, in the model's scaled units and
 
     beta s*ᵀWᵀψ1* - beta/2 tr (WWᵀ - pLam) ψ2* - KL(q(x*) ‖ N(0, I)),
 
-a function of 2q numbers: rows are independent, so they are placed together by damped Newton steps,
-each from several nearby fitted rows, and the best end wins. Only s*ᵀWᵀ enters, not p.
+a function of 2q numbers. As s → 0 it becomes beta (s*ᵀWᵀk - ½ kᵀ(WWᵀ - pLam)k) - ½|x|², k = k(x, Z),
+which is cheap: rows are first placed as points, from several nearby fitted rows, by damped Newton steps;
+the best end then starts the full posterior. Only s*ᵀWᵀ enters, not p.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from . import kernel
 from .bound import divergence
 from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
@@ -28,19 +31,20 @@ CHUNK = 128  # rows placed together: bounds the memory
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["Z", "ell", "gamma", "beta", "pairs", "weights"],
+    data_fields=["Z", "ell", "gamma", "beta", "M", "pairs", "weights"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
 class Decoder:
-    """What placing needs of a mapping: tr (WWᵀ - pLam) ψ2* = Σ_t weights_t exp(exponent_t)."""
+    """What placing needs of a mapping: M = WWᵀ - pLam, and tr M ψ2* = Σ_t weights_t exp(exponent_t)."""
 
-    Z: Array
-    ell: Array
-    gamma: Array
-    beta: Array
-    pairs: Array
-    weights: Array
+    Z: Any
+    ell: Any
+    gamma: Any
+    beta: Any
+    M: Any
+    pairs: Any
+    weights: Any
 
 
 @jax.jit
@@ -49,41 +53,52 @@ def decoder(mapping: Mapping) -> tuple[Decoder, Array]:
     W = mapping.W / mapping.scale
     M = W @ W.T - W.shape[1] * mapping.Lam
     i, j = np.triu_indices(len(W))
-    pairs, apart = pair_features(mapping.Z, mapping.ell)
+    pairs, apart = pair_features(mapping.Z / mapping.ell)
     weights = jnp.where(i == j, 1.0, 2.0) * M[i, j] * mapping.gamma**2 * jnp.exp(apart)
-    return Decoder(mapping.Z, mapping.ell, mapping.gamma, mapping.beta, pairs, weights), W
+    return Decoder(mapping.Z, mapping.ell, mapping.gamma, mapping.beta, M, pairs, weights), W
+
+
+def point_bound(x: Array, projection: Array, dec: Decoder) -> Array:
+    """The bound of one row placed at the point x [q] for certain, given its projection s*ᵀWᵀ [m]."""
+    k = kernel.at(x, dec.Z, dec.ell, dec.gamma)
+    return dec.beta * (k @ projection - 0.5 * k @ dec.M @ k) - 0.5 * x @ x
 
 
 def row_bound(theta: Array, projection: Array, dec: Decoder) -> Array:
     """The bound of one row at theta = (mu, log s) [2q], given its projection s*ᵀWᵀ [m]."""
     mu, log_s = jnp.split(theta, 2)
     s = jnp.exp(log_s)
-    first = psi1(mu[None], s[None], dec.Z, dec.ell, dec.gamma)[0] @ projection
-    row, constant = row_features(mu, s, dec.ell)
+    args = mu / dec.ell, s / dec.ell**2
+    first = dec.gamma * psi1(args[0][None], args[1][None], dec.Z / dec.ell)[0] @ projection
+    row, constant = row_features(*args)
     second = dec.weights @ jnp.exp(dec.pairs @ row + constant)
     return dec.beta * (first - 0.5 * second) - jnp.sum(divergence(mu, log_s))
 
 
-@jax.jit
-def place(projection: Array, mu: Array, s: Array, dec: Decoder) -> tuple[Array, Array]:
-    """Place rows with projections [n, m] from starts mu, s [n, c, q]; returns mu and s [n, q]."""
-    starts = jnp.concatenate([mu, jnp.log(s)], -1)
+@partial(jax.jit, static_argnames="as_points")
+def place(projection: Array, starts: Array, dec: Decoder, as_points: bool) -> tuple[Array, Array]:
+    """Place rows with projections [n, m] from starts [n, c, q]; returns mu and s [n, q].
+
+    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point.
+    """
 
     def row(args):
-        a, theta = args
-        ends, values = jax.vmap(lambda t: _newton(t, a, dec))(theta)
-        return ends[jnp.argmax(values)]
+        a, xs = args
+        ends, values = jax.vmap(lambda x: _newton(lambda t: point_bound(t, a, dec), x))(xs)
+        x = ends[jnp.argmax(values)]
+        w, V = jnp.linalg.eigh(-jax.hessian(lambda t: point_bound(t, a, dec))(x))
+        s = (V**2) @ (1 / jnp.maximum(w, 1.0))  # never wider than the prior
+        if as_points:
+            return x, s
+        theta, _ = _newton(lambda t: row_bound(t, a, dec), jnp.concatenate([x, jnp.log(s)]))
+        mu, log_s = jnp.split(theta, 2)
+        return mu, jnp.exp(log_s)
 
-    ends = jax.lax.map(row, (projection, starts), batch_size=CHUNK)
-    mu, log_s = jnp.split(ends, 2, axis=-1)
-    return mu, jnp.exp(log_s)
+    return jax.lax.map(row, (projection, starts), batch_size=CHUNK)
 
 
-def _newton(theta, projection, dec):
-    """Levenberg-Marquardt ascent; the damping falls after a gain and rises after a refusal."""
-
-    def f(t):
-        return row_bound(t, projection, dec)
+def _newton(f, theta):
+    """Levenberg-Marquardt ascent of f; the damping falls after a gain and rises after a refusal."""
 
     def step(state):
         t, value, damping, n, _ = state
@@ -100,7 +115,5 @@ def _newton(theta, projection, dec):
     def running(state):
         return ~state[4] & (state[3] < MAX_STEPS)
 
-    t, value, *_ = jax.lax.while_loop(
-        running, step, (theta, f(theta), jnp.asarray(1e-2, theta.dtype), 0, jnp.asarray(False))
-    )
-    return t, value
+    start = theta, f(theta), jnp.asarray(1e-2, theta.dtype), 0, jnp.asarray(False)
+    return jax.lax.while_loop(running, step, start)[:2]

@@ -1,13 +1,13 @@
 """ψ statistics of the squared-exponential kernel under q(X) = Π N(mu_n, diag s_n).
 
-    ψ0 = Σ_n <k(x_n, x_n)>             = N gamma
-    ψ1 = <K_xz>                        [N, m]
-    ψ2 = Σ_n <K_zx K_xz>               [m, m]
+    ψ1 = <K_xz>            [N, m]
+    ψ2 = Σ_n <K_zx K_xz>   [m, m]
 
-With a = 1/(ell² + 2 s) and z̄ the midpoint of two inducing inputs, the exponent of ψ2's summand is
-linear in (a mu, a) × (z̄, z̄²): one matrix product over all pairs, of which only the upper triangle
-is needed. Its gradient is three more matrix products. Rows are taken in blocks, so memory does not
-grow with N; blocks are recomputed, not stored, for the gradient.
+Everything in this file is in units of the kernel: mu and Z divided by ell, s by ell², ψ1 by gamma and
+ψ2 by gamma² (ψ0 is N). With a = 1/(1 + 2s) and z̄ the midpoint of two inducing inputs, the exponent of
+ψ2's summand is linear in (a mu, a) × (z̄, z̄²): one matrix product over all pairs, of which only the
+upper triangle is needed. Its gradient is three more matrix products. Rows are taken in blocks, so
+memory does not grow with N; blocks are recomputed, not stored, for the gradient.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ STORED = 2**24
 BLOCK = 2**21
 
 
-def psi1(mu: Array, s: Array, Z: Array, ell: Array, gamma: Array) -> Array:
+def psi1(mu: Array, s: Array, Z: Array) -> Array:
     """<k(x_n, z_j)>, shape [N, m]."""
-    a = 1 / (ell**2 + s)
-    row = -0.5 * jnp.sum(a * mu**2 + jnp.log1p(s / ell**2), 1)
+    a = 1 / (1 + s)
+    row = -0.5 * jnp.sum(a * mu**2 + jnp.log1p(s), 1)
     exponent = jnp.concatenate([a * mu, -0.5 * a], 1) @ jnp.concatenate([Z, Z**2], 1).T
-    return gamma * jnp.exp(exponent + row[:, None])
+    return jnp.exp(exponent + row[:, None])
 
 
-def psi2(mu: Array, s: Array, Z: Array, ell: Array, gamma: Array) -> Array:
+def psi2(mu: Array, s: Array, Z: Array) -> Array:
     """Σ_n <k(z_i, x_n) k(x_n, z_j)>, shape [m, m]."""
     i, j = np.triu_indices(len(Z))
-    pairs, apart = pair_features(Z, ell)
-    upper = gamma**2 * jnp.exp(apart) * _sum_exp(*row_features(mu, s, ell), pairs)
+    pairs, apart = pair_features(Z)
+    upper = jnp.exp(apart) * _sum_exp(*row_features(mu, s), pairs)
     square = jnp.zeros((len(Z), len(Z)), upper.dtype).at[i, j].set(upper)
     return square + jnp.triu(square, 1).T
 
 
-def row_features(mu: Array, s: Array, ell: Array) -> tuple[Array, Array]:
-    """Rows [N, 2q] and row constants [N] of ψ2's exponent: (2 a mu, -a) and -Σ a mu² + ½ log(1 + 2s/ell²)."""
-    a = 1 / (ell**2 + 2 * s)
-    return jnp.concatenate([2 * a * mu, -a], -1), -jnp.sum(a * mu**2 + 0.5 * jnp.log1p(2 * s / ell**2), -1)
+def row_features(mu: Array, s: Array) -> tuple[Array, Array]:
+    """Rows (2 a mu, -a) [N, 2q] and row constants -Σ a mu² + ½ log(1 + 2s) [N] of ψ2's exponent."""
+    a = 1 / (1 + 2 * s)
+    constant = -jnp.sum(a * mu**2 + 0.5 * jnp.log1p(2 * s), -1)
+    return jnp.concatenate([2 * a * mu, -a], -1), constant
 
 
-def pair_features(Z: Array, ell: Array) -> tuple[Array, Array]:
-    """Pairs i ≤ j of inducing inputs: (z̄, z̄²) [T, 2q] and -¼ |z_i - z_j|²/ell² [T]."""
+def pair_features(Z: Array) -> tuple[Array, Array]:
+    """Pairs i ≤ j of inducing inputs: (z̄, z̄²) [T, 2q] and -¼ |z_i - z_j|² [T]."""
     i, j = np.triu_indices(len(Z))
     middle = 0.5 * (Z[i] + Z[j])
-    apart = -0.25 * jnp.sum(((Z[i] - Z[j]) / ell) ** 2, 1)
-    return jnp.concatenate([middle, middle**2], 1), apart
+    return jnp.concatenate([middle, middle**2], 1), -0.25 * jnp.sum((Z[i] - Z[j]) ** 2, 1)
 
 
 @jax.custom_vjp

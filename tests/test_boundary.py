@@ -1,0 +1,97 @@
+"""Where a learned surface ends."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.ndimage import label
+
+from conftest import make_ring
+from gpum import BayesianGPLVM, datasets
+from gpum.geometry import evaluate, neighbours, volume
+from gpum.geometry.boundary import paper_alpha, variance_boundary
+
+
+def pieces(chart, n=500):
+    """Connected pieces of the inside on a grid of pixels."""
+    axes = [np.linspace(lo, hi, n) for lo, hi in chart.bounds]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
+    return label(evaluate(chart, "inside", points).reshape(n, n), np.ones((3, 3)))[1]
+
+
+@pytest.fixture(scope="module")
+def ring_model():
+    S, _ = make_ring()
+    return BayesianGPLVM(random_state=0).fit(S)
+
+
+def test_minimax_equals_brute_force():
+    """Against the bottleneck form of Floyd-Warshall on the tree."""
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((40, 3))
+    tree = neighbours.spanning_tree(points)
+    steps = neighbours.distance(points, tree)
+    D = np.full((40, 40), np.inf)
+    D[tree[:, 0], tree[:, 1]] = D[tree[:, 1], tree[:, 0]] = steps
+    np.fill_diagonal(D, 0)
+    for k in range(40):
+        D = np.minimum(D, np.maximum(D[:, k : k + 1], D[k : k + 1]))
+    pairs = np.array([(i, j) for i in range(40) for j in range(i + 1, 40)])
+    np.testing.assert_allclose(neighbours.minimax(tree, steps, pairs), D[pairs[:, 0], pairs[:, 1]])
+
+
+def test_every_level_holds_the_data_in_one_piece(roll_model, ring_model):
+    for model in (roll_model, ring_model):
+        inner = 0
+        for level in model.chart_.boundary.levels(4):
+            chart = model.chart_.with_level(level)
+            assert evaluate(chart, "inside", model.latent_).all()
+            size = evaluate(chart, "inside", np.random.default_rng(0).uniform(-2, 2, (4000, 2))).sum()
+            assert size >= inner  # a family: nested
+            inner = size
+        assert pieces(model.chart_) == 1
+
+
+def test_the_width_of_the_roll_is_closed(roll, roll_model):
+    area = 12 * np.ptp(roll.chart.arc_length([2, 12.5]))
+    assert volume(roll_model.chart_) == pytest.approx(area, rel=0.08)
+    rule = variance_boundary(np.random.default_rng(0), roll_model.chart_.mapping, roll_model.latent_)
+    open_chart = replace(roll_model.chart_, boundary=rule)
+    assert volume(open_chart) > 1.15 * area  # the paper's rule alone lets it run on
+
+
+def test_a_random_cloud_has_no_holes():
+    cloud = datasets.make_swiss_roll(n_unlabeled=300, grid=False, random_state=1)
+    model = BayesianGPLVM(random_state=0).fit(cloud.X)
+    area = 12 * np.ptp(cloud.chart.arc_length([2, 12.5]))
+    assert volume(model.chart_) == pytest.approx(area, rel=0.12)
+
+
+def test_the_gap_and_the_middle_of_a_ring_stay_open(ring_model):
+    X, chart = ring_model.latent_, ring_model.chart_
+    assert evaluate(chart, "inside", X).all()
+    between = X[0] + np.linspace(0.3, 0.7, 5)[:, None] * (X[-1] - X[0])
+    assert not evaluate(chart, "inside", between).any()
+    assert not chart.inside(X.mean(0))
+
+
+def test_a_closed_ring_is_closed():
+    S, _ = make_ring(n=60, gap=6.0)
+    model = BayesianGPLVM(random_state=0).fit(S)
+    X = model.latent_
+    between = X[0] + np.linspace(0, 1, 9)[:, None] * (X[-1] - X[0])
+    assert evaluate(model.chart_.with_level(0.2), "inside", between).all()
+
+
+def test_paper_rule(roll_model):
+    mapping, X = roll_model.chart_.mapping, roll_model.latent_
+    chart = replace(roll_model.chart_, boundary=variance_boundary(np.random.default_rng(0), mapping, X))
+    assert evaluate(chart, "inside", X).all()
+    alpha = float(chart.boundary.alpha)
+    assert alpha == paper_alpha(np.random.default_rng(0), mapping, X)
+    variance = evaluate(chart, "variance", X)
+    assert alpha > variance.max()
+    far = X.mean(0, keepdims=True) + 10 * np.ptp(X, axis=0)
+    assert not evaluate(chart, "inside", far).any()
+    with pytest.raises(ValueError, match="no levels"):
+        chart.with_level(1.0)

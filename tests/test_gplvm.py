@@ -1,0 +1,149 @@
+"""ψ statistics, bound and likelihood against quadrature, textbook formulas and finite differences."""
+
+from dataclasses import fields, replace
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpum.gplvm import bound, likelihood, psi
+from gpum.gplvm.kernel import JITTER
+
+
+@pytest.fixture(autouse=True)
+def _x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def problem(N=30, p=5, m=8, q=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, q))
+    S = np.sin(X @ rng.standard_normal((q, p))) + 0.1 * rng.standard_normal((N, p))
+    theta = bound.Parameters(
+        mu=X,
+        log_s=rng.normal(-2, 0.5, X.shape),
+        Z=X[:m] + 0.1,
+        log_ell=rng.normal(0, 0.2, q),
+        log_gamma=np.asarray(0.3),
+        log_beta=np.asarray(2.0),
+    )
+    return theta, S - S.mean(0)
+
+
+def kernel_matrix(a, b, theta):
+    d = (a[:, None] - b[None]) / np.exp(theta.log_ell)
+    return np.exp(theta.log_gamma) * np.exp(-0.5 * np.sum(d**2, -1))
+
+
+def test_psi_statistics_equal_gauss_hermite_quadrature():
+    theta, _ = problem(N=4, m=5)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    weights = weights / weights.sum()
+    psi1, psi2 = np.zeros((4, 5)), np.zeros((5, 5))
+    for n in range(4):
+        for i, wi in zip(nodes, weights, strict=True):
+            for j, wj in zip(nodes, weights, strict=True):
+                x = theta.mu[n] + np.exp(theta.log_s[n] / 2) * [i, j]
+                k = kernel_matrix(x[None], theta.Z, theta)[0]
+                psi1[n] += wi * wj * k
+                psi2 += wi * wj * np.outer(k, k)
+    args = bound._in_kernel_units(theta)
+    gamma = np.exp(theta.log_gamma)
+    np.testing.assert_allclose(gamma * psi.psi1(*args), psi1, rtol=1e-10)
+    np.testing.assert_allclose(gamma**2 * psi.psi2(*args), psi2, rtol=1e-10)
+
+
+def textbook_bound(theta, S):
+    """The formula of the docstring, with dense inverses."""
+    N, p = S.shape
+    beta, gamma = np.exp(theta.log_beta), np.exp(theta.log_gamma)
+    args = bound._in_kernel_units(theta)
+    psi1, psi2 = gamma * np.asarray(psi.psi1(*args)), gamma**2 * np.asarray(psi.psi2(*args))
+    Kuu = kernel_matrix(theta.Z, theta.Z, theta) + JITTER * gamma * np.eye(len(theta.Z))
+    A = Kuu + beta * psi2
+    C = psi1.T @ S
+    F = 0.5 * N * p * np.log(beta / (2 * np.pi)) - 0.5 * beta * np.sum(S**2)
+    F += 0.5 * p * (np.linalg.slogdet(Kuu)[1] - np.linalg.slogdet(A)[1])
+    F += 0.5 * beta**2 * np.sum(C * np.linalg.solve(A, C))
+    F += 0.5 * p * beta * (np.trace(np.linalg.solve(Kuu, psi2)) - N * gamma)
+    s = np.exp(theta.log_s)
+    return F - 0.5 * np.sum(theta.mu**2 + s - theta.log_s - 1), (Kuu, A, psi1)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 1000), q=st.integers(1, 3), p=st.integers(4, 80))
+def test_bound_equals_the_textbook_formula(seed, q, p):
+    with jax.enable_x64(True):
+        theta, S = problem(p=p, q=q, seed=seed)
+        value = float(bound.bound(theta, bound.compress(S)))
+        np.testing.assert_allclose(value, textbook_bound(theta, S)[0], rtol=1e-9)
+
+
+def test_inducing_posterior_follows_the_errata():
+    theta, S = problem()
+    _, (Kuu, A, psi1) = textbook_bound(theta, S)
+    P, Lam, R = bound.inducing_posterior(theta)
+    beta = np.exp(theta.log_beta)
+    np.testing.assert_allclose(P @ S, beta * np.linalg.solve(A, psi1.T @ S), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(R @ R.T, np.linalg.inv(A), rtol=1e-8, atol=1e-10)
+    expected = np.linalg.inv(Kuu) - np.linalg.inv(A)
+    np.testing.assert_allclose(Lam, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def check_gradient(negative, theta, data, rtol):
+    _, gradient = negative(theta, data)
+    for field in fields(theta):
+        x = np.asarray(getattr(theta, field.name), float)
+        exact, differences = np.asarray(getattr(gradient, field.name)), np.zeros(x.shape)
+        for i in np.ndindex(x.shape):
+            step = np.zeros(x.shape)
+            step[i] = 1e-5
+            up = negative(replace(theta, **{field.name: x + step}), data)[0]
+            down = negative(replace(theta, **{field.name: x - step}), data)[0]
+            differences[i] = (up - down) / 2e-5
+        np.testing.assert_allclose(exact, differences, atol=rtol * np.abs(differences).max())
+
+
+def test_gradient_of_the_bound_equals_finite_differences():
+    theta, S = problem(N=12, m=5)
+    check_gradient(bound.negative_bound, theta, bound.compress(S), 1e-6)
+
+
+def test_gradient_of_the_likelihood_equals_finite_differences():
+    theta, S = problem(N=12)
+    theta = likelihood.Parameters(theta.mu, theta.log_ell, theta.log_gamma, theta.log_beta)
+    check_gradient(likelihood.negative_log_likelihood, theta, bound.compress(S), 1e-6)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    theta, S = problem(N=50)
+    data = bound.compress(S)
+    value_and_gradient = jax.value_and_grad(lambda t: bound.bound(t, data))
+    whole = value_and_gradient(theta)
+    monkeypatch.setattr(psi, "STORED", 0)
+    monkeypatch.setattr(psi, "BLOCK", 300)  # a few rows a block, the last one not full
+    blocks = value_and_gradient(theta)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(blocks), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-9)
+
+
+def test_likelihood_is_the_limit_of_the_bound():
+    """Certain latent rows and one inducing input at each: the bound without its KL is the likelihood."""
+    theta, S = problem(N=12, m=12)
+    theta = replace(theta, Z=theta.mu, log_s=np.full(theta.mu.shape, -25.0))
+    data = bound.compress(S)
+    F = float(bound.bound(theta, data, 1e-9)) + float(np.sum(bound.divergence(theta.mu, theta.log_s)))
+    ml = likelihood.Parameters(theta.mu, theta.log_ell, theta.log_gamma, theta.log_beta)
+    np.testing.assert_allclose(F, float(likelihood.log_likelihood(ml, data)), rtol=1e-4)
+
+
+def test_compression_keeps_the_gram_matrix():
+    rng = np.random.default_rng(0)
+    for shape in [(20, 300), (20, 15), (300, 4)]:
+        S = rng.standard_normal(shape)
+        data = bound.compress(S)
+        assert data.factor.shape[1] <= min(shape)
+        np.testing.assert_allclose(data.factor @ data.factor.T, S @ S.T, atol=1e-10 * np.abs(S @ S.T).max())
