@@ -39,11 +39,12 @@ def kernel_matrix(a, b, theta):
 
 
 def test_psi_statistics_equal_gauss_hermite_quadrature():
-    theta, _ = problem(N=4, m=5)
+    theta, _ = problem(N=4, m=4)
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     weights = weights / weights.sum()
-    psi1, psi2 = np.zeros((4, 5)), np.zeros((5, 5))
-    for n in range(4):
+    N, m = len(theta.mu), len(theta.Z)
+    psi1, psi2 = np.zeros((N, m)), np.zeros((m, m))
+    for n in range(N):
         for i, wi in zip(nodes, weights, strict=True):
             for j, wj in zip(nodes, weights, strict=True):
                 x = theta.mu[n] + np.exp(theta.log_s[n] / 2) * [i, j]

@@ -12,6 +12,7 @@ LAYERS = [
     ["gplvm"],
     ["geometry"],
     ["progress"],
+    ["latent_base"],
     ["latent_models"],
     ["datasets", "plots"],
     ["cli"],

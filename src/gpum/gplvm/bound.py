@@ -146,7 +146,7 @@ def typical_steps(theta: Parameters, cloud: Cloud) -> Parameters:
 
 
 @jax.jit
-def inducing_posterior(theta: Parameters) -> tuple[Array, Array, Array]:
+def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[Array, Array, Array]:
     """The optimal q(U) (erratum 2), as three matrices.
 
     Returns P [m, N] with mean weights W = P S = beta A⁻¹ψ1ᵀS, Lam = Kuu⁻¹ - A⁻¹ [m, m], and a root
@@ -154,7 +154,7 @@ def inducing_posterior(theta: Parameters) -> tuple[Array, Array, Array]:
     """
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
     mu, s, Z = _in_kernel_units(theta)
-    Li, B, LBi = _factors(unit_gram(Z), psi2(mu, s, Z), beta * gamma)
+    Li, B, LBi = _factors(unit_gram(Z, jitter), psi2(mu, s, Z), beta * gamma)
     R = (LBi @ Li).T / jnp.sqrt(gamma)
     Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
     return beta * gamma * R @ (R.T @ psi1(mu, s, Z).T), 0.5 * (Lam + Lam.T), R

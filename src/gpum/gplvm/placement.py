@@ -77,7 +77,7 @@ def row_bound(theta: Array, projection: Array, dec: Decoder) -> Array:
 
 @partial(jax.jit, static_argnames="as_points")
 def place(projection: Array, starts: Array, dec: Decoder, as_points: bool) -> tuple[Array, Array]:
-    """Place rows with projections [n, m] from starts [n, c, q]; returns mu and s [n, q].
+    """Place n rows, a multiple of CHUNK, with projections [n, m] from starts [n, c, q]; mu and s [n, q].
 
     With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point.
     """
@@ -107,7 +107,7 @@ def _newton(f, theta):
         move = move / jnp.maximum(jnp.max(jnp.abs(move)), 1.0)  # at most one unit a step
         new = f(t + move)
         better = new > value
-        small = jnp.max(jnp.abs(move)) < 1e-8
+        small = jnp.max(jnp.abs(move)) < 1e-7
         t, value = jnp.where(better, t + move, t), jnp.where(better, new, value)
         damping = jnp.where(better, damping / 4, damping * 8)
         return t, value, damping, n + 1, small | (damping > 1e12)

@@ -82,6 +82,7 @@ def inducing_inputs(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarr
     if m >= len(X):
         return X + 1e-3 * rng.standard_normal(X.shape)
     rows = X if len(X) <= 5000 else X[rng.choice(len(X), 5000, replace=False)]
+    rows = rows + 1e-6 * rng.standard_normal(rows.shape)  # duplicates make clusters of their own
     seed = int(rng.integers(2**31 - 1))
     centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(rows).cluster_centers_
     return centres + 1e-3 * rng.standard_normal(centres.shape)
