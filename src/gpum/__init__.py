@@ -4,6 +4,7 @@ __version__ = "0.1.0"
 
 from . import datasets, plots
 from .geometry import EmbeddedChart, LearnedChart, SwissRoll
+from .heat import heat_kernel
 from .latent_models import GPLVM, BayesianGPLVM
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "SwissRoll",
     "__version__",
     "datasets",
+    "heat_kernel",
     "plots",
 ]

@@ -1,0 +1,144 @@
+"""Heat kernels on any chart: ∂K/∂t = ½ΔK with no flow through the boundary.
+
+Which method to use:
+
+- "spectral" (default for q ≤ 2): no noise, every time from one decomposition, positive definite. The more modes the
+  smaller the smallest time; parts of the domain much narrower than the rest need a fine mesh.
+- "brownian" (default above): any dimension, any time, with a standard error; noise falls as one over the root of the
+  number of paths. `estimator="ball"` is the paper's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from . import brownian, checks, paths
+from .geometry import Chart, evaluate
+from .spectral import eigenpairs
+
+MAX_STEPS = 4000  # of the default step size, to the largest time
+MAX_WAITED = 0.02
+
+
+def heat_kernel(
+    chart: Chart,
+    starts: Any,
+    targets: Any,
+    times: Any,
+    method: str = "auto",
+    *,
+    random_state: Any = None,
+    return_std: bool = False,
+    n_paths: int = 20_000,
+    step_size: float | None = None,
+    estimator: str = "histogram",
+    tabulated: bool | None = None,
+    n_jobs: int | None = None,
+    n_modes: int | None = None,
+) -> Any:
+    """K_t between points of a chart, [times, starts, targets].
+
+    Parameters
+    ----------
+    chart : any chart, analytic or learned.
+    starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
+    times : diffusion times, positive; a number or a sequence.
+    method : "spectral", "brownian", or "auto" (spectral for q ≤ 2).
+    random_state : seed of the paths; results do not depend on n_jobs.
+    return_std : also return the Monte Carlo standard error (0 for the spectral method).
+    n_paths, step_size, tabulated : of the Brownian method; the step size is chosen from the geometry.
+    estimator : "histogram" (default: symmetric, positive definite) or "ball" (the paper's).
+    n_jobs : joblib workers; `joblib.parallel_config(backend="dask")` takes a cluster.
+    n_modes : of the spectral method, by default as many as the smallest time needs.
+    """
+    starts = _points(chart, starts, "starts")
+    targets = starts if targets is None else _points(chart, targets, "targets")
+    times = np.atleast_1d(np.asarray(times, float))
+    if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
+        raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
+    checks.option(method, "method", ("auto", "spectral", "brownian"))
+    checks.option(estimator, "estimator", ("histogram", "ball"))
+    checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
+    if method == "auto":
+        method = "spectral" if chart.dim <= 2 else "brownian"
+    if method == "spectral":
+        pairs = eigenpairs(chart, float(times.min()), n_modes=n_modes)
+        fx, fy = pairs.at(starts), pairs.at(targets)
+        kernel = np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
+        return (kernel, np.zeros_like(kernel)) if return_std else kernel
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    kernel, std = _from_paths(
+        chart, starts, targets, times, seed, n_paths, step_size, estimator, tabulated, n_jobs, return_std
+    )
+    return (kernel, std) if return_std else kernel
+
+
+def _from_paths(
+    chart, starts, targets, times, seed, n_paths, step_size, estimator, tabulated, n_jobs, with_std
+) -> tuple[np.ndarray, np.ndarray | None]:
+    ordered, back = np.unique(times, return_inverse=True)
+    cells = None if estimator == "ball" else paths.make_cells(chart, float(ordered[0]))
+    legs = ordered if cells is None else np.array([cells.walked(t) for t in ordered])
+    if step_size is None:
+        # Small against the geometry and the time reached, but not so small that it never ends.
+        steps = np.maximum(np.minimum(brownian.step_size(chart), legs / 20), legs[-1] / MAX_STEPS)
+    else:
+        dt = checks.positive(step_size, "step_size", "None chooses it from the geometry")
+        steps = np.full(len(legs), dt)
+    dts, counts = paths.plan_legs(legs, steps)
+    n_blocks, block = paths.blocks_of(n_paths)
+    moving = brownian.motion(chart, tabulated=tabulated)
+    dtype = moving.low.dtype
+
+    def run(points: np.ndarray, record: Any, extra: Any) -> np.ndarray:
+        plan = paths.Plan(moving, points, dts, counts, n_blocks, block, seed, record, extra)
+        kept, waited = paths.run(plan, n_jobs)
+        if waited > MAX_WAITED:
+            warnings.warn(
+                f"{waited:.1%} of the steps found no place inside the boundary and waited: the step size {dts.max():.3g} is too "
+                "large for the narrow parts of the domain; pass a smaller step_size",
+                stacklevel=4,
+            )
+        return kept
+
+    if cells is None:
+        G = evaluate(chart, "metric", targets)
+        omega = paths.ball_radius(n_blocks * block, chart.dim, ordered)
+        extra = (targets.astype(dtype), G.astype(dtype), omega.astype(dtype), moving.low, moving.high)
+        kept = run(starts, paths.in_balls, (*extra, np.asarray(moving.periodic)))
+        share = np.moveaxis(kept.sum(1), 1, 0) / (n_blocks * block)  # [times, starts, targets]
+        volumes = paths.ball_volumes(chart, targets, G, omega)[:, None]
+        std = np.sqrt(share * (1 - share) / (n_blocks * block)) / volumes
+        return (share / volumes)[back], std[back] if with_std else None
+
+    points, index = np.unique(np.concatenate([starts, targets]), axis=0, return_inverse=True)
+    index = index.ravel()
+    counter = np.zeros(cells.volumes.size, np.int32)
+    kept = run(points, paths.histogram, (tuple(e.astype(dtype) for e in cells.edges), counter))
+    first, second = index[: len(starts)], index[len(starts) :]
+    found = [
+        paths.chapman_kolmogorov(kept[:, :, k], block, cells, cells.merged(t), first, second, with_std)
+        for k, t in enumerate(ordered)
+    ]
+    kernel = np.stack([k for k, _ in found])[back]
+    return kernel, np.stack([e for _, e in found])[back] if with_std else None
+
+
+def _points(chart: Chart, points: Any, name: str) -> np.ndarray:
+    points = checks.cloud(np.atleast_2d(points), name, columns=None)
+    if points.shape[1] != chart.dim:
+        raise ValueError(
+            f"{name} has {points.shape[1]} columns, but the chart has {chart.dim} coordinates; pass points [n, {chart.dim}]"
+        )
+    outside = ~evaluate(chart, "inside", points)
+    if outside.any():
+        first = int(np.flatnonzero(outside)[0])
+        raise ValueError(
+            f"{name} has {int(outside.sum())} points outside the chart's boundary, the first at row {first}: "
+            f"{points[first]}; drop them or loosen the boundary level"
+        )
+    return points

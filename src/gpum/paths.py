@@ -1,0 +1,229 @@
+"""Heat kernels from Brownian paths.
+
+Default: path histograms at t/2 from every point, combined by Chapman-Kolmogorov,
+
+    K_t(x, y) = ∫ K_{t/2}(x, z) K_{t/2}(z, y) dz ≈ Σ_c h_x(c) h_y(c) / V_c,
+
+with h_x(c) the share of the paths from x that are in cell c after t/2 and V_c the cell's volume: a Gram matrix,
+symmetric and positive semi-definite whatever the noise. Two places in one cell of size h differ by h²/6 in variance
+along each coordinate, as if the heat had flowed for h²/6 longer: paths run for (t - h²/6)/2, which leaves an error of
+fourth order in h. A path meets itself, which adds about 1/(N V_c) to K_t(x, x): cells grow with t.
+
+The paper's estimator: the share of paths from x in a metric ball of radius ω around y after t, over its volume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, gamma, pi
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import qmc
+
+from . import brownian
+from .geometry import Chart, evaluate, magnification
+from .mesh import measure
+
+CELL_SHARE = 0.08  # a cell's squared size over the time
+MAX_CELLS = 40_000
+SUBCELLS = 4  # per coordinate, to integrate a cell's volume
+UNITS = 64  # blocks of paths in one task
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What paths to run: from where, with which legs, and what to keep of them."""
+
+    moving: brownian.Motion
+    starts: np.ndarray  # [n, q]
+    dts: np.ndarray  # [legs]
+    counts: np.ndarray  # [legs]
+    n_blocks: int
+    block: int
+    seed: int
+    record: Any
+    extra: Any
+
+
+def plan_legs(times: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Step sizes, none above the leg's `largest`, and numbers of steps that reach the ascending times exactly."""
+    spans = np.diff(np.concatenate([[0.0], times]))
+    counts = np.maximum(np.ceil(spans / largest - 1e-9).astype(int), 1)
+    return spans / counts, counts
+
+
+def run(plan: Plan, n_jobs: int | None) -> tuple[np.ndarray, float]:
+    """Counts kept by `record`, [starts, blocks, legs, ...], and the share of steps that were waited.
+
+    Tasks fan out through joblib; block b of start i has a key of its own, so nothing depends on their spread.
+    """
+    index = np.stack(np.meshgrid(np.arange(len(plan.starts)), np.arange(plan.n_blocks), indexing="ij"), -1)
+    index = index.reshape(-1, 2)
+    tasks = [index[k : k + UNITS] for k in range(0, len(index), UNITS)]
+    results = Parallel(n_jobs=n_jobs)(delayed(_run_units)(plan, units) for units in tasks)
+    kept = np.concatenate([r[0] for r in results])
+    waited = float(sum(r[1] for r in results))
+    steps = len(index) * plan.block * float(plan.counts.sum())
+    return kept.reshape(len(plan.starts), plan.n_blocks, *kept.shape[1:]), waited / steps
+
+
+def _run_units(plan: Plan, units: np.ndarray) -> tuple[np.ndarray, float]:
+    dtype = plan.moving.low.dtype
+    with jax.enable_x64(bool(dtype == np.float64)):
+        keys = brownian.block_keys(jax.random.key(plan.seed), units[:, 0], units[:, 1])
+        kept, waited = brownian.walk(
+            plan.moving,
+            keys,
+            jnp.asarray(plan.starts[units[:, 0]], dtype),
+            jnp.asarray(plan.dts, dtype),
+            jnp.asarray(plan.counts, jnp.int32),
+            plan.extra,
+            plan.block,
+            plan.record,
+        )
+        return np.asarray(kept), float(np.sum(np.asarray(waited, float)))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of about equal size on the surface: edges of each coordinate, volumes [n_1, ..., n_q], mean sizes [q]."""
+
+    edges: tuple[np.ndarray, ...]
+    volumes: np.ndarray
+    sizes: np.ndarray
+
+    def merged(self, time: float) -> tuple[int, ...]:
+        """How many cells to merge along each coordinate for a kernel at this time (at least 8 stay)."""
+        wish = np.sqrt(CELL_SHARE * time) / self.sizes
+        return tuple(
+            int(np.clip(w, 1, max(n // 8, 1))) for w, n in zip(wish, self.volumes.shape, strict=True)
+        )
+
+    def walked(self, time: float) -> float:
+        """How long paths run for a kernel at this time: half of it, less what the cells blur."""
+        blur = np.mean((self.sizes * self.merged(time)) ** 2) / 6
+        return 0.5 * max(time - blur, 0.5 * time)
+
+
+def make_cells(chart: Chart, smallest_time: float) -> Cells:
+    """Cells small against the kernel at the smallest time, and their volumes inside the boundary."""
+    size = measure(chart)
+    h = np.sqrt(CELL_SHARE * smallest_time)
+    counts = np.maximum(np.ceil(size.lengths / h), 4)
+    counts = np.maximum(
+        (counts * min(1.0, (MAX_CELLS / np.prod(counts)) ** (1 / len(counts)))).astype(int), 4
+    )
+
+    def line(a: int, n: int) -> np.ndarray:
+        return np.interp(np.linspace(0, 1, n + 1), np.linspace(0, 1, len(size.lines[a])), size.lines[a])
+
+    edges = tuple(line(a, int(n)) for a, n in enumerate(counts))
+    fine = [
+        np.interp(np.linspace(0, n, n * SUBCELLS + 1), np.arange(n + 1), e)
+        for n, e in zip(counts, edges, strict=True)
+    ]
+    middles = np.stack(np.meshgrid(*[(f[1:] + f[:-1]) / 2 for f in fine], indexing="ij"), -1)
+    widths = np.prod(np.stack(np.meshgrid(*[np.diff(f) for f in fine], indexing="ij"), -1), -1).ravel()
+    points = middles.reshape(-1, len(counts))
+    inside = evaluate(chart, "inside", points)
+    pieces = np.zeros(len(points))
+    pieces[inside] = widths[inside] * evaluate(chart, magnification, points[inside])
+    blocked = pieces.reshape([k for n in counts for k in (int(n), SUBCELLS)])
+    volumes = blocked.sum(tuple(range(1, 2 * len(counts), 2))).ravel()
+    # A sliver that a path may just reach though no sample of it is inside.
+    floor = np.median(volumes[volumes > 0]) / SUBCELLS ** len(counts)
+    volumes = np.maximum(volumes, floor).reshape(counts)
+    return Cells(edges, volumes, size.lengths / counts)
+
+
+def histogram(x: Any, leg: Any, extra: Any) -> Any:
+    """Counts of paths in each cell, [cells]."""
+    edges, counter = extra
+    place = 0
+    for a, e in enumerate(edges):
+        cell = jnp.clip(jnp.searchsorted(e, x[:, a], side="right") - 1, 0, len(e) - 2)
+        place = place * (len(e) - 1) + cell
+    return counter.at[place].add(1)
+
+
+def in_balls(x: Any, leg: Any, extra: Any) -> Any:
+    """Counts of paths in the ball of each target, [targets]."""
+    targets, G, omega, low, high, periodic = extra
+    d = x[:, None] - targets
+    span = high - low
+    d = jnp.where(periodic, d - span * jnp.round(d / span), d)
+    return jnp.sum(jnp.einsum("nta,tab,ntb->nt", d, G, d) <= omega[leg] ** 2, 0)
+
+
+def ball_radius(n_paths: int, q: int, times: np.ndarray) -> np.ndarray:
+    """ω that balances the two errors of the ball estimator at the peak of a flat kernel.
+
+    Monte Carlo: 1/√(N V K) relative, with V = v_q ω^q and K = (2πt)^{-q/2}; averaging over the ball:
+    q ω²/(2 (q + 2) t) relative.
+    """
+    ball = pi ** (q / 2) / gamma(q / 2 + 1)
+    monte_carlo = (2 * pi * times) ** (q / 2) / (n_paths * ball)  # squared, times ω^q
+    return (monte_carlo * (2 * (q + 2) * times / q) ** 2) ** (1 / (q + 4))
+
+
+def ball_volumes(chart: Chart, targets: np.ndarray, G: np.ndarray, omega: np.ndarray) -> np.ndarray:
+    """Riemannian volumes of the balls' parts inside the boundary, [times, targets]."""
+    q = targets.shape[1]
+    unit = qmc.Sobol(q, scramble=True, seed=0).random(512) * 2 - 1
+    unit = unit[np.sum(unit**2, 1) <= 1]
+    roots = np.linalg.inv(np.linalg.cholesky(G)).transpose(0, 2, 1)
+    ball = pi ** (q / 2) / gamma(q / 2 + 1)
+    volumes = []
+    for w in omega:
+        points = (targets[:, None] + w * np.einsum("tab,nb->tna", roots, unit)).reshape(-1, q)
+        inside = evaluate(chart, "inside", points)
+        density = np.zeros(len(points))
+        density[inside] = evaluate(chart, magnification, points[inside])
+        mean = density.reshape(len(targets), -1).mean(1)
+        volumes.append(ball * w**q * mean / np.sqrt(np.linalg.det(G)))
+    return np.array(volumes)
+
+
+def chapman_kolmogorov(
+    counts: np.ndarray,
+    block: int,
+    cells: Cells,
+    merge: tuple[int, ...],
+    starts: Any,
+    targets: Any,
+    with_std: bool,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Kernel [starts, targets] at one time and its standard error, from counts [points, blocks, cells]."""
+    n_blocks = counts.shape[1]
+    shares = _merge(counts.reshape(*counts.shape[:2], *cells.volumes.shape), merge) / block
+    shares = shares * (1 / np.sqrt(_merge(cells.volumes, merge)))
+    shares = shares.reshape(*counts.shape[:2], -1)
+    mean = shares.mean(1)
+    kernel = mean[starts] @ mean[targets].T
+    if not with_std:
+        return kernel, None
+    # Delta method over independent blocks: the paths of x with those of y as they are, and the other way round.
+    spread, same = np.zeros_like(kernel), np.equal.outer(starts, targets)
+    for b in range(n_blocks):
+        forth = shares[starts, b] @ mean[targets].T - kernel
+        back = mean[starts] @ shares[targets, b].T - kernel
+        spread += np.where(same, (forth + back) ** 2, forth**2 + back**2)
+    return kernel, np.sqrt(spread / (n_blocks * (n_blocks - 1)))
+
+
+def _merge(values: np.ndarray, merge: tuple[int, ...]) -> np.ndarray:
+    """Sums over groups of `merge` neighbouring cells along the last axes."""
+    for axis, m in zip(range(-len(merge), 0), merge, strict=True):
+        if m > 1:
+            values = np.add.reduceat(values, np.arange(0, values.shape[axis], m), axis=axis)
+    return values
+
+
+def blocks_of(n_paths: int) -> tuple[int, int]:
+    """Number and size of the blocks that make up n_paths: ten for the standard error, or blocks of BLOCK."""
+    n_blocks = max(10, ceil(n_paths / brownian.BLOCK))
+    return n_blocks, ceil(n_paths / n_blocks)
