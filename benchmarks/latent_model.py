@@ -126,9 +126,7 @@ def against_gpy() -> None:
         place = model.optimizer_array.copy()
         # GPy caches by value: move the parameters by a trifle before each call.
         theirs = seconds(lambda k, x=place, g=model: g._objective_grads(x * (1 + 1e-12 * k)), 5)
-        one.add_row(
-            str(N), str(p), str(m), f"{1e3 * ours:.2f}", f"{1e3 * theirs:.1f}", f"{theirs / ours:.1f}"
-        )
+        one.add_row(str(N), str(p), str(m), f"{1e3 * ours:.2f}", f"{1e3 * theirs:.1f}", f"{theirs / ours:.1f}")
 
         model = gpy_model(S, theta)
         begin = time.perf_counter()

@@ -14,9 +14,7 @@ CYLINDER = EmbeddedChart(
     lambda x: jnp.stack([jnp.cos(x[0]), jnp.sin(x[0]), x[1]]), [(0, 2 * np.pi), (0, 2)], (True, False)
 )
 TORUS = EmbeddedChart(
-    lambda x: jnp.stack(
-        [(3 + jnp.cos(x[1])) * jnp.cos(x[0]), (3 + jnp.cos(x[1])) * jnp.sin(x[0]), jnp.sin(x[1])]
-    ),
+    lambda x: jnp.stack([(3 + jnp.cos(x[1])) * jnp.cos(x[0]), (3 + jnp.cos(x[1])) * jnp.sin(x[0]), jnp.sin(x[1])]),
     [(0, 2 * np.pi), (0, 2 * np.pi)],
     (True, True),
 )
@@ -47,9 +45,7 @@ def test_swiss_roll_metric_and_drift_of_appendix_e():
     chart, x = SwissRoll(), np.array([r, 2.0])
     np.testing.assert_allclose(chart.metric(x), [[1 + r**2, 0], [0, 1]])
     np.testing.assert_allclose(drift(chart, x), [-0.5 * r / (1 + r**2) ** 2, 0], atol=1e-14)
-    embedded = EmbeddedChart(
-        lambda y: jnp.stack([y[0] * jnp.cos(y[0]), y[0] * jnp.sin(y[0]), y[1]]), chart.bounds
-    )
+    embedded = EmbeddedChart(lambda y: jnp.stack([y[0] * jnp.cos(y[0]), y[0] * jnp.sin(y[0]), y[1]]), chart.bounds)
     np.testing.assert_allclose(embedded.metric(x), chart.metric(x), atol=1e-12)
     np.testing.assert_allclose(embedded.metric_derivative(x), chart.metric_derivative(x), atol=1e-10)
     along = length(chart, [2.0, 1.0], [12.5, 1.0], n=32)

@@ -102,9 +102,7 @@ def test_auto_dimension_of_the_roll(roll):
 
 def test_auto_dimension_of_a_curve():
     t = np.linspace(0, 1, 60)[:, None]
-    S = np.concatenate([np.sin(2 * t), np.cos(2 * t), t, t**2], 1) @ np.random.default_rng(0).normal(
-        size=(4, 8)
-    )
+    S = np.concatenate([np.sin(2 * t), np.cos(2 * t), t, t**2], 1) @ np.random.default_rng(0).normal(size=(4, 8))
     S += 0.01 * np.random.default_rng(1).standard_normal(S.shape)
     model = BayesianGPLVM(latent_dim="auto", random_state=0).fit(S)
     assert model.latent_dim_ == 1

@@ -4,8 +4,8 @@
 
 A proposal outside the boundary is drawn again while the path's time stands still, TRIES times in a row at most; then
 the path waits for this step, which is counted. Every path keeps its own clock, so that the others need not wait for
-one that is drawn again. Paths come in blocks: block b of start i is simulated from the key folded by i and by b, whatever else
-runs beside it, so that results do not depend on how blocks are spread over batches, workers or devices.
+one that is drawn again. Paths come in blocks: block b of start i is simulated from the key folded by i and by b,
+whatever else runs beside it, so that results do not depend on how blocks are spread over batches, workers or devices.
 
 For q ≤ 3 drift, root and inside are tabulated once on a grid and interpolated multilinearly; the grid is refined
 until the interpolation error of the root, relative to the root, is below TABLE_ERROR at all but one in a hundred of
@@ -64,7 +64,7 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
         if len(probes) == 0:
             break
         with jax.enable_x64(True):
-            found = np.asarray(jax.vmap(lambda x: lookup(table, x)[1])(jnp.asarray(probes)))
+            found = np.asarray(jax.vmap(partial(lookup, table))(jnp.asarray(probes))[1])
         error = np.linalg.norm(found - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
         if np.quantile(error, 0.99) < TABLE_ERROR:
             break
@@ -121,9 +121,9 @@ def lookup(table: Table, x: Array) -> tuple[Array, Array, Array]:
     flat = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
     stride = np.array([int(np.prod(shape[a + 1 :])) for a in range(q)], np.int32)
     base = jnp.sum(cell * stride)
-    found = 0.0
+    found: Any = 0.0
     for corner in product((0, 1), repeat=q):
-        weight = 1.0
+        weight: Any = 1.0
         for a, c in enumerate(corner):
             weight = weight * (part[a] if c else 1 - part[a])
         found = found + weight * flat[base + int(np.dot(corner, stride))]
@@ -136,9 +136,7 @@ def direct(chart: Chart, x: Array) -> tuple[Array, Array, Array]:
     return drift(chart, x), inverse_root(chart, x), chart.inside(x)
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["geometry", "low", "high"], meta_fields=["at", "periodic"]
-)
+@partial(jax.tree_util.register_dataclass, data_fields=["geometry", "low", "high"], meta_fields=["at", "periodic"])
 @dataclass(frozen=True)
 class Motion:
     """A chart prepared for paths: `at(geometry, x)` gives drift, root and inside."""
@@ -271,8 +269,6 @@ def step_size(chart: Chart) -> float:
     slopes = evaluate(chart, "metric_derivative", points)
     per_length = np.einsum("nxa,nabl,nby,nlz->nxyz", roots, slopes, roots, roots)
     rate = float(np.quantile(np.sqrt(np.sum(per_length**2, axis=(1, 2, 3))), 0.95))
-    extent = np.sqrt(np.einsum("naa->na", np.linalg.inv(roots) ** 2).mean(0)) * np.ptp(
-        np.asarray(chart.bounds), axis=1
-    )
-    small = 0.03 * float(extent.min())
+    extent = np.sqrt(np.einsum("naa->na", np.linalg.inv(roots) ** 2).mean(0)) * np.ptp(np.asarray(chart.bounds), axis=1)
+    small = 0.02 * float(extent.min())
     return min((STEP_CHANGE / max(rate, 1e-12)) ** 2, small**2)

@@ -61,9 +61,7 @@ def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     """value as a finite positive (or, with `zero`, non-negative) float."""
     fits = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     if not fits or float(value) < 0 or (float(value) == 0 and not zero):
-        raise ValueError(
-            f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}; {advice}"
-        )
+        raise ValueError(f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}; {advice}")
     return float(value)
 
 

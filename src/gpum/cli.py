@@ -51,9 +51,7 @@ def demo(
 
     r, z = cloud.chart.r, cloud.chart.z
     along, across = float(np.ptp(cloud.chart.arc_length(r))), float(np.ptp(z))
-    table = Table(
-        title=f"The learned chart ({seconds:.0f} s, bound {model.bound_:.0f}, converged: {model.converged_})"
-    )
+    table = Table(title=f"The learned chart ({seconds:.0f} s, bound {model.bound_:.0f}, converged: {model.converged_})")
     for column in ("measured on the chart", "truth", "learned", "error"):
         table.add_column(column, justify="left" if column.startswith("m") else "right")
     for name, truth, value in (

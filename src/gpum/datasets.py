@@ -33,9 +33,7 @@ def make_swiss_roll(
     checks.integer(n_labeled, "n_labeled", 0, None, "24 as in the paper")
     checks.integer(n_unlabeled, "n_unlabeled", 0, None, "450 as in the paper")
     if grid and n_unlabeled % 10:
-        raise ValueError(
-            f"n_unlabeled is {n_unlabeled}, but the grid has ten rows; use a multiple of 10 or grid=False"
-        )
+        raise ValueError(f"n_unlabeled is {n_unlabeled}, but the grid has ten rows; use a multiple of 10 or grid=False")
     checks.positive(noise, "noise", "0.05 is the default", zero=True)
     rng = check_random_state(random_state)
     chart = SwissRoll()
@@ -54,6 +52,4 @@ def make_swiss_roll(
     f = np.sin(chart.arc_length(r) / 14) + 0.4 * np.cos(np.pi * z / 12)
     y = np.full(len(coords), np.nan)
     y[:n_labeled] = f[:n_labeled] + noise * rng.standard_normal(n_labeled)
-    return Bunch(
-        X=np.stack([r * np.cos(r), r * np.sin(r), z], 1), y=y, y_true=f, chart_coords=coords, chart=chart
-    )
+    return Bunch(X=np.stack([r * np.cos(r), r * np.sin(r), z], 1), y=y, y_true=f, chart_coords=coords, chart=chart)

@@ -99,8 +99,8 @@ def _from_paths(
         kept, waited = paths.run(plan, n_jobs)
         if waited > MAX_WAITED:
             warnings.warn(
-                f"{waited:.1%} of the steps found no place inside the boundary and waited: the step size {dts.max():.3g} is too "
-                "large for the narrow parts of the domain; pass a smaller step_size",
+                f"{waited:.1%} of the steps found no place inside the boundary and waited: the step size "
+                f"{dts.max():.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
                 stacklevel=4,
             )
         return kept
@@ -120,19 +120,20 @@ def _from_paths(
     counter = np.zeros(cells.volumes.size, np.int32)
     kept = run(points, paths.histogram, (tuple(e.astype(dtype) for e in cells.edges), counter))
     first, second = index[: len(starts)], index[len(starts) :]
-    found = [
-        paths.chapman_kolmogorov(kept[:, :, k], block, cells, cells.merged(t), first, second, with_std)
-        for k, t in enumerate(ordered)
-    ]
-    kernel = np.stack([k for k, _ in found])[back]
-    return kernel, np.stack([e for _, e in found])[back] if with_std else None
+    kernels, errors = [], []
+    for k, t in enumerate(ordered):
+        kernel, error = paths.chapman_kolmogorov(kept[:, :, k], block, cells, cells.merged(t), first, second, with_std)
+        kernels.append(kernel)
+        errors.append(error)
+    return np.stack(kernels)[back], np.stack(errors)[back] if with_std else None  # type: ignore[arg-type]
 
 
 def _points(chart: Chart, points: Any, name: str) -> np.ndarray:
     points = checks.cloud(np.atleast_2d(points), name, columns=None)
     if points.shape[1] != chart.dim:
         raise ValueError(
-            f"{name} has {points.shape[1]} columns, but the chart has {chart.dim} coordinates; pass points [n, {chart.dim}]"
+            f"{name} has {points.shape[1]} columns, but the chart has {chart.dim} coordinates; "
+            f"pass points [n, {chart.dim}]"
         )
     outside = ~evaluate(chart, "inside", points)
     if outside.any():

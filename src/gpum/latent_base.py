@@ -139,16 +139,12 @@ class LatentModel(TransformerMixin, BaseEstimator):
         return S
 
     def _start_list(self) -> list[Any]:
-        return (
-            [self.starts] if isinstance(self.starts, str) or np.ndim(self.starts) == 2 else list(self.starts)
-        )
+        return [self.starts] if isinstance(self.starts, str) or np.ndim(self.starts) == 2 else list(self.starts)
 
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self.latent_dim == "auto" else int(self.latent_dim)
 
-    def _latent_starts(
-        self, rows: np.ndarray, q: int, rng: np.random.Generator
-    ) -> Iterator[tuple[str, np.ndarray]]:
+    def _latent_starts(self, rows: np.ndarray, q: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
         for start in self._start_list():
             if not isinstance(start, str):
                 yield "given", np.asarray(start, float)
@@ -193,9 +189,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
             )
         return theta
 
-    def _climb(
-        self, name: str, theta: Any, data: Any, stage: Stage, report: Reporter
-    ) -> tuple[Any, float, bool]:
+    def _climb(self, name: str, theta: Any, data: Any, stage: Stage, report: Reporter) -> tuple[Any, float, bool]:
         value, converged = -np.inf, False
         rounds = climb(self._negative, self._typical_steps, theta, data, stage, len(data.factor))
         for theta, now in rounds:
@@ -232,8 +226,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         mapping = jax.tree.map(np.asarray, mapping)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mapping)):
             raise FloatingPointError(
-                "the fitted mapping has non-finite weights; use fewer inducing points (n_inducing) "
-                "or rescale S"
+                "the fitted mapping has non-finite weights; use fewer inducing points (n_inducing) or rescale S"
             )
         return mapping
 

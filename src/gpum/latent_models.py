@@ -71,9 +71,7 @@ class BayesianGPLVM(LatentModel):
     def _check(self, S: Any) -> np.ndarray:
         S = super()._check(S)
         if self.n_inducing is not None:
-            checks.integer(
-                self.n_inducing, "n_inducing", 1, len(S), "use at most one inducing point for each row of S"
-            )
+            checks.integer(self.n_inducing, "n_inducing", 1, len(S), "use at most one inducing point for each row of S")
         return S
 
     def _start(self, X: np.ndarray, rng: np.random.Generator) -> bound.Parameters:
@@ -135,9 +133,7 @@ class GPLVM(LatentModel):
         self.verbose = verbose
 
     def _start(self, X: np.ndarray, rng: np.random.Generator) -> likelihood.Parameters:
-        return likelihood.Parameters(
-            X, np.zeros(X.shape[1]), np.asarray(0.0), np.asarray(-np.log(HELD_NOISE))
-        )
+        return likelihood.Parameters(X, np.zeros(X.shape[1]), np.asarray(0.0), np.asarray(-np.log(HELD_NOISE)))
 
     def _read(self, theta: likelihood.Parameters) -> Any:
         beta = 1 / likelihood.noise_variance(theta)

@@ -116,9 +116,7 @@ def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:
 
     q = len(shape)
     stride = np.array([int(np.prod(shape[a + 1 :])) for a in range(q)])
-    base = (
-        np.stack(np.meshgrid(*[np.arange(n - 1) for n in shape], indexing="ij"), -1).reshape(-1, q) @ stride
-    )
+    base = np.stack(np.meshgrid(*[np.arange(n - 1) for n in shape], indexing="ij"), -1).reshape(-1, q) @ stride
     cells = []
     for order in permutations(range(q)):
         corner = np.concatenate([[0], np.cumsum(stride[list(order)])])
@@ -147,9 +145,7 @@ def _cut(chart, position, index, inside, shape):
             within = evaluate(chart, "inside", position(middle))[:, None]
             low, high = np.where(within, middle, low), np.where(within, high, middle)
         origin = np.where(forward[:, None], crossing, crossing + step).astype(int)
-        near = (
-            np.abs(low - origin).max(1) < 0.2
-        )  # a node so close to a cut makes slivers: the cut replaces it
+        near = np.abs(low - origin).max(1) < 0.2  # a node so close to a cut makes slivers: the cut replaces it
         close[tuple(origin[near].T)] = True
         cuts.append(low)
     nodes = index[inside & ~close.ravel()].astype(float)

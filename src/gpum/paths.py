@@ -99,13 +99,11 @@ class Cells:
     def merged(self, time: float) -> tuple[int, ...]:
         """How many cells to merge along each coordinate for a kernel at this time (at least 8 stay)."""
         wish = np.sqrt(CELL_SHARE * time) / self.sizes
-        return tuple(
-            int(np.clip(w, 1, max(n // 8, 1))) for w, n in zip(wish, self.volumes.shape, strict=True)
-        )
+        return tuple(int(np.clip(w, 1, max(n // 8, 1))) for w, n in zip(wish, self.volumes.shape, strict=True))
 
     def walked(self, time: float) -> float:
         """How long paths run for a kernel at this time: half of it, less what the cells blur."""
-        blur = np.mean((self.sizes * self.merged(time)) ** 2) / 6
+        blur = float(np.mean((self.sizes * self.merged(time)) ** 2)) / 6
         return 0.5 * max(time - blur, 0.5 * time)
 
 
@@ -114,17 +112,14 @@ def make_cells(chart: Chart, smallest_time: float) -> Cells:
     size = measure(chart)
     h = np.sqrt(CELL_SHARE * smallest_time)
     counts = np.maximum(np.ceil(size.lengths / h), 4)
-    counts = np.maximum(
-        (counts * min(1.0, (MAX_CELLS / np.prod(counts)) ** (1 / len(counts)))).astype(int), 4
-    )
+    counts = np.maximum((counts * min(1.0, (MAX_CELLS / np.prod(counts)) ** (1 / len(counts)))).astype(int), 4)
 
     def line(a: int, n: int) -> np.ndarray:
         return np.interp(np.linspace(0, 1, n + 1), np.linspace(0, 1, len(size.lines[a])), size.lines[a])
 
     edges = tuple(line(a, int(n)) for a, n in enumerate(counts))
     fine = [
-        np.interp(np.linspace(0, n, n * SUBCELLS + 1), np.arange(n + 1), e)
-        for n, e in zip(counts, edges, strict=True)
+        np.interp(np.linspace(0, n, n * SUBCELLS + 1), np.arange(n + 1), e) for n, e in zip(counts, edges, strict=True)
     ]
     middles = np.stack(np.meshgrid(*[(f[1:] + f[:-1]) / 2 for f in fine], indexing="ij"), -1)
     widths = np.prod(np.stack(np.meshgrid(*[np.diff(f) for f in fine], indexing="ij"), -1), -1).ravel()
@@ -143,7 +138,7 @@ def make_cells(chart: Chart, smallest_time: float) -> Cells:
 def histogram(x: Any, leg: Any, extra: Any) -> Any:
     """Counts of paths in each cell, [cells]."""
     edges, counter = extra
-    place = 0
+    place: Any = 0
     for a, e in enumerate(edges):
         cell = jnp.clip(jnp.searchsorted(e, x[:, a], side="right") - 1, 0, len(e) - 2)
         place = place * (len(e) - 1) + cell
@@ -224,6 +219,6 @@ def _merge(values: np.ndarray, merge: tuple[int, ...]) -> np.ndarray:
 
 
 def blocks_of(n_paths: int) -> tuple[int, int]:
-    """Number and size of the blocks that make up n_paths: ten for the standard error, or blocks of BLOCK."""
-    n_blocks = max(10, ceil(n_paths / brownian.BLOCK))
+    """Number and size of the blocks that make up n_paths: twenty for the standard error, or blocks of BLOCK."""
+    n_blocks = max(20, ceil(n_paths / brownian.BLOCK))
     return n_blocks, ceil(n_paths / n_blocks)

@@ -52,9 +52,7 @@ class Boundary(ABC):
 
     def at(self, level: float) -> Boundary:
         """The boundary at another level, where it has levels."""
-        raise ValueError(
-            f"{type(self).__name__} has no levels; use boundary='corridors' for a family of domains"
-        )
+        raise ValueError(f"{type(self).__name__} has no levels; use boundary='corridors' for a family of domains")
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["alpha", "bounds"], meta_fields=[])

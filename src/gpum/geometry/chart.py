@@ -105,9 +105,7 @@ def volume(chart: Chart, n: int | None = None) -> float:
     return float(cell * evaluate(chart, magnification, points).sum())
 
 
-def evaluate(
-    chart: Chart, function: str | Callable[[Chart, Any], Any], points: Any, batch: int = 512
-) -> np.ndarray:
+def evaluate(chart: Chart, function: str | Callable[[Chart, Any], Any], points: Any, batch: int = 512) -> np.ndarray:
     """A chart's method, or a function of this module, at many points, in bounded memory.
 
     `evaluate(chart, "metric", points)` and `evaluate(chart, drift, points)` take points [n, q] and

@@ -58,9 +58,7 @@ def climb(
             typical_steps(theta, data),
             **{name: np.zeros(np.shape(getattr(theta, name))) for name in stage.hold},
         )
-        theta, value, iterations, evaluations = _round(
-            negative, theta, steps, data, min(ROUND, stage.max_iter - done)
-        )
+        theta, value, iterations, evaluations = _round(negative, theta, steps, data, min(ROUND, stage.max_iter - done))
         done += iterations
         converged = value - last < stage.tol * n_rows
         yield theta, Progress(stage.name, iterations, evaluations, value, converged)
