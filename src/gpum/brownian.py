@@ -181,7 +181,15 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
             for now, old in ((new, x), (new_mean, mean), (new_root, root))
         )
         failed = jnp.where(wait, 0, failed)
-        return k + 1, x, mean, root, done + (ok | wait), failed, waited + jnp.sum(wait)
+        return (
+            k + 1,
+            x,
+            mean,
+            root,
+            done + (ok | wait).astype(jnp.int32),
+            failed,
+            waited + jnp.sum(wait, dtype=jnp.int32),
+        )
 
     mean, root, _ = look(x)
     zero = jnp.zeros(len(x), jnp.int32)

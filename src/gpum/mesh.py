@@ -107,7 +107,8 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
         simplices = simplices[within & short & (volume > 1e-4)]
     used, simplices = np.unique(simplices, return_inverse=True)
     places = places[used]
-    return Mesh(position(places), simplices.reshape(-1, len(shape) + 1), places)
+    # Corners in ascending order, as skfem keeps them: the order of the unknowns follows from it.
+    return Mesh(position(places), np.sort(simplices.reshape(-1, len(shape) + 1), axis=1), places)
 
 
 def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,68 @@
+"""Closed forms and charts whose truth is known, for the tests."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gpum import EmbeddedChart, SwissRoll
+from gpum.geometry import Chart
+
+ROLL = SwissRoll()
+CIRCLE = EmbeddedChart(lambda x: 2 * jnp.stack([jnp.cos(x[0]), jnp.sin(x[0])]), [(0, 2 * np.pi)], (True,))
+CYLINDER = EmbeddedChart(
+    lambda x: jnp.stack([jnp.cos(x[0]), jnp.sin(x[0]), x[1]]), [(0, 2 * np.pi), (0, 2)], (True, False)
+)
+TORUS = EmbeddedChart(
+    lambda x: jnp.stack([(3 + jnp.cos(x[1])) * jnp.cos(x[0]), (3 + jnp.cos(x[1])) * jnp.sin(x[0]), jnp.sin(x[1])]),
+    [(0, 2 * np.pi), (0, 2 * np.pi)],
+    (True, True),
+)
+SPHERE = EmbeddedChart(  # latitude x[0], longitude x[1]
+    lambda x: jnp.stack([jnp.cos(x[0]) * jnp.cos(x[1]), jnp.cos(x[0]) * jnp.sin(x[1]), jnp.sin(x[0])]),
+    [(-np.pi / 2, np.pi / 2), (0, 2 * np.pi)],
+    (False, True),
+)
+RECTANGLE = EmbeddedChart(lambda x: 2 * x, [(0, 1), (0, 3)])  # sides 2 and 6
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["centre"], meta_fields=[])
+@dataclass(frozen=True)
+class Disc(Chart):
+    """The flat unit disc in a box that is larger: a boundary that cuts the grid."""
+
+    centre: Any
+
+    @property
+    def bounds(self):
+        return np.array([[-1.3, 1.2], [-1.1, 1.25]])
+
+    @property
+    def periodic(self):
+        return (False, False)
+
+    def metric(self, x):
+        return jnp.eye(2) * jnp.ones_like(jnp.asarray(x)[0])
+
+    def inside(self, x):
+        return jnp.sum((jnp.asarray(x) - self.centre) ** 2) <= 1.0
+
+
+def interval_kernel(a, b, t, length):
+    """Neumann heat kernel of an interval between a (a number) and points b."""
+    k = np.arange(1, 4000)
+    waves = np.cos(np.pi * k * a / length) * np.cos(np.pi * np.outer(np.atleast_1d(b), k) / length)
+    return (1 + 2 * waves @ np.exp(-0.5 * (np.pi * k / length) ** 2 * t)) / length
+
+
+def roll_kernel(start, targets, t, roll=ROLL):
+    """Neumann heat kernel of the Swiss roll: the product of two intervals in arc length and width."""
+    u0 = roll.arc_length(roll.r[0])
+    along = roll.arc_length(np.r_[start[0], targets[:, 0]]) - u0
+    length = float(np.ptp(roll.arc_length(roll.r)))
+    across = np.r_[start[1], targets[:, 1]] - roll.z[0]
+    width = roll.z[1] - roll.z[0]
+    return interval_kernel(along[0], along[1:], t, length) * interval_kernel(across[0], across[1:], t, width)

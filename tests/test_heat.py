@@ -1,0 +1,146 @@
+"""Brownian paths and the kernels made from them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gpum import EmbeddedChart, brownian, heat_kernel
+from gpum.geometry import drift, evaluate, inverse_root
+from gpum.paths import ball_radius, plan_legs
+from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, interval_kernel, roll_kernel
+
+# Of the unit sphere, latitudes ±1: at the poles themselves Euler steps in latitude and longitude break down.
+BAND = EmbeddedChart(SPHERE.phi, [(-1.0, 1.0), (0, 2 * np.pi)], (False, True))
+INTERVAL = EmbeddedChart(lambda x: x, [(0.0, 4.0)])
+
+
+def test_table_interpolates_the_chart():
+    table = brownian.tabulate(ROLL)
+    points = np.random.default_rng(0).uniform([2, 0], [12.5, 12], (200, 2))
+    with jax.enable_x64(True):
+        found = jax.vmap(lambda x: brownian.lookup(table, x))(jnp.asarray(points))
+        mean, root, inside = map(np.asarray, found)
+    exact = evaluate(ROLL, inverse_root, points)
+    error = np.linalg.norm(root - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
+    assert np.quantile(error, 0.99) < brownian.TABLE_ERROR
+    np.testing.assert_allclose(mean, evaluate(ROLL, drift, points), atol=2e-3)
+    assert np.all(inside)
+    with jax.enable_x64(True):
+        assert not brownian.lookup(table, jnp.array([1.9, 3.0]))[2]
+
+
+@pytest.mark.parametrize("estimator", ["histogram", "ball"])
+def test_roll_kernel_within_its_standard_error(estimator):
+    r = np.linspace(4, 8, 8)
+    targets = np.column_stack([r, np.linspace(2, 6, 8)])
+    options = {"method": "brownian", "random_state": 0, "return_std": True, "estimator": estimator, "n_paths": 8000}
+    kernel, std = heat_kernel(ROLL, [[6.0, 3.0]], targets, [4.0, 10.0], **options)
+    for k, s, t in zip(kernel, std, [4.0, 10.0], strict=True):
+        exact = roll_kernel((6.0, 3.0), targets, t)
+        bias = 0.02 if estimator == "ball" else 0.01  # of the peak
+        assert np.all(np.abs(k[0] - exact) < 4 * s[0] + bias * exact.max())
+        assert np.all(s >= 0)
+        assert s.max() < 0.1 * exact.max()
+
+
+def test_error_falls_with_the_number_of_paths():
+    points = np.array([[1.0], [2.0], [3.0]])
+    exact = np.array([interval_kernel(p[0], points[:, 0], 1.0, 4.0) for p in points])
+    errors = []
+    for n in (500, 8000):
+        runs = [heat_kernel(INTERVAL, points, None, 1.0, "brownian", n_paths=n, random_state=k)[0] for k in range(6)]
+        errors.append(np.sqrt(np.mean((np.array(runs) - exact) ** 2)))
+    order = np.log(errors[0] / errors[1]) / np.log(16)
+    print(f"rms errors {errors}, order {order:.2f} (½ expected)")
+    assert 0.3 < order < 0.8
+
+
+def test_boundary_bias_falls_with_the_step():
+    """Rejection depletes a layer of width √dt at the wall: the bias at the wall shrinks about as √dt."""
+    wall = np.array([[0.02]])
+    exact = interval_kernel(0.02, wall[:, 0], 1.0, 4.0)[0]
+    bias = []
+    for dt in (0.1, 0.025, 0.00625):
+        options = {"n_paths": 60_000, "step_size": dt, "random_state": 1}
+        bias.append(heat_kernel(INTERVAL, wall, None, 1.0, "brownian", **options)[0, 0, 0] / exact - 1)
+    print(f"relative bias at the wall {bias}")
+    assert abs(bias[2]) < 0.6 * abs(bias[0])
+    assert abs(bias[2]) < 0.1
+
+
+@pytest.mark.parametrize("chart", [CIRCLE, CYLINDER, BAND])
+def test_paths_and_spectrum_agree(chart):
+    low, high = chart.bounds.T
+    share = np.array([0.3, 0.5, 0.98])
+    points = low + share[:, None] * (high - low) * np.array([1, 0.8])[: len(low)]
+    exact = heat_kernel(chart, points, None, [0.6], "spectral")
+    found, std = heat_kernel(chart, points, None, [0.6], "brownian", n_paths=8000, random_state=0, return_std=True)
+    assert np.all(np.abs(found - exact) < 4 * std + 0.02 * exact.max())
+
+
+def test_default_path_kernel_is_positive_definite():
+    points = np.random.default_rng(0).uniform([2, 0], [12.5, 12], (30, 2))
+    kernel = heat_kernel(ROLL, points, None, [5.0], "brownian", n_paths=400, step_size=0.2, random_state=0)[0]
+    assert np.abs(kernel - kernel.T).max() <= 1e-12 * kernel.max()
+    values = np.linalg.eigvalsh(kernel)
+    assert values[0] > -1e-10 * values[-1]
+
+
+def test_four_dimensions_run_on_paths():
+    box = EmbeddedChart(lambda x: x, [(0.0, 2.0)] * 4)
+    start = np.full((1, 4), 1.0)
+    kernel, std = heat_kernel(
+        box, start, None, [0.5], estimator="ball", method="auto", n_paths=4000, step_size=0.05, random_state=0,
+        return_std=True,
+    )  # fmt: skip
+    exact = interval_kernel(1.0, [1.0], 0.5, 2.0)[0] ** 4
+    assert abs(kernel[0, 0, 0] - exact) < 4 * std[0, 0, 0] + 0.15 * exact
+
+
+def test_results_do_not_depend_on_the_workers():
+    points = np.array([[6.0, 3.0], [7.0, 4.0], [9.0, 9.0]])
+    options = {"method": "brownian", "n_paths": 2000, "random_state": 3, "step_size": 0.2}
+    alone = heat_kernel(ROLL, points, None, [3.0, 8.0], **options)
+    np.testing.assert_array_equal(alone, heat_kernel(ROLL, points, None, [3.0, 8.0], n_jobs=2, **options))
+    some = heat_kernel(ROLL, points[:2], points[:2], [3.0, 8.0], **options)
+    np.testing.assert_array_equal(alone[:, :2, :2], some)
+
+
+def test_single_path_stays_inside():
+    path = brownian.path(ROLL, [6.0, 3.0], 50.0, jax.random.key(0), n_steps=500)
+    assert path.shape == (501, 2)
+    assert evaluate(ROLL, "inside", path).all()
+    steps = np.diff(path, axis=0) * np.sqrt(1 + path[:-1, :1] ** 2 * [[1, 0]])
+    assert np.mean(np.sum(steps**2, 1)) == pytest.approx(2 * 50 / 500, rel=0.3)
+
+
+def test_legs_reach_the_times():
+    dts, counts = plan_legs(np.array([0.3, 1.0, 1.05]), np.array([0.1, 0.1, 0.1]))
+    np.testing.assert_allclose(np.cumsum(dts * counts), [0.3, 1.0, 1.05])
+    assert np.all(dts <= 0.1 + 1e-12)
+
+
+def test_ball_radius_balances_the_errors():
+    t, n, q = np.array([5.0]), 20_000, 2
+    w = ball_radius(n, q, t)[0]
+    monte_carlo = np.sqrt(2 * t[0] / (n * w**2))
+    assert monte_carlo == pytest.approx(w**2 / (4 * t[0]), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"times": [0.0]}, "times must be positive"),
+        ({"times": [np.nan]}, "times must be positive"),
+        ({"method": "spectrl"}, "did you mean 'spectral'"),
+        ({"starts": [[1.0, 3.0]]}, "starts has 1 points outside"),
+        ({"starts": [[1.0, 3.0, 2.0]]}, "the chart has 2 coordinates"),
+        ({"n_paths": 0}, "n_paths must be"),
+        ({"step_size": -1.0, "method": "brownian"}, "step_size must be a positive"),
+    ],
+)
+def test_bad_arguments(change, message):
+    arguments = {"starts": [[6.0, 3.0]], "targets": None, "times": [5.0], **change}
+    with pytest.raises(ValueError, match=message):
+        heat_kernel(ROLL, **arguments)

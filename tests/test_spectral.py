@@ -1,0 +1,150 @@
+"""Eigenpairs and kernels by finite elements against closed forms."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import jv
+
+from gpum import EmbeddedChart, heat_kernel
+from gpum.geometry import evaluate, grid, magnification
+from gpum.spectral import eigenpairs
+from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, roll_kernel
+
+TIMES = [2.0, 5.0, 10.0, 50.0, 200.0]
+
+
+def test_swiss_roll_kernel_at_default_resolution():
+    targets = np.concatenate([[[6.0, 3.0]], grid(ROLL, 40)[0]])
+    kernel = heat_kernel(ROLL, [[6.0, 3.0]], targets, TIMES, method="spectral")
+    for k, t in zip(kernel, TIMES, strict=True):
+        exact = roll_kernel((6.0, 3.0), targets, t)
+        error = np.abs(k[0] - exact).max() / exact.max()
+        print(f"t={t}: largest error {error:.3%} of the peak")
+        assert error < 0.003
+
+
+def test_refinement_order():
+    targets = grid(ROLL, 20)[0]
+    exact = roll_kernel((6.0, 3.0), targets, 20.0)
+    steps, errors = [4.0, 2.0, 1.0], []
+    for step in steps:
+        pairs = eigenpairs(ROLL, n_modes=120, step=step)
+        errors.append(np.abs((pairs.at([[6.0, 3.0]]) * pairs.heat(20.0)) @ pairs.at(targets).T - exact).max())
+    order = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    print(f"errors {errors}, fitted order {order:.2f}")
+    assert order > 1.8
+
+
+@pytest.mark.parametrize(
+    ("chart", "expected"),
+    [
+        (CIRCLE, [0, 0.25, 0.25, 1, 1, 2.25, 2.25]),
+        (SPHERE, [0, 2, 2, 2, 6, 6, 6, 6, 6, 12]),
+        (RECTANGLE, np.sort([(np.pi * i / 2) ** 2 + (np.pi * j / 6) ** 2 for i in range(5) for j in range(9)])[:10]),
+        (CYLINDER, np.sort([n**2 + (np.pi * j / 2) ** 2 for n in range(-5, 6) for j in range(6)])[:10]),
+        (Disc(np.zeros(2)), [0, 3.3900, 3.3900, 9.3284, 9.3284, 14.6820]),  # squared zeros of J_n'
+        (Disc(np.array([0.1, 0.1])), [0, 3.3900, 3.3900, 9.3284, 9.3284, 14.6820]),
+    ],
+)
+def test_first_eigenvalues(chart, expected):
+    values = eigenpairs(chart, n_modes=30).values[: len(expected)]
+    np.testing.assert_allclose(values, expected, rtol=5e-3, atol=1e-8)
+
+
+def test_functions_on_a_cut_mesh_are_smooth():
+    """Eigenfunctions of the disc between the nodes: the first pair is J_1 on every diameter."""
+    pairs = eigenpairs(Disc(np.zeros(2)), n_modes=30)
+    angle = np.linspace(0, 2 * np.pi, 25)
+    r, found = np.linspace(0.05, 0.95, 10), []
+    for radius in r:
+        f = pairs.at(radius * np.column_stack([np.cos(angle), np.sin(angle)]))[:, 1:3]
+        found.append(np.sqrt(np.sum(f**2, 1)))  # the same at every angle
+    found = np.array(found)
+    exact = jv(1, np.sqrt(3.3900) * r)
+    assert np.abs(found / found.mean(1, keepdims=True) - 1).max() < 0.01
+    np.testing.assert_allclose(found.mean(1) / found.mean(), exact / exact.mean(), rtol=0.01)
+
+
+def test_three_dimensions():
+    box = EmbeddedChart(lambda x: x, [(0, 1), (0, 2), (0, 1.5)])
+    expected = np.sort(
+        [
+            (np.pi * np.array([i, j / 2, k / 1.5])) @ (np.pi * np.array([i, j / 2, k / 1.5]))
+            for i in range(4)
+            for j in range(6)
+            for k in range(5)
+        ]
+    )[:8]
+    values = eigenpairs(box, n_modes=20).values[:8]
+    np.testing.assert_allclose(values, expected, rtol=5e-3, atol=1e-8)
+
+
+@pytest.mark.parametrize("chart", [RECTANGLE, CYLINDER, TORUS, SPHERE])
+def test_kernel_integrates_to_one_and_solves_the_heat_equation(chart):
+    low, high = chart.bounds.T
+    start = (low + 0.37 * (high - low))[None]
+    points, cell = grid(chart, 60)
+    pairs = eigenpairs(chart, 0.5)
+    kernel = (pairs.at(start) * pairs.heat(0.5)) @ pairs.at(points).T
+    density = evaluate(chart, magnification, points)
+    assert float(kernel[0] @ density * cell) == pytest.approx(1, abs=2e-3)
+
+    # ∂K/∂t = ½ΔK in the weak form: against a smooth test function v, d/dt ∫Kv = -½ ∫ <∇K, ∇v> = ½ ∫ K Δv.
+    mode = pairs.at(points)[:, 3]
+    rate = (pairs.at(start) * pairs.heat(0.501) - pairs.at(start) * pairs.heat(0.499)) @ pairs.at(points).T / 0.002
+    left = float(rate[0] @ (density * mode) * cell)
+    right = float(-0.5 * pairs.values[3] * (kernel[0] @ (density * mode)) * cell)
+    assert left == pytest.approx(right, rel=2e-2, abs=1e-4)
+
+
+def test_eigenfunctions_solve_the_equation_pointwise():
+    """-Δφ = λφ by finite differences on the torus, where nothing is built in."""
+    pairs = eigenpairs(TORUS, n_modes=12)
+    x, h = np.array([0.8, 1.1]), 0.15
+    radius = 3 + np.cos(x[1])
+
+    def phi(dx, dy):
+        return pairs.at([(x[0] + dx, x[1] + dy)])[0]
+
+    along = (phi(h, 0) + phi(-h, 0) - 2 * phi(0, 0)) / h**2 / radius**2
+    slope = (phi(0, h) - phi(0, -h)) / (2 * h)
+    round_ = (phi(0, h) + phi(0, -h) - 2 * phi(0, 0)) / h**2 - np.sin(x[1]) / radius * slope
+    residual = -(along + round_) - pairs.values * phi(0, 0)
+    scale = np.abs(pairs.values).max() * np.abs(phi(0, 0)).max()
+    assert np.abs(residual[:6]).max() < 0.05 * scale
+
+
+def test_kernels_are_symmetric_and_positive():
+    pairs = eigenpairs(ROLL, n_modes=150)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        points = rng.uniform([2, 0], [12.5, 12], (rng.integers(5, 60), 2))
+        for weights in (pairs.heat(rng.uniform(5, 100)), pairs.matern(1.5, rng.uniform(1, 20))):
+            kernel = pairs.kernel(weights, points)
+            assert np.abs(kernel - kernel.T).max() <= 1e-12 * np.abs(kernel).max()
+            values = np.linalg.eigvalsh(kernel)
+            assert values[0] > -1e-10 * values[-1]
+
+
+def test_matern_tends_to_heat():
+    """(1 + λκ²/2ν)^{-ν} → e^{-λκ²/2} as ν grows."""
+    pairs = eigenpairs(RECTANGLE, n_modes=40)
+    matern = pairs.matern(2000.0, 1.2)
+    np.testing.assert_allclose(matern / matern[0], pairs.heat(1.2**2), atol=2e-3)
+
+
+def test_too_many_modes_are_announced():
+    with pytest.warns(UserWarning, match="needs about"):
+        eigenpairs(EmbeddedChart(lambda x: x, [(0, 1.0)]), 2e-7)
+
+
+def test_learned_chart_kernel(roll_model):
+    """On the learned chart of a roll the kernel is the roll's own, within what chart and boundary allow."""
+    chart = roll_model.chart_
+    with jax.enable_x64(True):
+        start = roll_model.transform([[6 * np.cos(6.0), 6 * np.sin(6.0), 6.0]])
+        r = np.linspace(4, 8, 15)
+        targets = roll_model.transform(np.column_stack([r * np.cos(r), r * np.sin(r), np.full(15, 6.0)]))
+    kernel = heat_kernel(chart, start, targets, [10.0])[0, 0]
+    exact = roll_kernel((6.0, 6.0), np.column_stack([r, np.full(15, 6.0)]), 10.0)
+    assert np.abs(kernel - exact).max() < 0.03 * exact.max()
