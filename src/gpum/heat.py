@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from . import brownian, checks, paths
-from .geometry import Chart, evaluate
+from .geometry import Chart, evaluate, straighten
 from .spectral import eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
@@ -81,6 +81,9 @@ def _from_paths(
     chart, starts, targets, times, seed, n_paths, step_size, estimator, tabulated, n_jobs, with_std
 ) -> tuple[np.ndarray, np.ndarray | None]:
     ordered, back = np.unique(times, return_inverse=True)
+    if chart.dim <= 3:  # paths do not depend on the chart, the error of their steps does
+        chart = straighten(chart)
+        starts, targets = chart.coordinates(starts), chart.coordinates(targets)
     cells = None if estimator == "ball" else paths.make_cells(chart, float(ordered[0]))
     legs = ordered if cells is None else np.array([cells.walked(t) for t in ordered])
     if step_size is None:
