@@ -170,7 +170,9 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
     def iterate(state):
         k, x, mean, root, done, failed, waited = state
         z = jax.random.normal(jax.random.fold_in(key, k), x.shape, x.dtype)
-        new = _wrap(moving, x + dt * mean + sd * jnp.einsum("nab,nb->na", root, z))
+        # Tamed: where the metric nearly vanishes the drift explodes; it may move a path as far as the noise does.
+        most = sd * jnp.sqrt(jnp.sum(root**2, -1))
+        new = _wrap(moving, x + jnp.clip(dt * mean, -most, most) + sd * jnp.einsum("nab,nb->na", root, z))
         new_mean, new_root, inside = look(new)
         active = done < count
         ok = inside & active
