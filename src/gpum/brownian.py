@@ -207,7 +207,7 @@ def _wrap(moving: Motion, x: Array) -> Array:
     return jnp.where(np.asarray(moving.periodic), low + jnp.mod(x - low, high - low), x)
 
 
-@partial(jax.jit, static_argnames=("n_paths", "record", "tries", "batch"))
+@partial(jax.jit, static_argnames=("n_paths", "record", "tries", "batch", "add"))
 def walk(
     moving: Motion,
     keys: Array,
@@ -219,11 +219,12 @@ def walk(
     record: Callable[[Array, Array, Any], Array],
     tries: int = TRIES,
     batch: int | None = None,
+    add: bool = False,
 ) -> tuple[Array, Array]:
     """Blocks of n_paths from starts [u, q], one key each, with record(x, leg number, extra) after each leg.
 
     Leg j takes counts[j] steps of dts[j]. Returns what `record` makes of the positions [n_paths, q] of a block,
-    [u, legs, ...], and how many steps were waited, [u].
+    [u, legs, ...], and how many steps were waited, [u]; with `add` the sums over blocks.
     """
 
     def block(args):
@@ -240,6 +241,12 @@ def walk(
         (_, _, waited), kept = jax.lax.scan(one_leg, (x, zero, zero), (dts, counts, jnp.arange(len(dts))))
         return kept, waited
 
+    if add:  # one block after the other, only their sum is kept
+        shape = jax.eval_shape(block, (keys[0], starts[0]))
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
+        return jax.lax.scan(lambda total, one: (jax.tree.map(jnp.add, total, block(one)), None), zero, (keys, starts))[
+            0
+        ]
     return jax.lax.map(block, (keys, starts), batch_size=batch)
 
 

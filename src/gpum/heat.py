@@ -99,7 +99,7 @@ def _from_paths(
 
     def run(points: np.ndarray, record: Any, extra: Any) -> np.ndarray:
         plan = paths.Plan(moving, points, dts, counts, n_blocks, block, seed, record, extra)
-        kept, waited = paths.run(plan, n_jobs)
+        kept, waited = paths.run(plan, n_jobs, keep_blocks=with_std and cells is not None)
         if waited > MAX_WAITED:
             warnings.warn(
                 f"{waited:.1%} of the steps found no place inside the boundary and waited: the step size "
@@ -125,7 +125,9 @@ def _from_paths(
     first, second = index[: len(starts)], index[len(starts) :]
     kernels, errors = [], []
     for k, t in enumerate(ordered):
-        kernel, error = paths.chapman_kolmogorov(kept[:, :, k], block, cells, cells.merged(t), first, second, with_std)
+        kernel, error = paths.chapman_kolmogorov(
+            kept[:, :, k], n_blocks * block, cells, cells.merged(t), first, second, with_std
+        )
         kernels.append(kernel)
         errors.append(error)
     return np.stack(kernels)[back], np.stack(errors)[back] if with_std else None  # type: ignore[arg-type]

@@ -29,9 +29,9 @@ from .geometry import Chart, evaluate, magnification
 from .mesh import measure
 
 CELL_SHARE = 0.08  # a cell's squared size over the time
-MAX_CELLS = 40_000
+MAX_CELLS = 20_000
 SUBCELLS = 4  # per coordinate, to integrate a cell's volume
-UNITS = 64  # blocks of paths in one task
+UNITS = 80  # blocks of paths in one task, about
 
 
 @dataclass(frozen=True)
@@ -56,36 +56,42 @@ def plan_legs(times: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.nd
     return spans / counts, counts
 
 
-def run(plan: Plan, n_jobs: int | None) -> tuple[np.ndarray, float]:
+def run(plan: Plan, n_jobs: int | None, keep_blocks: bool) -> tuple[np.ndarray, float]:
     """Counts kept by `record`, [starts, blocks, legs, ...], and the share of steps that were waited.
 
-    Tasks fan out through joblib; block b of start i has a key of its own, so nothing depends on their spread.
+    Without `keep_blocks` the blocks of a start are added up at once (one "block" stays), which bounds the memory. Tasks
+    fan out through joblib; block b of start i has a key of its own, so nothing depends on their spread.
     """
-    index = np.stack(np.meshgrid(np.arange(len(plan.starts)), np.arange(plan.n_blocks), indexing="ij"), -1)
-    index = index.reshape(-1, 2)
-    tasks = [index[k : k + UNITS] for k in range(0, len(index), UNITS)]
-    results = Parallel(n_jobs=n_jobs)(delayed(_run_units)(plan, units) for units in tasks)
-    kept = np.concatenate([r[0] for r in results])
+    starts = np.arange(len(plan.starts))
+    size = max(1, UNITS // plan.n_blocks)
+    tasks = [starts[k : k + size] for k in range(0, len(starts), size)]
+    results = Parallel(n_jobs=n_jobs)(delayed(_run_starts)(plan, some, keep_blocks) for some in tasks)
     waited = float(sum(r[1] for r in results))
-    steps = len(index) * plan.block * float(plan.counts.sum())
-    return kept.reshape(len(plan.starts), plan.n_blocks, *kept.shape[1:]), waited / steps
+    steps = len(starts) * plan.n_blocks * plan.block * float(plan.counts.sum())
+    return np.concatenate([r[0] for r in results]), waited / steps
 
 
-def _run_units(plan: Plan, units: np.ndarray) -> tuple[np.ndarray, float]:
+def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.ndarray, float]:
     dtype = plan.moving.low.dtype
+    kept, waits = [], 0.0
     with jax.enable_x64(bool(dtype == np.float64)):
-        keys = brownian.block_keys(jax.random.key(plan.seed), units[:, 0], units[:, 1])
-        kept, waited = brownian.walk(
-            plan.moving,
-            keys,
-            jnp.asarray(plan.starts[units[:, 0]], dtype),
-            jnp.asarray(plan.dts, dtype),
-            jnp.asarray(plan.counts, jnp.int32),
-            plan.extra,
-            plan.block,
-            plan.record,
-        )
-        return np.asarray(kept), float(np.sum(np.asarray(waited, float)))
+        for i in starts:
+            blocks = np.arange(plan.n_blocks)
+            keys = brownian.block_keys(jax.random.key(plan.seed), np.full(plan.n_blocks, i), blocks)
+            counts, waited = brownian.walk(
+                plan.moving,
+                keys,
+                jnp.asarray(np.broadcast_to(plan.starts[i], (plan.n_blocks, plan.starts.shape[1])), dtype),
+                jnp.asarray(plan.dts, dtype),
+                jnp.asarray(plan.counts, jnp.int32),
+                plan.extra,
+                plan.block,
+                plan.record,
+                add=not keep_blocks,
+            )
+            kept.append(np.asarray(counts)[None] if not keep_blocks else np.asarray(counts))
+            waits += float(np.sum(np.asarray(waited, float)))
+    return np.stack(kept), waits
 
 
 @dataclass(frozen=True)
@@ -185,7 +191,7 @@ def ball_volumes(chart: Chart, targets: np.ndarray, G: np.ndarray, omega: np.nda
 
 def chapman_kolmogorov(
     counts: np.ndarray,
-    block: int,
+    n_paths: int,
     cells: Cells,
     merge: tuple[int, ...],
     starts: Any,
@@ -194,7 +200,7 @@ def chapman_kolmogorov(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Kernel [starts, targets] at one time and its standard error, from counts [points, blocks, cells]."""
     n_blocks = counts.shape[1]
-    shares = _merge(counts.reshape(*counts.shape[:2], *cells.volumes.shape), merge) / block
+    shares = _merge(counts.reshape(*counts.shape[:2], *cells.volumes.shape), merge) / (n_paths / n_blocks)
     shares = shares * (1 / np.sqrt(_merge(cells.volumes, merge)))
     shares = shares.reshape(*counts.shape[:2], -1)
     mean = shares.mean(1)
