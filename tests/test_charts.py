@@ -7,22 +7,7 @@ import pytest
 
 from gpum import EmbeddedChart, SwissRoll
 from gpum.geometry import drift, evaluate, inverse_root, length, magnification, volume
-
-RECTANGLE = EmbeddedChart(lambda x: 2 * x, [(0, 1), (0, 3)])
-CIRCLE = EmbeddedChart(lambda x: 2 * jnp.stack([jnp.cos(x[0]), jnp.sin(x[0])]), [(0, 2 * np.pi)], (True,))
-CYLINDER = EmbeddedChart(
-    lambda x: jnp.stack([jnp.cos(x[0]), jnp.sin(x[0]), x[1]]), [(0, 2 * np.pi), (0, 2)], (True, False)
-)
-TORUS = EmbeddedChart(
-    lambda x: jnp.stack([(3 + jnp.cos(x[1])) * jnp.cos(x[0]), (3 + jnp.cos(x[1])) * jnp.sin(x[0]), jnp.sin(x[1])]),
-    [(0, 2 * np.pi), (0, 2 * np.pi)],
-    (True, True),
-)
-SPHERE = EmbeddedChart(  # latitude x[0], longitude x[1]
-    lambda x: jnp.stack([jnp.cos(x[0]) * jnp.cos(x[1]), jnp.cos(x[0]) * jnp.sin(x[1]), jnp.sin(x[0])]),
-    [(-np.pi / 2, np.pi / 2), (0, 2 * np.pi)],
-    (False, True),
-)
+from oracles import CIRCLE, CYLINDER, RECTANGLE, SPHERE, TORUS
 
 
 @pytest.mark.parametrize(
