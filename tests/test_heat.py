@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
 from gpum import EmbeddedChart, brownian, heat_kernel
 from gpum.geometry import drift, evaluate, inverse_root
@@ -144,3 +145,25 @@ def test_bad_arguments(change, message):
     arguments = {"starts": [[6.0, 3.0]], "targets": None, "times": [5.0], **change}
     with pytest.raises(ValueError, match=message):
         heat_kernel(ROLL, **arguments)
+
+
+def test_chart_independence():
+    """(r, z) and (arc length, z): two charts of one roll, walked as they stand, agree as dt becomes small."""
+    u0, u1 = ROLL.arc_length(ROLL.r)
+    flat = EmbeddedChart(lambda x: x, [(u0, u1), ROLL.z])
+    start, n_blocks, n_paths = np.array([3.0, 6.0]), 10, 1000
+    lengths = []
+    for chart, place in ((ROLL, start), (flat, np.array([ROLL.arc_length(start[0]), start[1]]))):
+        moving = brownian.motion(chart)
+        keys = brownian.block_keys(jax.random.key(0), np.full(n_blocks, len(lengths)), np.arange(n_blocks))
+        starts = jnp.asarray(np.repeat(place[None], n_blocks, 0), jnp.float32)
+        dts, counts = jnp.asarray([0.01], jnp.float32), jnp.asarray([200], jnp.int32)
+        x = np.asarray(brownian.walk(moving, keys, starts, dts, counts, None, n_paths, _positions)[0], float)
+        lengths.append(x.reshape(-1, 2))
+    along = [ROLL.arc_length(lengths[0][:, 0]), lengths[1][:, 0]]
+    assert ks_2samp(*along).pvalue > 1e-3
+    assert ks_2samp(lengths[0][:, 1], lengths[1][:, 1]).pvalue > 1e-3
+
+
+def _positions(x, leg, extra):
+    return x
