@@ -207,7 +207,7 @@ def _wrap(moving: Motion, x: Array) -> Array:
     return jnp.where(np.asarray(moving.periodic), low + jnp.mod(x - low, high - low), x)
 
 
-@partial(jax.jit, static_argnames=("n_paths", "record", "tries", "batch", "add"))
+@partial(jax.jit, static_argnames=("n_paths", "record", "tries", "add"))
 def walk(
     moving: Motion,
     keys: Array,
@@ -218,7 +218,6 @@ def walk(
     n_paths: int,
     record: Callable[[Array, Array, Any], Array],
     tries: int = TRIES,
-    batch: int | None = None,
     add: bool = False,
 ) -> tuple[Array, Array]:
     """Blocks of n_paths from starts [u, q], one key each, with record(x, leg number, extra) after each leg.
@@ -247,7 +246,7 @@ def walk(
         return jax.lax.scan(lambda total, one: (jax.tree.map(jnp.add, total, block(one)), None), zero, (keys, starts))[
             0
         ]
-    return jax.lax.map(block, (keys, starts), batch_size=batch)
+    return jax.lax.map(block, (keys, starts))
 
 
 def block_keys(key: Array, starts: np.ndarray, blocks: np.ndarray) -> Array:

@@ -13,20 +13,19 @@ from math import factorial
 import numpy as np
 from scipy.spatial import Delaunay
 
-from .geometry import Chart, evaluate, grid
+from .geometry import Chart, evaluate
+from .geometry.straight import probe
 
 MAX_DIM = 3
-PROBES = {1: 2000, 2: 60, 3: 20}  # per coordinate, to measure the chart before meshing it
 MAX_GRID_NODES = 4_000_000
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Nodes [n, q] in chart coordinates, simplices [K, q + 1], and the nodes' places on the graded grid."""
+    """Nodes [n, q] in chart coordinates and simplices [K, q + 1]."""
 
     nodes: np.ndarray
     simplices: np.ndarray
-    places: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,6 @@ class Size:
     lines: list[np.ndarray]  # for each coordinate, positions at equal steps of surface length
     lengths: np.ndarray
     volume: float
-    share: float  # of the box that is inside
 
 
 def measure(chart: Chart) -> Size:
@@ -47,26 +45,19 @@ def measure(chart: Chart) -> Size:
             f"the chart has {q} dimensions, but finite elements are offered for at most {MAX_DIM}; "
             "use method='brownian'"
         )
-    n = PROBES[q]
-    points, cell = grid(chart, n)
-    inside = evaluate(chart, "inside", points)
-    if not inside.any():
-        raise ValueError("no point of the chart's box is inside its boundary; loosen the boundary level")
-    G = evaluate(chart, "metric", points[inside])
+    G, cell, counts, sums = probe(chart)
+    n = counts.shape[1]
     volume = cell * float(np.sqrt(np.linalg.det(G)).sum())
-    index = np.stack(np.unravel_index(np.flatnonzero(inside), (n,) * q), 1)
     lines, lengths = [], []
     for a, (low, high) in enumerate(np.asarray(chart.bounds, float)):
-        speed = np.sqrt(G[:, a, a])
-        count = np.bincount(index[:, a], minlength=n)
-        density = np.bincount(index[:, a], speed, minlength=n) / np.maximum(count, 1)
-        density = np.where(count > 0, density, speed.mean())
+        density = sums[a] / np.maximum(counts[a], 1)
+        density = np.where(counts[a] > 0, density, sums[a].sum() / counts[a].sum())
         density = np.maximum(density, 0.05 * density.mean())
         travelled = np.concatenate([[0.0], np.cumsum(density)])
         fine = np.linspace(0, travelled[-1], 4097)
         lines.append(np.interp(fine, travelled, np.linspace(low, high, n + 1)))
         lengths.append(density.mean() * (high - low))
-    return Size(lines, np.array(lengths), volume, float(inside.mean()))
+    return Size(lines, np.array(lengths), volume)
 
 
 def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
@@ -106,9 +97,8 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
         short = np.ptp(corners, axis=1).max(1) < 2.5  # no simplex may bridge a gap
         simplices = simplices[within & short & (volume > 1e-4)]
     used, simplices = np.unique(simplices, return_inverse=True)
-    places = places[used]
     # Corners in ascending order, as skfem keeps them: the order of the unknowns follows from it.
-    return Mesh(position(places), np.sort(simplices.reshape(-1, len(shape) + 1), axis=1), places)
+    return Mesh(position(places[used]), np.sort(simplices.reshape(-1, len(shape) + 1), axis=1))
 
 
 def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:

@@ -23,7 +23,7 @@ from numpy.polynomial import Chebyshev
 from ..precision import float64
 from .chart import Chart, evaluate, grid
 
-PROBES = {1: 400, 2: 60, 3: 20}
+PROBES = {1: 2000, 2: 60, 3: 20}  # per coordinate
 KNOTS = 513
 DEGREE = 10
 
@@ -89,20 +89,33 @@ def _old_and_slope(chart: Any, s: Any) -> Any:
     return jnp.stack(chart._old(s))
 
 
-def straighten(chart: Chart) -> StraightChart:
-    """The chart in even coordinates; a periodic coordinate is only scaled."""
+def probe(chart: Chart) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+    """How fast each coordinate runs, on a coarse grid of n points each.
+
+    Returns G at the grid points inside [k, q, q], the chart volume of one cell, and for every coordinate and grid
+    position how many points are inside and the sum of √G_aa over them, [q, n] each.
+    """
     q = chart.dim
     n = PROBES.get(q, 8)
-    points, _ = grid(chart, n)
+    points, cell = grid(chart, n)
     inside = evaluate(chart, "inside", points)
+    if not inside.any():
+        raise ValueError("no point of the chart's box is inside its boundary; loosen the boundary level")
     G = evaluate(chart, "metric", points[inside])
-    index = np.stack(np.unravel_index(np.flatnonzero(inside), (n,) * q), 1)
+    index = np.stack(np.unravel_index(np.flatnonzero(inside), (n,) * q))
+    speed = np.sqrt(np.einsum("kaa->ak", G))
+    counts = np.stack([np.bincount(i, minlength=n) for i in index])
+    return G, cell, counts, np.stack([np.bincount(i, v, minlength=n) for i, v in zip(index, speed, strict=True)])
+
+
+def straighten(chart: Chart) -> StraightChart:
+    """The chart in even coordinates; a periodic coordinate is only scaled."""
+    _, _, counts, sums = probe(chart)
+    n = counts.shape[1]
     position, slope, lengths = [], [], []
     for a, (low, high) in enumerate(np.asarray(chart.bounds, float)):
-        speed = np.sqrt(G[:, a, a])
-        count = np.bincount(index[:, a], minlength=n)
-        seen = count > 0
-        mean = np.bincount(index[:, a], speed, minlength=n)[seen] / count[seen]
+        seen = counts[a] > 0
+        mean = sums[a, seen] / counts[a, seen]
         middles = low + (high - low) * (np.flatnonzero(seen) + 0.5) / n
         if chart.periodic[a]:
             fit = Chebyshev([np.log(mean.mean())], [low, high])
