@@ -4,6 +4,7 @@ import pickle
 import warnings
 from itertools import pairwise
 
+import joblib
 import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
@@ -85,6 +86,25 @@ def test_same_seed_same_fit_and_pickle(model):
     c = pickle.loads(pickle.dumps(a))
     np.testing.assert_array_equal(c.chart_.metric([0.1, 0.2]), a.chart_.metric([0.1, 0.2]))
     np.testing.assert_array_equal(a.chart_.boundary.levels(3), b.chart_.boundary.levels(3))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_fit_does_not_depend_on_the_workers(model):
+    S = small_cloud()
+    alone = model(random_state=3, n_jobs=1).fit(S)
+    for backend in ("loky", "threading"):
+        with joblib.parallel_config(backend=backend):
+            many = model(random_state=3, n_jobs=2).fit(S)
+        np.testing.assert_array_equal(many.latent_, alone.latent_)
+        assert many.bound_ == alone.bound_
+        assert many.history_ == alone.history_
+
+
+def test_a_start_does_not_depend_on_the_others():
+    """Each start has random numbers of its own, whichever others race."""
+    S = small_cloud()
+    both, alone = (BayesianGPLVM(starts=s, random_state=0).fit(S) for s in (["pca", "isomap"], "pca"))
+    assert [h for h in both.history_ if h["start"] == "pca"][:2] == alone.history_[:2]
 
 
 def test_gplvm_learns_the_roll(roll):

@@ -7,17 +7,19 @@ conventions. The two models themselves are in `latent_models`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from . import checks
 from .geometry import LearnedChart, corridor_boundary, variance_boundary
@@ -53,6 +55,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
     boundary_level: float
     max_iter: int
     tol: float
+    n_jobs: int | None
     random_state: Any
     verbose: int
 
@@ -144,15 +147,23 @@ class LatentModel(TransformerMixin, BaseEstimator):
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self.latent_dim == "auto" else int(self.latent_dim)
 
-    def _latent_starts(self, rows: np.ndarray, q: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
+    def _latent_starts(self, rows: np.ndarray, q: int, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+        """Name and parameters of every start, each with random numbers of its own."""
+        kinds: list[tuple[str, Any]] = []
         for start in self._start_list():
             if not isinstance(start, str):
-                yield "given", np.asarray(start, float)
+                kinds.append(("given", np.asarray(start, float)))
             elif start == "pca":
-                yield "pca", starts.standardise(starts.pca(rows, q))
+                kinds.append(("pca", None))
             else:
-                for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS}):
-                    yield f"isomap({k})", starts.standardise(starts.isomap(rows, q, k, rng))
+                kinds += [(f"isomap({k})", k) for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS})]
+        for (name, kind), own in zip(kinds, rng.spawn(len(kinds)), strict=True):
+            if name == "given":
+                X = kind
+            else:
+                X = starts.pca(rows, q) if name == "pca" else starts.isomap(rows, q, kind, own)
+                X = starts.standardise(X)
+            yield name, self._start(X, own)
 
     def _race(self, rows: np.ndarray, q: int, rng: np.random.Generator, report: Reporter) -> Any:
         """Every start runs with the noise held small, the best few with the noise freed; the best wins.
@@ -162,25 +173,17 @@ class LatentModel(TransformerMixin, BaseEstimator):
         """
         self._best: tuple[float, Any] | None = None
         data = bound.compress(rows)
-        early = [
+        early = (
             Stage("hyperparameters", (*self._hold_latent, "log_beta"), 50),
             Stage("noise held", ("log_beta",), 200, 10 * self.tol),
-        ]
-        runs = []
-        for name, X in self._latent_starts(rows, q, rng):
-            theta = self._start(X, rng)
-            for stage in early:
-                theta, value, _ = self._climb(name, theta, data, stage, report)
-            runs.append((value, name, theta))
-        runs.sort(key=lambda run: -run[0])
-        ends = []
-        for _, name, theta in runs[:FINALISTS]:
-            stage = Stage("all free", (), self.max_iter, self.tol)
-            theta, value, converged = self._climb(name, theta, data, stage, report)
-            ends.append((value, name, theta, converged))
-        value, name, theta, converged = max(ends, key=lambda end: end[0])
-        self.bound_, self.start_, self.converged_ = value, name, converged
-        if not converged:
+        )
+        last = (Stage("all free", (), self.max_iter, self.tol),)
+        runs = self._run_all(self._latent_starts(rows, q, rng), early, data, report)
+        runs.sort(key=lambda run: -run[1]["bound"])
+        ends = self._run_all([(end["start"], theta) for theta, end in runs[:FINALISTS]], last, data, report)
+        theta, end = max(ends, key=lambda run: run[1]["bound"])
+        self.bound_, self.start_, self.converged_ = end["bound"], end["start"], end["converged"]
+        if not self.converged_:
             warnings.warn(
                 f"the latent model did not converge in max_iter={self.max_iter} iterations (it still gained "
                 f"more than tol={self.tol} nats per row in the last round); raise max_iter",
@@ -189,24 +192,29 @@ class LatentModel(TransformerMixin, BaseEstimator):
             )
         return theta
 
-    def _climb(self, name: str, theta: Any, data: Any, stage: Stage, report: Reporter) -> tuple[Any, float, bool]:
-        value, converged = -np.inf, False
-        rounds = climb(self._negative, self._typical_steps, theta, data, stage, len(data.factor))
-        for theta, now in rounds:
-            value, converged = now.value, now.converged
-            self.history_.append(
-                {
-                    "start": name,
-                    "stage": stage.name,
-                    "iterations": now.iterations,
-                    "evaluations": now.evaluations,
-                    "bound": value,
-                }
-            )
-            if self._best is None or value > self._best[0]:
-                self._best = value, theta
-            report.advance(f"{name}, {stage.name}: bound {value:.1f}", now.iterations)
-        return theta, value, converged
+    def _run_all(
+        self, begin: Iterable[tuple[str, Any]], stages: tuple[Stage, ...], data: Any, report: Reporter
+    ) -> list[tuple[Any, dict[str, Any]]]:
+        """Parameters and last round of each run, in order; through joblib when it has more than one worker.
+
+        Alone, every round is seen as it ends; with workers, a run is seen when all of it has ended. LAPACK has one
+        thread in either case: rounding must not depend on the cores of a worker, and small matrices run faster so.
+        """
+        with threadpool_limits(1, "blas"):
+            if effective_n_jobs(self.n_jobs) == 1:
+                return [self._note(_rounds(type(self), name, theta, data, stages), report) for name, theta in begin]
+            tasks = (delayed(_whole_run)(type(self), name, theta, data, stages) for name, theta in begin)
+            results = Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks)
+            return [self._note(run, report) for run in results]
+
+    def _note(self, run: Iterable[tuple[Any, dict[str, Any]]], report: Reporter) -> tuple[Any, dict[str, Any]]:
+        """Write the rounds of a run down as they come; the last one."""
+        for theta, now in run:
+            self.history_.append(now)
+            if theta is not None and (self._best is None or now["bound"] > self._best[0]):
+                self._best = now["bound"], theta
+            report.advance(f"{now['start']}, {now['stage']}: bound {now['bound']:.1f}", now["iterations"])
+        return theta, now
 
     def _mapping(self, theta: Any, rows: np.ndarray) -> Mapping:
         """The posterior of φ in the units of the data, latent dimensions as in theta."""
@@ -242,6 +250,31 @@ class LatentModel(TransformerMixin, BaseEstimator):
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)
+
+
+def _rounds(
+    model: type[LatentModel], name: str, theta: Any, data: Any, stages: tuple[Stage, ...]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """One start through its stages: parameters and what is said of them, after every round."""
+    for stage in stages:
+        rounds = climb(model._negative, model._typical_steps, theta, data, stage, len(data.factor))
+        for theta, now in rounds:
+            record = {
+                "start": name,
+                "stage": stage.name,
+                "iterations": now.iterations,
+                "evaluations": now.evaluations,
+                "bound": now.value,
+                "converged": now.converged,
+            }
+            yield theta, record
+
+
+def _whole_run(*args: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """The rounds of a run, made by a worker; of the parameters only the last come back."""
+    with jax.enable_x64(True), threadpool_limits(1, "blas"):
+        rounds = list(_rounds(*args))
+    return [(theta if k == len(rounds) - 1 else None, now) for k, (theta, now) in enumerate(rounds)]
 
 
 def _scales(S: np.ndarray, by_column: bool) -> Any:

@@ -26,6 +26,8 @@ class BayesianGPLVM(LatentModel):
     boundary_level : level of the default family; 0 is the tightest.
     max_iter, tol : a run stops when 100 iterations gain less than tol nats per row; a run that stops at
         max_iter raises a ConvergenceWarning.
+    n_jobs : starts that run at once (joblib; `joblib.parallel_config(backend="dask")` takes a cluster); the fit
+        does not depend on it.
     random_state : seed; the same seed gives the same fit.
     verbose : 1 shows progress.
 
@@ -54,6 +56,7 @@ class BayesianGPLVM(LatentModel):
         boundary_level: float = DEFAULT_LEVEL,
         max_iter: int = 5000,
         tol: float = 0.01,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -65,6 +68,7 @@ class BayesianGPLVM(LatentModel):
         self.boundary_level = boundary_level
         self.max_iter = max_iter
         self.tol = tol
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -119,6 +123,7 @@ class GPLVM(LatentModel):
         boundary_level: float = DEFAULT_LEVEL,
         max_iter: int = 5000,
         tol: float = 0.01,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -129,6 +134,7 @@ class GPLVM(LatentModel):
         self.boundary_level = boundary_level
         self.max_iter = max_iter
         self.tol = tol
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
