@@ -8,7 +8,7 @@ from scipy.stats import ks_2samp
 
 from gpum import EmbeddedChart, brownian, heat_kernel
 from gpum.geometry import drift, evaluate, inverse_root
-from gpum.paths import ball_radius, plan_legs
+from gpum.paths import SELF_SHARE, ball_radius, plan_legs
 from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, interval_kernel, roll_kernel
 
 # Of the unit sphere, latitudes ±1: at the poles themselves Euler steps in latitude and longitude break down.
@@ -86,6 +86,29 @@ def test_default_path_kernel_is_positive_definite():
     assert np.abs(kernel - kernel.T).max() <= 1e-12 * kernel.max()
     values = np.linalg.eigvalsh(kernel)
     assert values[0] > -1e-10 * values[-1]
+
+
+def test_four_dimensions_by_histograms():
+    """A flat torus, on which Euler steps are exact: the product of four circles."""
+    side, t, n_paths = 2.0, 0.5, 20_000
+    torus = EmbeddedChart(lambda x: x, [(0.0, side)] * 4, (True,) * 4)
+    points = np.array([[1.0, 1.0, 1.0, 1.0], [0.6, 1.0, 1.4, 0.8], [0.3, 0.3, 1.0, 1.7]])
+    options = {"n_paths": n_paths, "step_size": 0.05, "random_state": 0, "return_std": True}
+    kernel, std = heat_kernel(torus, points, None, [t], **options)
+    turns = np.arange(-9, 10)[:, None, None, None]
+    gap = points[:, None] - points + side * turns
+    exact = np.prod(np.sum(np.exp(-(gap**2) / (2 * t)), 0) / np.sqrt(2 * np.pi * t), -1)
+    meets_itself = np.eye(len(points)) * SELF_SHARE * (2 * np.pi * t) ** -2
+    errors = (kernel[0] - exact - meets_itself) / std[0]
+    print(f"errors in standard errors {errors.round(1).tolist()}, standard errors {(std[0] / exact).max():.1%} at most")
+    assert np.abs(errors).max() < 4
+    assert (std[0] / exact).max() < 0.02
+
+
+def test_histograms_say_when_they_are_too_coarse():
+    box = EmbeddedChart(lambda x: x, [(0.0, 2.0)] * 5)
+    with pytest.warns(UserWarning, match="too small for a histogram"):
+        heat_kernel(box, [[1.0] * 5], None, [0.02], n_paths=40, step_size=0.01)
 
 
 def test_four_dimensions_run_on_paths():

@@ -81,10 +81,12 @@ def _from_paths(
     chart, starts, targets, times, seed, n_paths, step_size, estimator, tabulated, n_jobs, with_std
 ) -> tuple[np.ndarray, np.ndarray | None]:
     ordered, back = np.unique(times, return_inverse=True)
-    if chart.dim <= 3:  # paths do not depend on the chart, the error of their steps does
+    cells = None
+    if chart.dim <= 3 or estimator == "histogram":  # paths do not depend on the chart, the error of their steps does
         chart = straighten(chart)
         starts, targets = chart.coordinates(starts), chart.coordinates(targets)
-    cells = None if estimator == "ball" else paths.make_cells(chart, float(ordered[0]))
+    if estimator == "histogram":
+        cells = paths.make_cells(chart, float(ordered[0]), n_paths)
     legs = ordered if cells is None else np.array([cells.walked(t) for t in ordered])
     if step_size is None:
         # Small against the geometry and the time reached, but not so small that it never ends.

@@ -7,13 +7,15 @@ Default: path histograms at t/2 from every point, combined by Chapman-Kolmogorov
 with h_x(c) the share of the paths from x that are in cell c after t/2 and V_c the cell's volume: a Gram matrix,
 symmetric and positive semi-definite whatever the noise. Two places in one cell of size h differ by h²/6 in variance
 along each coordinate, as if the heat had flowed for h²/6 longer: paths run for (t - h²/6)/2, which leaves an error of
-fourth order in h. A path meets itself, which adds about 1/(N V_c) to K_t(x, x): cells grow with t.
+fourth order in h. A path meets itself, which adds about 1/(N V_c) to K_t(x, x), (2πt/h²)^{q/2}/N of a flat kernel's
+peak: cells grow with t, and with the dimension.
 
 The paper's estimator: the share of paths from x in a metric ball of radius ω around y after t, over its volume.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from math import ceil, gamma, pi
 from typing import Any
@@ -25,12 +27,14 @@ from joblib import Parallel, delayed
 from scipy.stats import qmc
 
 from . import brownian
-from .geometry import Chart, evaluate, magnification
-from .mesh import measure
+from .geometry import Chart, StraightChart, evaluate, magnification
 
-CELL_SHARE = 0.08  # a cell's squared size over the time
+CELL_SHARE = 0.08  # a cell's squared size over the time, at least
+MAX_CELL_SHARE = 1.0  # and at most, where paths are few for the dimension
+SELF_SHARE = 0.01  # what paths that meet themselves may add to K_t(x, x), of a flat kernel's peak
 MAX_CELLS = 20_000
-SUBCELLS = 4  # per coordinate, to integrate a cell's volume
+COARSE = 2.0  # and where a histogram no longer resolves the kernel
+SUBCELLS = 4  # per coordinate, to integrate a cell's volume (2 above three dimensions)
 UNITS = 80  # blocks of paths in one task, about
 
 
@@ -96,15 +100,19 @@ def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.n
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of about equal size on the surface: edges of each coordinate, volumes [n_1, ..., n_q], mean sizes [q]."""
+    """Cells of about equal size on the surface: edges of each coordinate, volumes [n_1, ..., n_q], mean sizes [q].
+
+    `share` is what the squared size of (merged) cells should be of the time.
+    """
 
     edges: tuple[np.ndarray, ...]
     volumes: np.ndarray
     sizes: np.ndarray
+    share: float
 
     def merged(self, time: float) -> tuple[int, ...]:
         """How many cells to merge along each coordinate for a kernel at this time (at least 8 stay)."""
-        wish = np.sqrt(CELL_SHARE * time) / self.sizes
+        wish = np.sqrt(self.share * time) / self.sizes
         return tuple(int(np.clip(w, 1, max(n // 8, 1))) for w, n in zip(wish, self.volumes.shape, strict=True))
 
     def walked(self, time: float) -> float:
@@ -113,32 +121,35 @@ class Cells:
         return 0.5 * max(time - blur, 0.5 * time)
 
 
-def make_cells(chart: Chart, smallest_time: float) -> Cells:
-    """Cells small against the kernel at the smallest time, and their volumes inside the boundary."""
-    size = measure(chart)
-    h = np.sqrt(CELL_SHARE * smallest_time)
-    counts = np.maximum(np.ceil(size.lengths / h), 4)
+def make_cells(chart: StraightChart, smallest_time: float, n_paths: int) -> Cells:
+    """Cells small against the kernel at the smallest time, and their volumes inside the boundary.
+
+    In even coordinates they are a plain grid, of MAX_CELLS at most; you are warned where that is too coarse.
+    """
+    lengths = np.asarray(chart.lengths, float)
+    share = float(np.clip(2 * pi / (SELF_SHARE * n_paths) ** (2 / len(lengths)), CELL_SHARE, MAX_CELL_SHARE))
+    counts = np.maximum(np.ceil(lengths / np.sqrt(share * smallest_time)), 4)
     counts = np.maximum((counts * min(1.0, (MAX_CELLS / np.prod(counts)) ** (1 / len(counts)))).astype(int), 4)
-
-    def line(a: int, n: int) -> np.ndarray:
-        return np.interp(np.linspace(0, 1, n + 1), np.linspace(0, 1, len(size.lines[a])), size.lines[a])
-
-    edges = tuple(line(a, int(n)) for a, n in enumerate(counts))
-    fine = [
-        np.interp(np.linspace(0, n, n * SUBCELLS + 1), np.arange(n + 1), e) for n, e in zip(counts, edges, strict=True)
-    ]
-    middles = np.stack(np.meshgrid(*[(f[1:] + f[:-1]) / 2 for f in fine], indexing="ij"), -1)
-    widths = np.prod(np.stack(np.meshgrid(*[np.diff(f) for f in fine], indexing="ij"), -1), -1).ravel()
-    points = middles.reshape(-1, len(counts))
+    sizes = lengths / counts
+    if np.any(sizes**2 > COARSE * smallest_time):
+        warnings.warn(
+            f"the time {smallest_time:.3g} is too small for a histogram of at most {MAX_CELLS} cells in {len(counts)} "
+            f"dimensions (cells are {sizes.max():.3g} long); use larger times or estimator='ball'",
+            stacklevel=4,
+        )
+    edges = tuple(np.linspace(0, length, n + 1) for length, n in zip(lengths, counts, strict=True))
+    parts = SUBCELLS if len(counts) <= 3 else 2
+    middles = [(np.arange(n * parts) + 0.5) * h / parts for n, h in zip(counts, sizes, strict=True)]
+    points = np.stack(np.meshgrid(*middles, indexing="ij"), -1).reshape(-1, len(counts))
     inside = evaluate(chart, "inside", points)
     pieces = np.zeros(len(points))
-    pieces[inside] = widths[inside] * evaluate(chart, magnification, points[inside])
-    blocked = pieces.reshape([k for n in counts for k in (int(n), SUBCELLS)])
+    pieces[inside] = np.prod(sizes / parts) * evaluate(chart, magnification, points[inside])
+    blocked = pieces.reshape([k for n in counts for k in (int(n), parts)])
     volumes = blocked.sum(tuple(range(1, 2 * len(counts), 2))).ravel()
     # A sliver that a path may just reach though no sample of it is inside.
-    floor = np.median(volumes[volumes > 0]) / SUBCELLS ** len(counts)
+    floor = np.median(volumes[volumes > 0]) / parts ** len(counts)
     volumes = np.maximum(volumes, floor).reshape(counts)
-    return Cells(edges, volumes, size.lengths / counts)
+    return Cells(edges, volumes, sizes, share)
 
 
 def histogram(x: Any, leg: Any, extra: Any) -> Any:
