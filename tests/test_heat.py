@@ -111,6 +111,16 @@ def test_histograms_say_when_they_are_too_coarse():
         heat_kernel(box, [[1.0] * 5], None, [0.02], n_paths=40, step_size=0.01)
 
 
+def test_halving_the_step_is_reported():
+    """At a wall a step of 0.1 is too large, and said to be; in the middle of the interval it is not."""
+    options = {"method": "brownian", "step_size": 0.1, "random_state": 0, "return_std": True}
+    wall, middle = np.array([[0.02]]), np.array([[1.8], [2.0]])
+    with pytest.warns(UserWarning, match=r"halving the step size 0\.099 .* standard errors.*step_size below"):
+        checked = heat_kernel(INTERVAL, wall, None, [0.2, 1.0], check_step=True, **options)
+    np.testing.assert_array_equal(checked, heat_kernel(INTERVAL, wall, None, [0.2, 1.0], **options))
+    heat_kernel(INTERVAL, middle, None, [0.2, 1.0], check_step=True, **options)
+
+
 def test_four_dimensions_run_on_paths():
     box = EmbeddedChart(lambda x: x, [(0.0, 2.0)] * 4)
     start = np.full((1, 4), 1.0)

@@ -11,9 +11,11 @@ Which method to use:
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from . import brownian, checks, paths
@@ -22,6 +24,8 @@ from .spectral import eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
 MAX_WAITED = 0.02
+HALVING_CHANGE = 0.01  # of the peak, below which a change is not worth a warning
+HALVING_ALARMS = 0.01  # how often the check of a step that has no error warns all the same
 
 
 def heat_kernel(
@@ -35,6 +39,7 @@ def heat_kernel(
     return_std: bool = False,
     n_paths: int = 20_000,
     step_size: float | None = None,
+    check_step: bool = False,
     estimator: str = "histogram",
     tabulated: bool | None = None,
     n_jobs: int | None = None,
@@ -51,6 +56,8 @@ def heat_kernel(
     random_state : seed of the paths; results do not depend on n_jobs.
     return_std : also return the Monte Carlo standard error (0 for the spectral method).
     n_paths, step_size, tabulated : of the Brownian method; the step size is chosen from the geometry.
+    check_step : run the Brownian method again with half the step, and warn if the kernel changes by more than its noise
+        (three times the cost; what is returned does not change).
     estimator : "histogram" (default: symmetric, positive definite) or "ball" (the paper's).
     n_jobs : joblib workers; `joblib.parallel_config(backend="dask")` takes a cluster.
     n_modes : of the spectral method, by default as many as the smallest time needs.
@@ -70,16 +77,40 @@ def heat_kernel(
         fx, fy = pairs.at(starts), pairs.at(targets)
         kernel = np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
         return (kernel, np.zeros_like(kernel)) if return_std else kernel
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    kernel, std = _from_paths(
-        chart, starts, targets, times, seed, n_paths, step_size, estimator, tabulated, n_jobs, return_std
+    rng = check_random_state(random_state)
+    options = {"n_paths": n_paths, "step_size": step_size, "estimator": estimator, "tabulated": tabulated}
+    walk = partial(
+        _from_paths, chart, starts, targets, times, n_jobs=n_jobs, with_std=return_std or check_step, **options
     )
+    kernel, std, dt = walk(seed=int(rng.randint(2**31 - 1)))
+    if check_step:
+        finer, its_std, _ = walk(seed=int(rng.randint(2**31 - 1)), halved=True)
+        _compare(times, kernel, finer, np.hypot(std, its_std), dt, 2 * (paths.blocks_of(n_paths)[0] - 1))
     return (kernel, std) if return_std else kernel
 
 
+def _compare(
+    times: np.ndarray, kernel: np.ndarray, finer: np.ndarray, std: np.ndarray, dt: float, freedom: int
+) -> None:
+    """Warn if kernels from steps of dt and of dt/2 differ by more than `std`, that of their difference, explains."""
+    change = np.abs(finer - kernel) / np.maximum(finer.max((1, 2), keepdims=True), 1e-300)
+    errors = np.abs(finer - kernel) / np.maximum(std, 1e-300)
+    limit = student.isf(HALVING_ALARMS / (2 * kernel.size), freedom)  # for the largest of so many entries
+    change = np.where(errors > limit, change, 0.0)
+    worst = np.unravel_index(np.argmax(change), change.shape)
+    if change[worst] > HALVING_CHANGE:
+        warnings.warn(
+            f"halving the step size {dt:.3g} changes the kernel by up to {change[worst]:.1%} of its peak "
+            f"({errors[worst]:.1f} standard errors, at t = {times[worst[0]]:.3g} between start {worst[1]} and target "
+            f"{worst[2]}): pass a step_size below {dt / 2:.3g}",
+            stacklevel=3,
+        )
+
+
 def _from_paths(
-    chart, starts, targets, times, seed, n_paths, step_size, estimator, tabulated, n_jobs, with_std
-) -> tuple[np.ndarray, np.ndarray | None]:
+    chart, starts, targets, times, *, seed, n_paths, step_size, estimator, tabulated, n_jobs, with_std, halved=False
+) -> tuple[np.ndarray, Any, float]:
+    """Kernel, its standard error (or None) and the largest step."""
     ordered, back = np.unique(times, return_inverse=True)
     cells = None
     if chart.dim <= 3 or estimator == "histogram":  # paths do not depend on the chart, the error of their steps does
@@ -95,6 +126,8 @@ def _from_paths(
         dt = checks.positive(step_size, "step_size", "None chooses it from the geometry")
         steps = np.full(len(legs), dt)
     dts, counts = paths.plan_legs(legs, steps)
+    if halved:
+        dts, counts = dts / 2, counts * 2
     n_blocks, block = paths.blocks_of(n_paths)
     moving = brownian.motion(chart, tabulated=tabulated)
     dtype = moving.low.dtype
@@ -118,7 +151,7 @@ def _from_paths(
         share = np.moveaxis(kept.sum(1), 1, 0) / (n_blocks * block)  # [times, starts, targets]
         volumes = paths.ball_volumes(chart, targets, G, omega)[:, None]
         std = np.sqrt(share * (1 - share) / (n_blocks * block)) / volumes
-        return (share / volumes)[back], std[back] if with_std else None
+        return (share / volumes)[back], std[back], float(dts.max())
 
     points, index = np.unique(np.concatenate([starts, targets]), axis=0, return_inverse=True)
     index = index.ravel()
@@ -132,7 +165,8 @@ def _from_paths(
         )
         kernels.append(kernel)
         errors.append(error)
-    return np.stack(kernels)[back], np.stack(errors)[back] if with_std else None  # type: ignore[arg-type]
+    std = np.stack(errors)[back] if with_std else None  # type: ignore[arg-type]
+    return np.stack(kernels)[back], std, float(dts.max())
 
 
 def _points(chart: Chart, points: Any, name: str) -> np.ndarray:
