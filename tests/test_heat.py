@@ -45,18 +45,6 @@ def test_roll_kernel_within_its_standard_error(estimator):
         assert s.max() < 0.1 * exact.max()
 
 
-def test_error_falls_with_the_number_of_paths():
-    points = np.array([[1.0], [2.0], [3.0]])
-    exact = np.array([interval_kernel(p[0], points[:, 0], 1.0, 4.0) for p in points])
-    errors = []
-    for n in (500, 8000):
-        runs = [heat_kernel(INTERVAL, points, None, 1.0, "brownian", n_paths=n, random_state=k)[0] for k in range(6)]
-        errors.append(np.sqrt(np.mean((np.array(runs) - exact) ** 2)))
-    order = np.log(errors[0] / errors[1]) / np.log(16)
-    print(f"rms errors {errors}, order {order:.2f} (½ expected)")
-    assert 0.3 < order < 0.8
-
-
 def test_boundary_bias_falls_with_the_step():
     """Rejection depletes a layer of width √dt at the wall: the bias at the wall shrinks about as √dt."""
     wall = np.array([[0.02]])
