@@ -1,23 +1,36 @@
 """A mesh of a chart inside its boundary, for finite elements (q = 1, 2, 3).
 
 Grid lines are graded so that cells are about equally long on the surface along each coordinate. A chart that
-fills its box gets the plain grid; otherwise grid edges that cross the boundary are cut there (by bisection), and
-the inside nodes and the cuts are triangulated together. Opposite ends of a periodic coordinate are glued.
+fills its box gets the plain grid. Otherwise the grid is halved, and halved again, where the domain is thinner than
+half a cell; grid lines are cut where they cross the boundary (by bisection), and the nodes inside and the cuts are
+triangulated together. Opposite ends of a periodic coordinate are glued.
+
+Places are positions in units of the coarsest grid's cells. How thin the domain is comes from a raster of it: a place
+is in a part at least 2r thick if a ball of radius r around some centre holds it and stays inside.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from math import factorial
 
 import numpy as np
-from scipy.spatial import Delaunay
+from scipy import ndimage
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import Delaunay, cKDTree
 
 from .geometry import Chart, evaluate
 from .geometry.straight import probe
 
 MAX_DIM = 3
-MAX_GRID_NODES = 4_000_000
+MAX_GRID_NODES = 2_000_000
+RASTER = {1: 4000, 2: 500_000, 3: 1_000_000}  # cells in all
+DEPTH = 3  # the grid is halved so many times at most
+
+Inside = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -26,15 +39,22 @@ class Mesh:
 
     nodes: np.ndarray
     simplices: np.ndarray
+    torn: bool = False  # in more pieces than the domain: too coarse for a narrow part
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a mesh is planned from: graded lines, mean lengths of the box's sides, and the volume inside."""
+    """What a mesh is planned from: graded lines, mean lengths of the box's sides, the volume inside, a raster."""
 
     lines: list[np.ndarray]  # for each coordinate, positions at equal steps of surface length
     lengths: np.ndarray
     volume: float
+    raster: np.ndarray  # which cells of a fine grid between the lines are inside
+
+    def position(self, share: np.ndarray) -> np.ndarray:
+        """Chart coordinates of points given as shares of the lengths, [n, q]."""
+        even = np.linspace(0, 1, len(self.lines[0]))
+        return np.stack([np.interp(share[:, a], even, line) for a, line in enumerate(self.lines)], 1)
 
 
 def measure(chart: Chart) -> Size:
@@ -52,59 +72,55 @@ def measure(chart: Chart) -> Size:
     for a, (low, high) in enumerate(np.asarray(chart.bounds, float)):
         density = sums[a] / np.maximum(counts[a], 1)
         density = np.where(counts[a] > 0, density, sums[a].sum() / counts[a].sum())
-        density = np.maximum(density, 0.05 * density.mean())
+        density = np.maximum(density, 0.25 * density.mean())
         travelled = np.concatenate([[0.0], np.cumsum(density)])
         fine = np.linspace(0, travelled[-1], 4097)
         lines.append(np.interp(fine, travelled, np.linspace(low, high, n + 1)))
         lengths.append(density.mean() * (high - low))
-    return Size(lines, np.array(lengths), volume)
+    size = Size(lines, np.array(lengths), volume, np.zeros(0))
+    cells = np.array(lengths) * (RASTER[q] / np.prod(lengths)) ** (1 / q)
+    cells = np.clip(cells, 8, RASTER[q]).astype(int)
+    shares = _places((np.arange(n) + 0.5) / n for n in cells)
+    return replace(size, raster=evaluate(chart, "inside", size.position(shares)).reshape(cells))
 
 
 def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
-    """A mesh of simplices about `step` long on the surface."""
+    """A mesh of simplices about `step` long on the surface, shorter in narrow parts."""
     counts = np.maximum(np.ceil(size.lengths / step).astype(int), 3)
     if np.prod(counts + 1.0) > MAX_GRID_NODES:
         raise MemoryError(
-            f"a mesh with steps of {step:.3g} needs {int(np.prod(counts + 1.0))} grid nodes; "
+            f"a mesh with steps of {step:.3g} needs a grid of {' × '.join(map(str, counts))} cells; "
             "ask for larger times, fewer modes or a looser boundary level"
         )
-    shape = tuple(int(c) + 1 for c in counts)
-    index = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), -1).reshape(-1, len(shape))
 
-    def position(places: np.ndarray) -> np.ndarray:
-        return np.stack(
-            [
-                np.interp(places[:, a] / counts[a], np.linspace(0, 1, len(line)), line)
-                for a, line in enumerate(size.lines)
-            ],
-            1,
-        )
+    def inside(places: np.ndarray) -> np.ndarray:
+        return evaluate(chart, "inside", size.position(places / counts))
 
-    places = index.astype(float)
-    inside = evaluate(chart, "inside", position(places))
-    if inside.all():
-        simplices = _box_simplices(shape)
+    raster = size.raster
+    if raster.all():
+        places, simplices, torn = _places(np.arange(n + 1.0) for n in counts), _box_simplices(tuple(counts + 1)), False
     else:
-        places = _cut(chart, position, index, inside, shape)
-        if len(shape) == 1:
-            order = np.argsort(places[:, 0])
-            simplices = np.stack([order[:-1], order[1:]], 1)
-        else:
-            simplices = Delaunay(places, qhull_options="Qbb Qc Q12 QJ Pp").simplices
-        within = evaluate(chart, "inside", position(places[simplices].mean(1)))
-        corners = places[simplices]
-        volume = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / factorial(len(shape))
-        short = np.ptp(corners, axis=1).max(1) < 2.5  # no simplex may bridge a gap
-        simplices = simplices[within & short & (volume > 1e-4)]
+        cell = counts / raster.shape  # of the raster, in places
+        level = _levels(raster, cell)
+        nodes = _nodes(level, counts)
+        places = _with_cuts(nodes[inside(nodes)], _cuts(inside, level, counts), level, counts)
+        simplices = _simplices(places)
+        simplices = simplices[_belongs(inside, places[simplices], raster, cell)]
+        torn = _pieces(simplices, len(places)) > ndimage.label(raster, np.ones((3,) * len(counts)))[1]
     used, simplices = np.unique(simplices, return_inverse=True)
     # Corners in ascending order, as skfem keeps them: the order of the unknowns follows from it.
-    return Mesh(position(places[used]), np.sort(simplices.reshape(-1, len(shape) + 1), axis=1))
+    simplices = np.sort(simplices.reshape(-1, len(counts) + 1), axis=1)
+    return Mesh(size.position(places[used] / counts), simplices, torn)
+
+
+def _places(axes: Iterable[np.ndarray]) -> np.ndarray:
+    """The product of coordinate values, [n, q]."""
+    axes = list(axes)
+    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes)).astype(float)
 
 
 def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:
     """Each cell of a grid of nodes cut into q! simplices (Kuhn): conforming, and glued ends match."""
-    from itertools import permutations
-
     q = len(shape)
     stride = np.array([int(np.prod(shape[a + 1 :])) for a in range(q)])
     base = np.stack(np.meshgrid(*[np.arange(n - 1) for n in shape], indexing="ij"), -1).reshape(-1, q) @ stride
@@ -115,29 +131,101 @@ def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:
     return np.concatenate(cells)
 
 
-def _cut(chart, position, index, inside, shape):
-    """Places of the nodes inside and of the points where grid edges cross the boundary."""
-    flags = inside.reshape(shape)
-    cuts, close = [], np.zeros(shape, bool)
-    for a in range(len(shape)):
-        first = [slice(None)] * len(shape)
-        second = list(first)
-        first[a], second[a] = slice(None, -1), slice(1, None)
-        crossing = np.argwhere(flags[tuple(first)] != flags[tuple(second)])
-        if not len(crossing):
-            continue
-        step = np.zeros(len(shape))
-        step[a] = 1.0
-        forward = flags[tuple(crossing.T)]
-        low = np.where(forward[:, None], crossing, crossing + step)  # the end that is inside
-        high = np.where(forward[:, None], crossing + step, crossing)
-        for _ in range(20):
-            middle = 0.5 * (low + high)
-            within = evaluate(chart, "inside", position(middle))[:, None]
-            low, high = np.where(within, middle, low), np.where(within, high, middle)
-        origin = np.where(forward[:, None], crossing, crossing + step).astype(int)
-        near = np.abs(low - origin).max(1) < 0.2  # a node so close to a cut makes slivers: the cut replaces it
-        close[tuple(origin[near].T)] = True
-        cuts.append(low)
-    nodes = index[inside & ~close.ravel()].astype(float)
-    return np.concatenate([nodes, *cuts]) if cuts else nodes
+def _at(field: np.ndarray, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """A raster's value at each place."""
+    index = np.minimum((places * (field.shape / counts)).astype(int), np.array(field.shape) - 1)
+    return field[tuple(index.T)]
+
+
+def _distance(flags: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    """Distance of each raster cell to the nearest one that is flagged, in places."""
+    return ndimage.distance_transform_edt(~flags, sampling=cell) if flags.any() else np.full(flags.shape, np.inf)
+
+
+def _levels(raster: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    """How often the grid is halved at each raster cell."""
+    inner = (slice(1, -1),) * raster.ndim
+    deep = _distance(~np.pad(raster, 1), cell)[inner]
+    level = np.zeros(raster.shape, int)
+    for k in range(1, DEPTH + 1):
+        radius = 0.25 / 2 ** (k - 1)
+        if radius < cell.max():  # the raster cannot tell
+            break
+        thin = raster & (_distance(deep >= radius, cell) > radius)
+        level[_distance(thin, cell) <= 2.0**-k] = k  # and a little around it, so that sizes change gradually
+    return level
+
+
+def _nodes(level: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Nodes of the grid, halved where asked."""
+    found = [_places(np.arange(n + 1.0) for n in counts)]
+    for k in range(1, level.max() + 1):
+        places = _places(np.arange(n * 2**k + 1) / 2**k for n in counts)
+        found.append(places[_at(level, places, counts) >= k])
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _cuts(inside: Inside, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Where grid lines, halved where asked, cross the boundary."""
+    low, high = [], []
+    for k in range(level.max() + 1):
+        for a in range(len(counts)):
+            axes = [np.arange(n * 2**k + 1) / 2**k for n in counts]
+            axes[a] = np.arange(counts[a] * 2 ** (k + 2) + 1) / 2 ** (k + 2)  # narrow parts between two nodes, too
+            shape = tuple(map(len, axes))
+            places = _places(axes)
+            asked = _at(level, places, counts) == k
+            flags = np.full(len(places), -1, np.int8)
+            flags[asked] = inside(places[asked])
+            places = np.moveaxis(places.reshape(*shape, -1), a, 0)
+            flags = np.moveaxis(flags.reshape(shape), a, 0)
+            for one, two in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
+                crossing = (flags[one] == 1) & (flags[two] == 0)
+                low.append(places[one][crossing])
+                high.append(places[two][crossing])
+    a, b = np.concatenate(low), np.concatenate(high)
+    for _ in range(16 if len(a) else 0):
+        middle = 0.5 * (a + b)
+        within = inside(middle)[:, None]
+        a, b = np.where(within, middle, a), np.where(within, b, middle)
+    return a
+
+
+def _with_cuts(nodes: np.ndarray, cuts: np.ndarray, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Nodes and cuts together; a node so close to a cut that it makes slivers gives way."""
+    if not len(cuts) or not len(nodes):
+        return np.concatenate([nodes, cuts])
+    near = 0.2 / 2.0 ** _at(level, nodes, counts)
+    return np.concatenate([nodes[cKDTree(cuts).query(nodes)[0] > near], cuts])
+
+
+def _simplices(places: np.ndarray) -> np.ndarray:
+    if places.shape[1] == 1:
+        order = np.argsort(places[:, 0])
+        return np.stack([order[:-1], order[1:]], 1)
+    return Delaunay(places, qhull_options="Qbb Qc Q12 QJ Pp").simplices
+
+
+def _belongs(inside: Inside, corners: np.ndarray, raster: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    """Which simplices [K, q + 1, q] are part of the domain: inside, not flat, no side across a gap."""
+    q = corners.shape[2]
+    longest = np.ptp(corners, axis=1).max(1)
+    volume = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / factorial(q)
+    good = (longest < 2.5) & (volume > 1e-3 * longest**q / 2**q)
+    outside, counts = _distance(raster, cell), cell * raster.shape
+    for i, j in combinations(range(q + 1), 2):
+        a, b = corners[:, i], corners[:, j]
+        allowed = 1.5 * cell.max() + 0.1 * np.linalg.norm(a - b, axis=1)
+        for t in (0.25, 0.5, 0.75):
+            good &= _at(outside, a + t * (b - a), counts) <= allowed
+    good[good] = inside(corners[good].mean(1))
+    return good
+
+
+def _pieces(simplices: np.ndarray, n: int) -> int:
+    """In how many pieces the simplices hang together."""
+    if not len(simplices):
+        return 0
+    pairs = np.concatenate([simplices[:, [0, k]] for k in range(1, simplices.shape[1])])
+    graph = coo_matrix((np.ones(len(pairs)), pairs.T), shape=(n, n))
+    return len(np.unique(connected_components(graph, directed=False)[1][simplices[:, 0]]))

@@ -21,6 +21,7 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import eigsh
 from scipy.spatial import cKDTree
+from threadpoolctl import threadpool_limits
 
 from .geometry import Chart, evaluate
 from .mesh import Mesh, make_mesh, measure
@@ -29,7 +30,6 @@ MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
 ELEMENTS = {1: skfem.ElementLineP2, 2: skfem.ElementTriP2, 3: skfem.ElementTetP2}
 TAIL = 1e-3  # e^{-λt/2} of the first mode left out, at the smallest time
 PER_WAVE = 4.0  # elements per wave length of the last mode
-SETTLED = 0.01  # relative change of the first eigenvalues when the mesh is refined
 MAX_MODES = 1500
 MAX_UNKNOWNS = 60_000
 
@@ -103,6 +103,7 @@ def eigenpairs(
     *,
     n_modes: int | None = None,
     step: float | None = None,
+    tol: float = 0.01,
 ) -> Eigenpairs:
     """The first eigenpairs of a chart, enough for heat kernels from `min_time` on.
 
@@ -111,8 +112,9 @@ def eigenpairs(
     chart : of dimension 1, 2 or 3.
     min_time : the smallest diffusion time; by default that which 200 modes resolve.
     n_modes : how many eigenpairs instead.
-    step : length of the mesh's edges on the surface; by default a third of the last mode's wave
-        length, halved until the first eigenvalues change by less than 1 %.
+    step : length of the mesh's edges on the surface; by default a quarter of the last mode's wave
+        length, made smaller until the first eigenvalues change by less than `tol` (relative).
+    tol : see step.
     """
     size = measure(chart)
     q = chart.dim
@@ -135,7 +137,7 @@ def eigenpairs(
         mesh = make_mesh(chart, size, step)
         now = _first(chart, mesh, n_modes)
         change = np.max(np.abs(now - before) / np.maximum(now, max(now[-1] / 10, 1e-300)))
-        if change <= SETTLED and len(mesh.nodes) >= n_modes:
+        if change <= tol and len(mesh.nodes) >= n_modes and not mesh.torn:
             return _solve(chart, mesh, n_modes)
         if 3**q * len(mesh.nodes) > MAX_UNKNOWNS:  # of the next mesh
             warnings.warn(
@@ -179,15 +181,9 @@ def _solve(chart: Chart, mesh: Mesh, n_modes: int) -> Eigenpairs:
     else:
         scale = K.diagonal().sum() / M.diagonal().sum()
         start = np.random.default_rng(0).standard_normal(n)
-        values, vectors = eigsh(
-            K,
-            n_modes,
-            M,
-            sigma=-1e-6 * scale,
-            which="LM",
-            v0=start,
-            ncv=min(n, n_modes + max(20, n_modes // 4)),
-        )
+        ncv = min(n, n_modes + max(20, n_modes // 4))
+        with threadpool_limits(1, "blas"):  # its many small products lose by threads, badly on a busy machine
+            values, vectors = eigsh(K, n_modes, M, sigma=-1e-6 * scale, which="LM", v0=start, ncv=ncv)
         order = np.argsort(values)
         values, vectors = values[order], vectors[:, order]
     return Eigenpairs(

@@ -9,7 +9,7 @@ neighbours) are joined from the level
 
     λ_ij = v_ij · max(u_ij, 0.2)
 
-on, where v_ij is how much wider their gap is than the steps around it (see `neighbours`) and u_ij the
+on, where v_ij is how much wider their gap along the surface is than the steps around it (see `neighbours`) and u_ij the
 largest standard deviation of φ on the way across, in the same steps. A gap stays open when it is wide
 *and* the surface in it is not known; one over which the surface is known to a fifth of a step may be five
 times as wide.
@@ -38,6 +38,7 @@ from .metric import expected_metric
 
 DEFAULT_LEVEL = 0.5
 RADIUS = 0.12  # half width of a corridor, in steps of the spanning tree
+BINS = {1: 64, 2: 32, 3: 10}  # along each coordinate
 KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known
 
 
@@ -73,7 +74,7 @@ class VarianceBoundary(Boundary):
     jax.tree_util.register_dataclass,
     data_fields=[
         "level", "max_level", "bounds", "frame", "start", "along", "radius", "corridor_level",
-        "corner", "to_weights", "simplex_level",
+        "corner", "to_weights", "simplex_level", "bins", "corridors_in", "simplices_in",
     ],
     meta_fields=[],
 )  # fmt: skip
@@ -83,7 +84,9 @@ class CorridorBoundary(Boundary):
 
     Both live in frame·x, chart coordinates in which the mean metric is the identity. Corridor e is the
     points within `radius` of the segment start + t along, t in [0, 1]; simplex c is the points whose
-    weights to_weights (frame·x - corner) are ≥ 0 and sum to ≤ 1.
+    weights to_weights (frame·x - corner) are ≥ 0 and sum to ≤ 1. Space is cut into bins, and only what
+    touches the bin of x is looked at; the last corridor and the last simplex fill up short lists and have
+    level infinity.
     """
 
     level: Any
@@ -97,20 +100,25 @@ class CorridorBoundary(Boundary):
     corner: Any
     to_weights: Any
     simplex_level: Any
+    bins: Any  # inner borders along each coordinate, [q, B - 1]
+    corridors_in: Any  # which touch each bin, [B, ..., B, K]
+    simplices_in: Any
 
     def level_of(self, x: Array) -> Array:
         """The smallest level at which x is inside; infinite where none is."""
         x = jnp.asarray(self.frame) @ x
-        d = x - self.start
-        square = jnp.maximum(jnp.sum(self.along**2, 1), 1e-300)
-        t = jnp.clip(jnp.sum(d * self.along, 1) / square, 0.0, 1.0)
-        near = jnp.sum((d - t[:, None] * self.along) ** 2, 1) <= self.radius**2
-        level = jnp.min(jnp.where(near, self.corridor_level, jnp.inf))
-        if len(self.corner) == 0:
-            return level
-        weights = jnp.einsum("cab,cb->ca", self.to_weights, x - self.corner)
+        bin_of = tuple(jnp.sum(jnp.asarray(self.bins) <= x[:, None], 1))
+        e, c = jnp.asarray(self.corridors_in)[bin_of], jnp.asarray(self.simplices_in)[bin_of]
+        d, along = x - jnp.asarray(self.start)[e], jnp.asarray(self.along)[e]
+        square = jnp.maximum(jnp.sum(along**2, 1), 1e-300)
+        t = jnp.clip(jnp.sum(d * along, 1) / square, 0.0, 1.0)
+        near = jnp.sum((d - t[:, None] * along) ** 2, 1) <= jnp.asarray(self.radius)[e] ** 2
+        weights = jnp.einsum("cab,cb->ca", jnp.asarray(self.to_weights)[c], x - jnp.asarray(self.corner)[c])
         within = jnp.all(weights >= 0, 1) & (jnp.sum(weights, 1) <= 1)
-        return jnp.minimum(level, jnp.min(jnp.where(within, self.simplex_level, jnp.inf)))
+        return jnp.minimum(
+            jnp.min(jnp.where(near, jnp.asarray(self.corridor_level)[e], jnp.inf)),
+            jnp.min(jnp.where(within, jnp.asarray(self.simplex_level)[c], jnp.inf)),
+        )
 
     def inside(self, x: Array, mapping: Mapping) -> Array:
         return self.level_of(x) <= self.level
@@ -165,8 +173,9 @@ def corridor_boundary(
     cells = neighbours.simplices(points)
     edges = neighbours.unique_pairs(np.concatenate([tree, near, neighbours.sides(cells)]))
     typical = neighbours.minimax(tree, neighbours.distance(images, tree), edges)
-    wide = neighbours.looseness(images, edges, typical)
     a, b = X[edges[:, 0]], X[edges[:, 1]]
+    length = _lengths(mapping, a, b)
+    wide = neighbours.looseness(length, typical)
     between = a[:, None] + np.linspace(0.1, 0.9, 5)[:, None] * (b - a)[:, None]
     variance = _at_rows(mapping.variance, between.reshape(-1, X.shape[1])).reshape(len(edges), -1)
     variance = np.maximum(variance.max(1), 0.0)
@@ -176,22 +185,47 @@ def corridor_boundary(
     level_of_edge[neighbours.members(edges, tree)] = 0.0
     asked = neighbours.members(edges, np.concatenate([tree, near]))
     level_of_edge[(variance > paper_alpha(rng, mapping, X)) & ~asked] = np.inf
-    cell_level = neighbours.largest_side(cells, edges, level_of_edge)
+    sides = neighbours.side_index(cells, edges)
+    level_of_edge = neighbours.close_slits(sides, length, level_of_edge)
+    cell_level = level_of_edge[sides].max(1, initial=0.0)
 
     admitted = np.isfinite(level_of_edge)
     edges, level_of_edge = edges[admitted], level_of_edge[admitted]
     start, end = points[edges[:, 0]], points[edges[:, 1]]
     radius = RADIUS * neighbours.step_size(points, tree)[edges].min(1)
-    corner, to_weights, sound = _barycentric(points, cells[np.isfinite(cell_level)])
+    cells, cell_level = cells[np.isfinite(cell_level)], cell_level[np.isfinite(cell_level)]
+    corner, to_weights, sound = _barycentric(points, cells)
+    cells, cell_level = cells[sound], cell_level[sound]
+    bins = neighbours.quantile_bins(points, BINS.get(X.shape[1], 1))
+    ends = np.stack([start, end], 1)
+    margin = radius[:, None]
     reach = radius[:, None] * np.sqrt(np.diag(np.linalg.inv(frame.T @ frame)))
     box = np.concatenate([X[edges[:, k]] + side * reach for k in (0, 1) for side in (-1, 1)])
     return CorridorBoundary(
         level=np.asarray(float(level)),
         max_level=np.asarray(level_of_edge.max(initial=0.0)),
         bounds=np.stack([box.min(0), box.max(0)], 1),
-        frame=frame, start=start, along=end - start, radius=radius, corridor_level=level_of_edge,
-        corner=corner, to_weights=to_weights, simplex_level=cell_level[np.isfinite(cell_level)][sound],
+        frame=frame, start=_and_one(start), along=_and_one(end - start), radius=_and_one(radius),
+        corridor_level=_and_one(level_of_edge, np.inf), corner=_and_one(corner), to_weights=_and_one(to_weights),
+        simplex_level=_and_one(cell_level, np.inf), bins=bins,
+        corridors_in=neighbours.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
+        simplices_in=neighbours.bin_lists(bins, points[cells].min(1), points[cells].max(1)),
     )  # fmt: skip
+
+
+def _and_one(rows: np.ndarray, value: float = 0.0) -> np.ndarray:
+    """The rows and one more, which short lists point to."""
+    return np.concatenate([rows, np.full((1, *rows.shape[1:]), value)])
+
+
+def _lengths(mapping: Mapping, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Length of the image of each straight segment from a to b under the mean of φ, [e]."""
+
+    def length(ends: Array) -> Array:
+        along = ends[0] + jnp.linspace(0, 1, 9)[:, None] * (ends[1] - ends[0])
+        return jnp.sum(jnp.linalg.norm(jnp.diff(jax.vmap(mapping.mean)(along), axis=0), axis=1))
+
+    return _at_rows(length, np.stack([a, b], 1), 64)
 
 
 def _barycentric(X, cells):
@@ -203,7 +237,7 @@ def _barycentric(X, cells):
     return corner[sound], np.linalg.inv(frame[sound]), sound
 
 
-def _at_rows(function: Callable[[Array], Array], X: np.ndarray) -> np.ndarray:
+def _at_rows(function: Callable[[Array], Array], X: np.ndarray, batch: int = 1024) -> np.ndarray:
     """A function of one point at the rows of X, in bounded memory."""
     with jax.enable_x64(True):
-        return np.asarray(jax.lax.map(function, jnp.asarray(X), batch_size=1024))
+        return np.asarray(jax.lax.map(function, jnp.asarray(X), batch_size=batch))

@@ -22,6 +22,8 @@ from jax import Array
 
 from ..precision import float64
 
+BATCHES = (64, 1024)  # points at a time
+
 
 class Chart(ABC):
     """A chart is its metric and its inside test: implement `metric`, `inside` and `bounds`.
@@ -105,19 +107,25 @@ def volume(chart: Chart, n: int | None = None) -> float:
     return float(cell * evaluate(chart, magnification, points).sum())
 
 
-def evaluate(chart: Chart, function: str | Callable[[Chart, Any], Any], points: Any, batch: int = 512) -> np.ndarray:
+def evaluate(chart: Chart, function: str | Callable[[Chart, Any], Any], points: Any) -> np.ndarray:
     """A chart's method, or a function of this module, at many points, in bounded memory.
 
     `evaluate(chart, "metric", points)` and `evaluate(chart, drift, points)` take points [n, q] and
     return a NumPy array [n, ...].
     """
+    points = np.asarray(points, float)
+    batch = BATCHES[-1] if len(points) > BATCHES[0] else BATCHES[0]  # only two programs are ever compiled
+    padded = np.pad(points, ((0, max(-len(points) % batch, batch * (not len(points)))), (0, 0)), mode="constant")
+    if len(points):
+        padded[len(points) :] = points[-1]
     with jax.enable_x64(True):
-        return np.asarray(_mapped(chart, jnp.asarray(points, float), function, batch))
+        found = [_at_batch(chart, padded[k : k + batch], function) for k in range(0, len(padded), batch)]
+        return np.concatenate([np.asarray(f) for f in found])[: len(points)]
 
 
-@partial(jax.jit, static_argnames=("function", "batch"))
-def _mapped(chart: Chart, points: Array, function: Any, batch: int) -> Array:
+@partial(jax.jit, static_argnames=("function",))
+def _at_batch(chart: Chart, points: Array, function: Any) -> Array:
     def at(x: Array) -> Any:
         return getattr(chart, function)(x) if isinstance(function, str) else function(chart, x)
 
-    return jax.lax.map(at, points, batch_size=batch)
+    return jax.vmap(at)(points)

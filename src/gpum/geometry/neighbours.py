@@ -4,7 +4,7 @@ The minimum spanning tree of the images φ(x_i) in the data space joins the clou
 steps as short as can be. For any other pair the *minimax distance* is the longest step of the tree
 path between them, the step one must be ready to take anyway. The looseness of a pair,
 
-    v_ij = |φ(x_i) - φ(x_j)| / minimax_ij - 1 ≥ 0,
+    v_ij = length of φ from x_i to x_j / minimax_ij - 1 ≥ 0,
 
 is a pure number: 0 for tree steps and for any pair as close as its surroundings (the rungs of a
 grid, the last step of a closed loop), large across a gap, whatever the density of the cloud there.
@@ -67,34 +67,68 @@ def members(pairs: np.ndarray, of: np.ndarray) -> np.ndarray:
     return np.array([tuple(p) in known for p in pairs.tolist()], bool)
 
 
-def largest_side(cells: np.ndarray, edges: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """For each simplex the largest value of its edges, [K]."""
+def side_index(cells: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Where the sides of each simplex stand in the sorted pairs `edges`, [K, sides]."""
     N = int(edges.max(initial=0)) + 1
-    code = edges[:, 0] * N + edges[:, 1]  # sorted, as `edges` is
+    code = edges[:, 0] * N + edges[:, 1]
     i, j = np.triu_indices(cells.shape[1], 1)
     low, high = np.minimum(cells[:, i], cells[:, j]), np.maximum(cells[:, i], cells[:, j])
-    return value[np.searchsorted(code, low * N + high)].max(1, initial=0.0)
+    return np.searchsorted(code, low * N + high)
 
 
-def looseness(images: np.ndarray, pairs: np.ndarray, typical: np.ndarray) -> np.ndarray:
-    """v of each pair, [e], given its minimax distance."""
-    gap = distance(images, pairs)
+def close_slits(sides: np.ndarray, length: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Raise levels of edges until in no simplex the longest side counts before the others, [e].
+
+    Otherwise a long edge could count without the flat simplex between it and shorter edges: a slit.
+    """
+    level = level.copy()
+    longest = sides[np.arange(len(sides)), np.argmax(length[sides], 1)] if len(sides) else np.zeros(0, int)
+    while True:
+        before = level.copy()
+        np.maximum.at(level, longest, before[sides].max(1, initial=0.0))
+        if np.array_equal(level, before):
+            return level
+
+
+def looseness(gap: np.ndarray, typical: np.ndarray) -> np.ndarray:
+    """v of each pair, [e], given its length along the surface and its minimax distance."""
     floor = max(1e-9 * float(gap.max(initial=0.0)), np.finfo(float).tiny)
     return np.maximum(gap / np.maximum(typical, floor) - 1, 0.0)
 
 
 def step_size(points: np.ndarray, tree: np.ndarray) -> np.ndarray:
-    """The shortest tree step at each point, [N], kept within a factor 4 of the median."""
+    """The shortest tree step at each point, [N], kept between half and four times the median."""
     steps = distance(points, tree)
     shortest = np.full(len(points), np.inf)
     np.minimum.at(shortest, tree.ravel(), np.repeat(steps, 2))
     median = max(float(np.median(shortest)), np.finfo(float).tiny)
-    return np.clip(shortest, median / 4, median * 4)
+    return np.clip(shortest, median / 2, median * 4)
 
 
 def distance(points: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """Euclidean distance of each pair, [e]."""
     return np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
+
+
+def quantile_bins(points: np.ndarray, n: int) -> np.ndarray:
+    """Inner borders of n bins along each coordinate that hold about equally many points, [q, n - 1]."""
+    return np.quantile(points, np.arange(1, n) / n, axis=0).T.reshape(points.shape[1], n - 1)
+
+
+def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """For each bin the boxes low..high [K, q] that touch it, [n, ..., n, longest]; short lists end in K."""
+    q, n = len(bins), bins.shape[1] + 1
+    first = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, low.T, strict=True)], 1)
+    last = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, high.T, strict=True)], 1)
+    lists: list[list[int]] = [[] for _ in range(n**q)]
+    for k, (a, b) in enumerate(zip(first, last, strict=True)):
+        for place in np.ravel_multi_index(np.ix_(*map(np.arange, a, b + 1)), (n,) * q).ravel():
+            lists[place].append(k)
+    longest = max(1, max(map(len, lists)))
+    table = np.full((n**q, longest), len(low), np.int32)
+    for place, found in enumerate(lists):
+        table[place, : len(found)] = found
+    return table.reshape(*(n,) * q, longest)
 
 
 def minimax(tree: np.ndarray, lengths: np.ndarray, pairs: np.ndarray) -> np.ndarray:

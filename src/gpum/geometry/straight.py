@@ -23,7 +23,7 @@ from numpy.polynomial import Chebyshev
 from ..precision import float64
 from .chart import Chart, evaluate, grid
 
-PROBES = {1: 2000, 2: 60, 3: 20}  # per coordinate
+PROBES = {1: 2000, 2: 120, 3: 30}  # per coordinate
 KNOTS = 513
 DEGREE = 10
 
