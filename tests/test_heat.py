@@ -160,6 +160,7 @@ def test_ball_radius_balances_the_errors():
         ({"starts": [[1.0, 3.0, 2.0]]}, "the chart has 2 coordinates"),
         ({"n_paths": 0}, "n_paths must be"),
         ({"step_size": -1.0, "method": "brownian"}, "step_size must be a positive"),
+        ({"radius": 0, "method": "brownian", "estimator": "ball"}, "radius must be a positive"),
     ],
 )
 def test_bad_arguments(change, message):

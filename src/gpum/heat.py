@@ -41,6 +41,7 @@ def heat_kernel(
     step_size: float | None = None,
     check_step: bool = False,
     estimator: str = "histogram",
+    radius: float | None = None,
     tabulated: bool | None = None,
     n_jobs: int | None = None,
     n_modes: int | None = None,
@@ -59,6 +60,7 @@ def heat_kernel(
     check_step : run the Brownian method again with half the step, and warn if the kernel changes by more than its noise
         (three times the cost; what is returned does not change).
     estimator : "histogram" (default: symmetric, positive definite) or "ball" (the paper's).
+    radius : ω of the ball estimator; by default it balances noise and blur for the number of paths and each time.
     n_jobs : joblib workers; `joblib.parallel_config(backend="dask")` takes a cluster.
     n_modes : of the spectral method, by default as many as the smallest time needs.
     """
@@ -78,10 +80,9 @@ def heat_kernel(
         kernel = np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
         return (kernel, np.zeros_like(kernel)) if return_std else kernel
     rng = check_random_state(random_state)
-    options = {"n_paths": n_paths, "step_size": step_size, "estimator": estimator, "tabulated": tabulated}
-    walk = partial(
-        _from_paths, chart, starts, targets, times, n_jobs=n_jobs, with_std=return_std or check_step, **options
-    )
+    options = {"n_paths": n_paths, "step_size": step_size, "estimator": estimator, "radius": radius}
+    more = {"tabulated": tabulated, "n_jobs": n_jobs, "with_std": return_std or check_step}
+    walk = partial(_from_paths, chart, starts, targets, times, **options, **more)
     kernel, std, dt = walk(seed=int(rng.randint(2**31 - 1)))
     if check_step:
         finer, its_std, _ = walk(seed=int(rng.randint(2**31 - 1)), halved=True)
@@ -108,7 +109,20 @@ def _compare(
 
 
 def _from_paths(
-    chart, starts, targets, times, *, seed, n_paths, step_size, estimator, tabulated, n_jobs, with_std, halved=False
+    chart,
+    starts,
+    targets,
+    times,
+    *,
+    seed,
+    n_paths,
+    step_size,
+    estimator,
+    radius,
+    tabulated,
+    n_jobs,
+    with_std,
+    halved=False,
 ) -> tuple[np.ndarray, Any, float]:
     """Kernel, its standard error (or None) and the largest step."""
     ordered, back = np.unique(times, return_inverse=True)
@@ -146,6 +160,8 @@ def _from_paths(
     if cells is None:
         G = evaluate(chart, "metric", targets)
         omega = paths.ball_radius(n_blocks * block, chart.dim, ordered)
+        if radius is not None:
+            omega = np.full(len(ordered), checks.positive(radius, "radius", "None balances noise and blur"))
         extra = (targets.astype(dtype), G.astype(dtype), omega.astype(dtype), moving.low, moving.high)
         kept = run(starts, paths.in_balls, (*extra, np.asarray(moving.periodic)))
         share = np.moveaxis(kept.sum(1), 1, 0) / (n_blocks * block)  # [times, starts, targets]
