@@ -33,8 +33,9 @@ from .progress import Reporter
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
 ISOMAP_NEIGHBOURS = (5, 7, 10)
+THIN = 0.1  # a coordinate of Isomap that much smaller than another may be noise: also start with one scale for all
 HELD_NOISE = 0.01  # noise variance while it is held, as a share of the data's
-FINALISTS = 2
+ROUNDS = (4, 2)  # how many starts reach the semifinal and the final
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
@@ -159,14 +160,15 @@ class LatentModel(TransformerMixin, BaseEstimator):
                 kinds += [(f"isomap({k})", k) for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS})]
         for (name, kind), own in zip(kinds, rng.spawn(len(kinds)), strict=True):
             if name == "given":
-                X = kind
-            else:
-                X = starts.pca(rows, q) if name == "pca" else starts.isomap(rows, q, kind, own)
-                X = starts.standardise(X)
-            yield name, self._start(X, own)
+                yield name, self._start(kind, own)
+                continue
+            X = starts.pca(rows, q) if name == "pca" else starts.isomap(rows, q, kind, own)
+            yield name, self._start(starts.standardise(X), own)
+            if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
+                yield f"{name}, one scale", self._start(starts.standardise(X, by_column=False), own)
 
     def _race(self, rows: np.ndarray, q: int, rng: np.random.Generator, report: Reporter) -> Any:
-        """Every start runs with the noise held small, the best few with the noise freed; the best wins.
+        """Every start runs with the noise held small, the best few with it freed, the best of these to the end.
 
         Noise that is free from the first iteration explains a thin direction away before the chart has
         found it.
@@ -177,11 +179,13 @@ class LatentModel(TransformerMixin, BaseEstimator):
             Stage("hyperparameters", (*self._hold_latent, "log_beta"), 50),
             Stage("noise held", ("log_beta",), 200, 10 * self.tol),
         )
-        last = (Stage("all free", (), self.max_iter, self.tol),)
+        semifinal = Stage("all free", (), min(300, self.max_iter), 10 * self.tol)
+        final = Stage("all free", (), self.max_iter, self.tol)
         runs = self._run_all(self._latent_starts(rows, q, rng), early, data, report)
-        runs.sort(key=lambda run: -run[1]["bound"])
-        ends = self._run_all([(end["start"], theta) for theta, end in runs[:FINALISTS]], last, data, report)
-        theta, end = max(ends, key=lambda run: run[1]["bound"])
+        for n, stage in zip(ROUNDS, (semifinal, final), strict=True):
+            runs.sort(key=lambda run: -run[1]["bound"])
+            runs = self._run_all([(end["start"], theta) for theta, end in runs[:n]], (stage,), data, report)
+        theta, end = max(runs, key=lambda run: run[1]["bound"])
         self.bound_, self.start_, self.converged_ = end["bound"], end["start"], end["converged"]
         if not self.converged_:
             warnings.warn(

@@ -104,6 +104,7 @@ def eigenpairs(
     n_modes: int | None = None,
     step: float | None = None,
     tol: float = 0.01,
+    warn: bool = True,
 ) -> Eigenpairs:
     """The first eigenpairs of a chart, enough for heat kernels from `min_time` on.
 
@@ -115,6 +116,7 @@ def eigenpairs(
     step : length of the mesh's edges on the surface; by default a quarter of the last mode's wave
         length, made smaller until the first eigenvalues change by less than `tol` (relative).
     tol : see step.
+    warn : whether to say when the largest mesh is reached before that.
     """
     size = measure(chart)
     q = chart.dim
@@ -140,11 +142,12 @@ def eigenpairs(
         if change <= tol and len(mesh.nodes) >= n_modes and not mesh.torn:
             return _solve(chart, mesh, n_modes)
         if 3**q * len(mesh.nodes) > MAX_UNKNOWNS:  # of the next mesh
-            warnings.warn(
-                f"the first eigenvalues still change by {change:.1%} when the mesh is refined: the domain has "
-                "parts too narrow for the largest mesh; loosen the boundary level",
-                stacklevel=2,
-            )
+            if warn:
+                warnings.warn(
+                    f"the first eigenvalues still change by {change:.1%} when the mesh is refined: the domain has "
+                    "parts too narrow for the largest mesh; loosen the boundary level",
+                    stacklevel=2,
+                )
             return _solve(chart, mesh, n_modes)
         before, step = now, step / 1.5
 

@@ -52,7 +52,7 @@ def climb(
 
     Yields after each round, so that the caller can show progress, compare runs and stop.
     """
-    done, last = 0, -np.inf
+    done, last = 0, -float(negative(theta, data)[0])
     while done < stage.max_iter:
         steps = replace(  # type: ignore[type-var]
             typical_steps(theta, data),

@@ -70,10 +70,12 @@ def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) ->
     return -0.5 * (D2 - centre[:, None]).T @ (V / np.sqrt(w))
 
 
-def standardise(X: np.ndarray) -> np.ndarray:
-    """Each latent column to mean 0 and variance 1; a column without variation stays at 0."""
+def standardise(X: np.ndarray, by_column: bool = True) -> np.ndarray:
+    """Each latent column to mean 0 and variance 1, or all by the largest's scale; one without variation stays 0."""
     X = X - X.mean(0)
     sd = X.std(0)
+    if not by_column:
+        return X / max(sd.max(), 1e-300)
     return X / np.where(sd > 1e-12 * max(sd.max(), 1e-300), sd, 1.0)
 
 
