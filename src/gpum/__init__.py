@@ -3,6 +3,7 @@
 __version__ = "0.1.0"
 
 from . import datasets, plots
+from .estimators import GPUMRegressor
 from .geometry import EmbeddedChart, LearnedChart, SwissRoll
 from .heat import heat_kernel
 from .latent_models import GPLVM, BayesianGPLVM
@@ -11,6 +12,7 @@ __all__ = [
     "GPLVM",
     "BayesianGPLVM",
     "EmbeddedChart",
+    "GPUMRegressor",
     "LearnedChart",
     "SwissRoll",
     "__version__",

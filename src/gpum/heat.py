@@ -133,13 +133,7 @@ def _from_paths(
     if estimator == "histogram":
         cells = paths.make_cells(chart, float(ordered[0]), n_paths)
     legs = ordered if cells is None else np.array([cells.walked(t) for t in ordered])
-    if step_size is None:
-        # Small against the geometry and the time reached, but not so small that it never ends.
-        steps = np.maximum(np.minimum(brownian.step_size(chart), legs / 20), legs[-1] / MAX_STEPS)
-    else:
-        dt = checks.positive(step_size, "step_size", "None chooses it from the geometry")
-        steps = np.full(len(legs), dt)
-    dts, counts = paths.plan_legs(legs, steps)
+    dts, counts = paths.plan_legs(legs, step_sizes(chart, legs, step_size))
     if halved:
         dts, counts = dts / 2, counts * 2
     n_blocks, block = paths.blocks_of(n_paths)
@@ -149,12 +143,7 @@ def _from_paths(
     def run(points: np.ndarray, record: Any, extra: Any) -> np.ndarray:
         plan = paths.Plan(moving, points, dts, counts, n_blocks, block, seed, record, extra)
         kept, waited = paths.run(plan, n_jobs, keep_blocks=with_std and cells is not None)
-        if waited > MAX_WAITED:
-            warnings.warn(
-                f"{waited:.1%} of the steps found no place inside the boundary and waited: the step size "
-                f"{dts.max():.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
-                stacklevel=4,
-            )
+        say_waited(waited, float(dts.max()))
         return kept
 
     if cells is None:
@@ -183,6 +172,23 @@ def _from_paths(
         errors.append(error)
     std = np.stack(errors)[back] if with_std else None  # type: ignore[arg-type]
     return np.stack(kernels)[back], std, float(dts.max())
+
+
+def step_sizes(chart: Chart, legs: np.ndarray, step_size: float | None) -> np.ndarray:
+    """The largest step of each leg: small against the geometry and the time, but not so small that it never ends."""
+    if step_size is None:
+        return np.maximum(np.minimum(brownian.step_size(chart), legs / 20), legs[-1] / MAX_STEPS)
+    return np.full(len(legs), checks.positive(step_size, "step_size", "None chooses it from the geometry"))
+
+
+def say_waited(waited: float, dt: float) -> None:
+    """Warn where many steps were waited."""
+    if waited > MAX_WAITED:
+        warnings.warn(
+            f"{waited:.1%} of the steps found no place inside the boundary and waited: the step size "
+            f"{dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
+            stacklevel=4,
+        )
 
 
 def _points(chart: Chart, points: Any, name: str) -> np.ndarray:

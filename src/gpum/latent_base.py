@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from . import checks
-from .geometry import LearnedChart, corridor_boundary, variance_boundary
+from .geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from .geometry.metric import expected_metric
 from .gplvm import bound, starts
 from .gplvm.mapping import Mapping
@@ -111,6 +111,21 @@ class LatentModel(TransformerMixin, BaseEstimator):
             mu, s = place(projection, self.latent_[np.pad(index, fill)], dec, self._as_points)
             mu, s = np.asarray(mu)[: len(rows)], np.asarray(s)[: len(rows)]
         return (mu, np.sqrt(s)) if return_std else mu
+
+    def fitted_on(self, S: np.ndarray) -> bool:
+        """Whether S is the cloud that this model was fitted to."""
+        return S.shape == self._rows.shape and np.array_equal((S - self.offset_) / self.scale_, self._rows)
+
+    def distance(self, S: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """How far rows S [n, p] are from the surface at latent points [n, q], [n]."""
+        return np.linalg.norm(S - evaluate(self.chart_, "mean", points), axis=1)
+
+    @property
+    def spacing_(self) -> float:
+        """The largest distance, in the data space, of a fitted row to its nearest neighbour."""
+        check_is_fitted(self, "chart_")
+        rows = self._rows * self.scale_
+        return float(NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()[0].max())
 
     def _check(self, S: Any) -> np.ndarray:
         if self.latent_dim != "auto":

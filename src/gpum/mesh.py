@@ -183,12 +183,12 @@ def _cuts(inside: Inside, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
                 crossing = (flags[one] == 1) & (flags[two] == 0)
                 low.append(places[one][crossing])
                 high.append(places[two][crossing])
-    a, b = np.concatenate(low), np.concatenate(high)
-    for _ in range(16 if len(a) else 0):
-        middle = 0.5 * (a + b)
+    near, far = np.concatenate(low), np.concatenate(high)
+    for _ in range(16 if len(near) else 0):
+        middle = 0.5 * (near + far)
         within = inside(middle)[:, None]
-        a, b = np.where(within, middle, a), np.where(within, b, middle)
-    return a
+        near, far = np.where(within, middle, near), np.where(within, far, middle)
+    return near
 
 
 def _with_cuts(nodes: np.ndarray, cuts: np.ndarray, level: np.ndarray, counts: np.ndarray) -> np.ndarray:

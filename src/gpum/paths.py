@@ -51,6 +51,7 @@ class Plan:
     seed: int
     record: Any
     extra: Any
+    ids: np.ndarray | None = None  # what the keys of each start are folded by, instead of its index
 
 
 def plan_legs(times: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +82,8 @@ def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.n
     with jax.enable_x64(bool(dtype == np.float64)):
         for i in starts:
             blocks = np.arange(plan.n_blocks)
-            keys = brownian.block_keys(jax.random.key(plan.seed), np.full(plan.n_blocks, i), blocks)
+            own = i if plan.ids is None else plan.ids[i]
+            keys = brownian.block_keys(jax.random.key(plan.seed), np.full(plan.n_blocks, own), blocks)
             counts, waited = brownian.walk(
                 plan.moving,
                 keys,
@@ -225,6 +227,28 @@ def chapman_kolmogorov(
         back = mean[starts] @ shares[targets, b].T - kernel
         spread += np.where(same, (forth + back) ** 2, forth**2 + back**2)
     return kernel, np.sqrt(spread / (n_blocks * (n_blocks - 1)))
+
+
+def merged_volumes(cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
+    """Volumes of merged cells, [cells]."""
+    return _merge(cells.volumes, merge).ravel()
+
+
+def cell_of(points: np.ndarray, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
+    """Which merged cell each point [n, q] is in, [n]."""
+    shape = [ceil(n / m) for n, m in zip(cells.volumes.shape, merge, strict=True)]
+    place = [
+        np.clip(np.searchsorted(e, x, side="right") - 1, 0, len(e) - 2) // m
+        for e, x, m in zip(cells.edges, points.T, merge, strict=True)
+    ]
+    return np.ravel_multi_index(place, shape)
+
+
+def scaled_shares(counts: np.ndarray, n_paths: int, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
+    """(h_x(c) - V_c/V) / √V_c from counts [points, cells]: inner products are K_t - 1/V, [points, merged cells]."""
+    volumes = merged_volumes(cells, merge)
+    shares = _merge(counts.reshape(len(counts), *cells.volumes.shape), merge).reshape(len(counts), -1) / n_paths
+    return (shares - volumes / volumes.sum()) / np.sqrt(volumes)
 
 
 def _merge(values: np.ndarray, merge: tuple[int, ...]) -> np.ndarray:

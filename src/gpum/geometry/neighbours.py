@@ -126,8 +126,8 @@ def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
             lists[place].append(k)
     longest = max(1, max(map(len, lists)))
     table = np.full((n**q, longest), len(low), np.int32)
-    for place, found in enumerate(lists):
-        table[place, : len(found)] = found
+    for row, found in zip(table, lists, strict=True):
+        row[: len(found)] = found
     return table.reshape(*(n,) * q, longest)
 
 

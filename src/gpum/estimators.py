@@ -1,0 +1,232 @@
+"""`GPUMRegressor`: Gaussian process regression on the surface that a latent model learns from the cloud."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import log
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from . import checks
+from .covariances import SMOOTHNESS
+from .geometry import Chart, CorridorBoundary, LearnedChart, variance_boundary
+from .gp import Setting
+from .latent_base import LatentModel
+from .latent_models import GPLVM, BayesianGPLVM
+from .regression import GPRegressor
+from .reuse import remembered
+from .spaces import levels_of, path_family, plane_space, spectral_settings, spectral_space, stationary_settings
+
+LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
+KERNELS = ("auto", "spectral", "brownian")
+PLANE = 0.25  # prior weight of no boundary at all: the plain kernel of even coordinates
+N_MODES = 100
+FAR = 2.0  # a row is far if it is so many times as far from the surface as neighbours are from each other, at most
+
+
+class GPUMRegressor(GPRegressor):
+    """Gaussian process regression on an unknown surface.
+
+    The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. A latent
+    model learns the surface's chart, metric and boundary; the heat kernel of the surface (or a Matérn kernel on it) is
+    the covariance.
+
+    Parameters
+    ----------
+    latent_dim : dimension of the surface, or "auto".
+    latent_model : "bgplvm", "gplvm"; a latent model, fitted (it is used as it is, also inside
+        `sklearn.frozen.FrozenEstimator`) or not (a copy is fitted); or a known chart, and X holds coordinates in it.
+    n_inducing : inducing points of the latent model.
+    boundary : "average" (default: over a family of domains, and no boundary at all), a level of that family (a number),
+        or "variance", the paper's rule.
+    kernel : "spectral", "brownian" (heat kernel from paths, at the default boundary level), or "auto": spectral up to
+        two dimensions.
+    smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
+    hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
+        and signal with evidence weights; "evidence" takes the single best.
+    n_paths, step_size, max_time : of the Brownian kernel; max_time also bounds the spectral heat kernel's time.
+    n_kernel_inducing : for many labels: as many eigenfunctions (spectral) or inducing points that paths start from.
+    metric_draws : average the kernel over so many draws of the random metric instead of using its mean (0).
+    n_jobs : joblib workers for starts of the latent model and paths; results do not depend on it.
+    random_state : seed; verbose : 1 shows progress.
+
+    Attributes
+    ----------
+    transduction_ : predictive mean of every row of the cloud.
+    latent_model_, chart_, latent_ : the fitted latent model (None for a known chart), its chart, and the rows in it.
+    diffusion_time_, best_setting_ : of the heaviest setting.
+    log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
+    """
+
+    def __init__(
+        self,
+        latent_dim: int | str = 2,
+        *,
+        latent_model: Any = "bgplvm",
+        n_inducing: int | None = None,
+        boundary: Any = "average",
+        kernel: str = "auto",
+        smoothness: str = "average",
+        hyperparameters: str = "average",
+        n_paths: int = 1000,
+        step_size: float | None = None,
+        max_time: float | None = None,
+        n_kernel_inducing: int | None = None,
+        metric_draws: int = 0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.latent_dim = latent_dim
+        self.latent_model = latent_model
+        self.n_inducing = n_inducing
+        self.boundary = boundary
+        self.kernel = kernel
+        self.smoothness = smoothness
+        self.hyperparameters = hyperparameters
+        self.n_paths = n_paths
+        self.step_size = step_size
+        self.max_time = max_time
+        self.n_kernel_inducing = n_kernel_inducing
+        self.metric_draws = metric_draws
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X, seen or not (and their sds)."""
+        check_is_fitted(self, "chart_")
+        X = checks.cloud(X, "X", columns=self.n_features_in_)
+        if self.latent_model_ is None:
+            return (X, np.zeros_like(X)) if return_std else X
+        return self.latent_model_.transform(X, return_std=return_std)
+
+    @property
+    def diffusion_time_(self) -> Any:
+        """t of the heaviest setting (for Matérn the squared length scale), one for each output."""
+        check_is_fitted(self, "_outputs")
+        return self._shaped([o.posterior.best.setting.covariance.scale**2 for o in self._outputs])
+
+    def _check_cloud(self, X: Any) -> np.ndarray:
+        checks.option(self.kernel, "kernel", KERNELS)
+        checks.option(self.smoothness, "smoothness", ("average", *SMOOTHNESS))
+        if isinstance(self.boundary, str):
+            checks.option(self.boundary, "boundary", ("average", "variance"))
+        else:
+            checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
+        checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
+        checks.integer(self.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
+        if self.max_time is not None:
+            checks.positive(self.max_time, "max_time", "None finds it")
+        if self.n_kernel_inducing is not None:
+            checks.integer(self.n_kernel_inducing, "n_kernel_inducing", 2, None, "None uses every labelled row")
+        return checks.cloud(X, "X", min_rows=2 if isinstance(self.latent_model, Chart) else 3)
+
+    def _learn(self, X: np.ndarray) -> None:
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        given = self.latent_model
+        if isinstance(given, FrozenEstimator):
+            given = given.estimator
+        self.latent_model_ = None
+        if isinstance(given, Chart):
+            if X.shape[1] != given.dim:
+                raise ValueError(
+                    f"X has {X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a known "
+                    "chart X holds coordinates in it"
+                )
+            self.chart_, self.latent_ = given, X
+            return
+        if isinstance(given, LatentModel):
+            model = given if hasattr(given, "chart_") else clone(given).fit(X)
+        else:
+            known = isinstance(given, str) and checks.option(given, "latent_model", LATENT_MODELS)
+            if not known:
+                raise ValueError(
+                    f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; "
+                    "pass one of these"
+                )
+            options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
+            model = LATENT_MODELS[given](
+                self.latent_dim, n_jobs=self.n_jobs, random_state=self.random_state, verbose=self.verbose, **options
+            ).fit(X)
+        if X.shape[1] != model.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
+                "pass the same columns"
+            )
+        self.latent_model_, self.chart_ = model, model.chart_
+        self.latent_ = model.latent_ if model.fitted_on(X) else model.transform(X)
+        if not isinstance(self.boundary, str) and not isinstance(self.chart_.boundary, CorridorBoundary):
+            raise ValueError(
+                f"boundary is the level {self.boundary!r}, but the given latent model has the paper's boundary, which "
+                "has no levels; use boundary='average', or a latent model with boundary='corridors'"
+            )
+        if self.boundary == "variance":
+            rng = np.random.default_rng(self._seed)
+            mapping, latent = self.chart_.mapping, model.latent_
+            self.chart_ = remembered(
+                model.chart_,
+                ("variance", self._seed),
+                lambda: LearnedChart(mapping, variance_boundary(rng, mapping, latent)),
+            )
+
+    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+        kernel = self.kernel
+        if kernel == "auto":
+            kernel = "spectral" if self.chart_.dim <= 2 else "brownian"
+        if kernel == "brownian":
+            return path_family(
+                self.chart_,
+                self.latent_,
+                level=None if isinstance(self.boundary, str) else float(self.boundary),
+                n_paths=self.n_paths,
+                step_size=self.step_size,
+                max_time=self.max_time,
+                n_inducing=self.n_kernel_inducing,
+                seed=self._seed,
+                n_jobs=self.n_jobs,
+            )
+        return self._spectral_family()
+
+    def _spectral_family(self) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+        names = list(SMOOTHNESS) if self.smoothness == "average" else [self.smoothness]
+        n_modes = self.n_kernel_inducing or N_MODES
+        draws = self.metric_draws if isinstance(self.chart_, LearnedChart) else 0
+        keys = [jax.random.fold_in(jax.random.key(self._seed), k) for k in range(draws)]
+        with_plane = self.boundary == "average" and isinstance(self.chart_, LearnedChart)
+        spaces: list[Any] = []
+        settings: list[Setting] = []
+        cloud: list[np.ndarray] = []
+        levels = levels_of(self.chart_, self.boundary)
+        for level, log_prior in levels:
+            key = ("spectral", level, n_modes, draws, self._seed if draws else None)
+            space = remembered(self.chart_, key, partial(spectral_space, self.chart_, level, n_modes, keys))
+            if not space.connected and len(levels) > 1:
+                continue  # a domain that the mesh could not keep in one piece says nothing
+            rows = remembered(space, self.latent_.tobytes(), partial(space.at, self.latent_))
+            power, weight = np.mean(rows**2, 0), log_prior + (log(1 - PLANE) if with_plane else 0.0)
+            settings += spectral_settings(
+                space.values, power, self.chart_.dim, len(spaces), weight, names, space.info, self.max_time
+            )
+            spaces.append(space)
+            cloud.append(rows)
+        if with_plane:
+            space = remembered(self.chart_, "plane", partial(plane_space, self.chart_))
+            rows = space.at(self.latent_)
+            settings += stationary_settings(rows, len(spaces), log(PLANE), names, {"level": "none"}, self.max_time)
+            spaces.append(space)
+            cloud.append(rows)
+        return spaces, settings, cloud
+
+    def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        model = self.latent_model_
+        if model is None:
+            return X, None, np.zeros(len(X), bool)
+        points, sd = model.transform(X, return_std=True)
+        return points, sd, model.distance(X, points) > FAR * model.spacing_

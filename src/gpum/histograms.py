@@ -1,0 +1,131 @@
+"""Path histograms as features of points: the Brownian heat kernel as an inner product.
+
+With h_x(c) the share of the paths from x that are in cell c (volume V_c of V in all) after t/2,
+
+    F_t(x)_c = (h_x(c) - V_c/V) / √V_c,    F_t(x)·F_t(y) = K_t(x, y) - 1/V
+
+and for many points, with paths from m inducing points z only,
+
+    F_t(x) = k(x) K_zz^{-1/2},    k(x)_z = K_t(z, x) - 1/V, the density at x of the paths from z after t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from scipy.spatial import cKDTree
+from sklearn.cluster import KMeans
+
+from . import brownian, paths
+from .geometry import Chart, StraightChart, evaluate, grid, straighten
+from .heat import say_waited, step_sizes
+
+TIMES = 10
+SMALLEST, LARGEST = 0.03, 0.25  # √t, of the cloud's extent
+
+
+@dataclass(frozen=True)
+class PathFeatures:
+    """F_t of any points.
+
+    A point's paths have keys of their own, from its coordinates: its features do not depend on what else is asked for.
+    """
+
+    chart: StraightChart
+    times: np.ndarray
+    cells: paths.Cells
+    moving: brownian.Motion
+    dts: np.ndarray
+    counts: np.ndarray
+    n_paths: int
+    seed: int
+    n_jobs: int | None
+
+    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
+        """F_t [n, cells] at each time, of points [n, q] in the coordinates of the chart that was given."""
+        points = self.inside(self.chart.coordinates(points))
+        n_blocks, block = paths.blocks_of(self.n_paths)
+        edges = tuple(e.astype(self.moving.low.dtype) for e in self.cells.edges)
+        extra = (edges, np.zeros(self.cells.volumes.size, np.int32))
+        ids = np.array([crc32(p.tobytes()) >> 1 for p in points])
+        plan = paths.Plan(
+            self.moving, points, self.dts, self.counts, n_blocks, block, self.seed, paths.histogram, extra, ids
+        )  # fmt: skip
+        kept, waited = paths.run(plan, self.n_jobs, keep_blocks=False)
+        say_waited(waited, float(self.dts.max()))
+        return [
+            paths.scaled_shares(kept[:, 0, k], n_blocks * block, self.cells, self.cells.merged(t))
+            for k, t in enumerate(self.times)
+        ]
+
+    def inside(self, points: np.ndarray) -> np.ndarray:
+        """Points in even coordinates; those outside the boundary moved to the nearest place of a grid inside."""
+        outside = ~evaluate(self.chart, "inside", points)
+        if outside.any():
+            places, _ = grid(self.chart, {1: 1000, 2: 100, 3: 30}.get(self.chart.dim, 8))
+            places = places[evaluate(self.chart, "inside", places)]
+            points = points.copy()
+            points[outside] = places[cKDTree(places).query(points[outside])[1]]
+        return points
+
+
+@dataclass(frozen=True)
+class InducedFeatures:
+    """F_t of any points from paths of inducing points only."""
+
+    base: PathFeatures
+    times: np.ndarray
+    kernels: list[np.ndarray]  # K_t(z, cell) - 1/V, [m, cells] at each time
+    roots: list[np.ndarray]  # K_zz^{-1/2}
+
+    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
+        """F_t [n, m] at each time."""
+        points = self.base.inside(self.base.chart.coordinates(points))
+        found = []
+        for t, kernel, root in zip(self.times, self.kernels, self.roots, strict=True):
+            cell = paths.cell_of(points, self.base.cells, self.base.cells.merged(2 * t))
+            found.append(kernel[:, cell].T @ root)
+        return found
+
+
+def path_features(
+    chart: Chart, rows: np.ndarray, n_paths: int, step_size: float | None, max_time: float | None,
+    n_inducing: int | None, seed: int, n_jobs: int | None = None,
+) -> Any:  # fmt: skip
+    """Prepare features on a chart, at TIMES times from the spacing of its rows [N, q] to its extent."""
+    even = straighten(chart)
+    places = even.coordinates(rows)
+    extent = max(float(np.sqrt(12 * places.var(0).sum())), 1e-12)
+    largest = (LARGEST * extent) ** 2 if max_time is None else max_time
+    spacing = float(cKDTree(places).query(places, k=2)[0][:, 1].mean())
+    smallest = min(max((2 * spacing) ** 2, (SMALLEST * extent) ** 2), 0.25 * largest)
+    times = np.geomspace(smallest, largest, TIMES)
+    if n_inducing is None or n_inducing >= len(rows):
+        return _prepare(even, times, n_paths, step_size, seed, n_jobs)
+    both = np.unique(np.concatenate([times, 2 * times]))
+    base = _prepare(even, both, n_paths, step_size, seed, n_jobs)
+    centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(places).cluster_centers_
+    z = rows[np.unique(cKDTree(places).query(centres)[1])]
+    found = base(z)
+    kernels, roots = [], []
+    for t in times:
+        half, full = (found[k] for k in np.searchsorted(both, [t, 2 * t]))
+        w, V = np.linalg.eigh(half @ half.T)
+        w = np.maximum(w, 1e-6 * w[-1])
+        roots.append((V / np.sqrt(w)) @ V.T)
+        kernels.append(full / np.sqrt(paths.merged_volumes(base.cells, base.cells.merged(2 * t))))
+    return InducedFeatures(base, times, kernels, roots)
+
+
+def _prepare(
+    even: StraightChart, times: np.ndarray, n_paths: int, step_size: float | None, seed: int, n_jobs: int | None
+) -> PathFeatures:
+    cells = paths.make_cells(even, float(times.min()), n_paths)
+    walked = np.array([cells.walked(t) for t in times])
+    # Steps small against the smallest time: finer ones would cost much and change a regression little.
+    dt = max(brownian.step_size(even), walked[0] / 10) if step_size is None else step_size
+    dts, counts = paths.plan_legs(walked, step_sizes(even, walked, dt))
+    return PathFeatures(even, times, cells, brownian.motion(even), dts, counts, n_paths, seed, n_jobs)
