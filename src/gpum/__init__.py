@@ -3,6 +3,7 @@
 __version__ = "0.1.0"
 
 from . import datasets, plots
+from .baselines import EuclideanGPRegressor, LatentGPRegressor
 from .estimators import GPUMRegressor
 from .geometry import EmbeddedChart, LearnedChart, SwissRoll
 from .heat import heat_kernel
@@ -12,7 +13,9 @@ __all__ = [
     "GPLVM",
     "BayesianGPLVM",
     "EmbeddedChart",
+    "EuclideanGPRegressor",
     "GPUMRegressor",
+    "LatentGPRegressor",
     "LearnedChart",
     "SwissRoll",
     "__version__",

@@ -27,7 +27,6 @@ LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
 PLANE = 0.25  # prior weight of no boundary at all: the plain kernel of even coordinates
 N_MODES = 100
-FAR = 2.0  # a row is far if it is so many times as far from the surface as neighbours are from each other, at most
 
 
 class GPUMRegressor(GPRegressor):
@@ -131,8 +130,6 @@ class GPUMRegressor(GPRegressor):
     def _learn(self, X: np.ndarray) -> None:
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = self.latent_model
-        if isinstance(given, FrozenEstimator):
-            given = given.estimator
         self.latent_model_ = None
         if isinstance(given, Chart):
             if X.shape[1] != given.dim:
@@ -142,26 +139,11 @@ class GPUMRegressor(GPRegressor):
                 )
             self.chart_, self.latent_ = given, X
             return
-        if isinstance(given, LatentModel):
-            model = given if hasattr(given, "chart_") else clone(given).fit(X)
-        else:
-            known = isinstance(given, str) and checks.option(given, "latent_model", LATENT_MODELS)
-            if not known:
-                raise ValueError(
-                    f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; "
-                    "pass one of these"
-                )
-            options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
-            model = LATENT_MODELS[given](
-                self.latent_dim, n_jobs=self.n_jobs, random_state=self.random_state, verbose=self.verbose, **options
-            ).fit(X)
-        if X.shape[1] != model.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
-                "pass the same columns"
-            )
-        self.latent_model_, self.chart_ = model, model.chart_
-        self.latent_ = model.latent_ if model.fitted_on(X) else model.transform(X)
+        options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
+        if self.n_inducing is not None:
+            options["n_inducing"] = self.n_inducing
+        model = learn_latent(given, self.latent_dim, X, options)
+        self.latent_model_, self.chart_, self.latent_ = model, model.chart_, model.coordinates(X)
         if not isinstance(self.boundary, str) and not isinstance(self.chart_.boundary, CorridorBoundary):
             raise ValueError(
                 f"boundary is the level {self.boundary!r}, but the given latent model has the paper's boundary, which "
@@ -225,8 +207,27 @@ class GPUMRegressor(GPRegressor):
         return spaces, settings, cloud
 
     def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        model = self.latent_model_
-        if model is None:
+        if self.latent_model_ is None:
             return X, None, np.zeros(len(X), bool)
-        points, sd = model.transform(X, return_std=True)
-        return points, sd, model.distance(X, points) > FAR * model.spacing_
+        return self.latent_model_.place(X)
+
+
+def learn_latent(given: Any, latent_dim: Any, X: np.ndarray, options: dict[str, Any]) -> LatentModel:
+    """A fitted latent model: the given one if it is fitted, a copy of it, or the named one, fitted to X."""
+    if isinstance(given, FrozenEstimator):
+        given = given.estimator
+    if isinstance(given, LatentModel):
+        model = given if hasattr(given, "chart_") else clone(given).fit(X)
+    elif isinstance(given, str):
+        checks.option(given, "latent_model", LATENT_MODELS)
+        model = LATENT_MODELS[given](latent_dim, **options).fit(X)
+    else:
+        raise ValueError(
+            f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
+        )
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
+            "pass the same columns"
+        )
+    return model

@@ -30,6 +30,7 @@ from .gplvm.optimise import Stage, climb
 from .gplvm.placement import CHUNK, decoder, place
 from .progress import Reporter
 
+FAR = 2.0
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
 ISOMAP_NEIGHBOURS = (5, 7, 10)
@@ -112,20 +113,22 @@ class LatentModel(TransformerMixin, BaseEstimator):
             mu, s = np.asarray(mu)[: len(rows)], np.asarray(s)[: len(rows)]
         return (mu, np.sqrt(s)) if return_std else mu
 
-    def fitted_on(self, S: np.ndarray) -> bool:
-        """Whether S is the cloud that this model was fitted to."""
-        return S.shape == self._rows.shape and np.array_equal((S - self.offset_) / self.scale_, self._rows)
+    def coordinates(self, S: np.ndarray) -> np.ndarray:
+        """Latent means of rows S [n, p]: as fitted if S is the fitted cloud, else by `transform`."""
+        if S.shape == self._rows.shape and np.array_equal((S - self.offset_) / self.scale_, self._rows):
+            return self.latent_
+        return self.transform(S)
 
-    def distance(self, S: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """How far rows S [n, p] are from the surface at latent points [n, q], [n]."""
-        return np.linalg.norm(S - evaluate(self.chart_, "mean", points), axis=1)
+    def place(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Latent means and sds of rows S [n, p], and which are far from the surface.
 
-    @property
-    def spacing_(self) -> float:
-        """The largest distance, in the data space, of a fitted row to its nearest neighbour."""
-        check_is_fitted(self, "chart_")
+        That is, more than FAR times as far from it as any fitted row is from its nearest neighbour.
+        """
+        points, sd = self.transform(S, return_std=True)
+        away = np.linalg.norm(S - evaluate(self.chart_, "mean", points), axis=1)
         rows = self._rows * self.scale_
-        return float(NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()[0].max())
+        spacing = float(NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()[0].max())
+        return points, sd, away > FAR * spacing
 
     def _check(self, S: Any) -> np.ndarray:
         if self.latent_dim != "auto":

@@ -1,0 +1,116 @@
+"""The paper's four comparison methods, with the interface of `GPUMRegressor`.
+
+They share its regression: hyperparameters by evidence (or averaged), prediction for rows never seen, the same noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from . import checks
+from .covariances import SMOOTHNESS
+from .estimators import learn_latent
+from .gp import Setting
+from .regression import GPRegressor
+from .spaces import stationary_settings
+
+STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Points as coordinates, each divided by a scale of its own."""
+
+    scale: np.ndarray
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Scaled coordinates, [n, p]."""
+        return points / self.scale
+
+
+class EuclideanGPRegressor(GPRegressor):
+    """GP with a stationary kernel of the data space R^p; blind to the surface.
+
+    Parameters
+    ----------
+    smoothness : "average" (the evidence chooses, or all are averaged), "heat" (squared exponential) or a Matérn.
+    hyperparameters : "evidence" (default) or "average".
+    """
+
+    def __init__(self, *, smoothness: str = "average", hyperparameters: str = "evidence") -> None:
+        self.smoothness = smoothness
+        self.hyperparameters = hyperparameters
+
+    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+        names = _smoothness(self.smoothness)
+        spread = float(np.sqrt(np.mean(X.var(0))))
+        space = Scaled(np.asarray(spread if spread > 0 else 1.0))
+        cloud = space.at(X)
+        return [space], stationary_settings(cloud, 0, 0.0, names, {}), [cloud]
+
+
+class LatentGPRegressor(GPRegressor):
+    """GP with a stationary kernel of the latent coordinates R^q; blind to metric and boundary.
+
+    Each coordinate may be stretched against the others; the evidence chooses.
+
+    Parameters
+    ----------
+    latent_dim, latent_model, n_jobs, random_state, verbose : as for `GPUMRegressor`.
+    smoothness, hyperparameters : as for `EuclideanGPRegressor`.
+    """
+
+    def __init__(
+        self,
+        latent_dim: int | str = 2,
+        *,
+        latent_model: Any = "bgplvm",
+        smoothness: str = "average",
+        hyperparameters: str = "evidence",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.latent_dim = latent_dim
+        self.latent_model = latent_model
+        self.smoothness = smoothness
+        self.hyperparameters = hyperparameters
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X (and their sds)."""
+        check_is_fitted(self, "latent_model_")
+        return self.latent_model_.transform(checks.cloud(X, "X", columns=self.n_features_in_), return_std=return_std)
+
+    def _learn(self, X: np.ndarray) -> None:
+        options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
+        self.latent_model_ = learn_latent(self.latent_model, self.latent_dim, X, options)
+        self.latent_ = self.latent_model_.coordinates(X)
+
+    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+        names = _smoothness(self.smoothness)
+        q = self.latent_.shape[1]
+        scales = [np.ones(q)]
+        for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
+            scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
+        spaces = [Scaled(scale) for scale in scales]
+        cloud = [space.at(self.latent_) for space in spaces]
+        settings: list[Setting] = []
+        for k, rows in enumerate(cloud):
+            settings += stationary_settings(rows, k, -log(len(spaces)), names, {"stretch": tuple(scales[k])})
+        return list(spaces), settings, cloud
+
+    def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        return self.latent_model_.place(X)
+
+
+def _smoothness(name: str) -> list[str]:
+    checks.option(name, "smoothness", ("average", *SMOOTHNESS))
+    return list(SMOOTHNESS) if name == "average" else [name]
