@@ -10,7 +10,7 @@ from math import log
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import TransformerMixin
 
 from . import checks
 from .covariances import SMOOTHNESS
@@ -54,7 +54,7 @@ class EuclideanGPRegressor(GPRegressor):
         return [space], stationary_settings(cloud, 0, 0.0, names, {}), [cloud]
 
 
-class LatentGPRegressor(GPRegressor):
+class LatentGPRegressor(TransformerMixin, GPRegressor):
     """GP with a stationary kernel of the latent coordinates R^q; blind to metric and boundary.
 
     Each coordinate may be stretched against the others; the evidence chooses.
@@ -86,8 +86,12 @@ class LatentGPRegressor(GPRegressor):
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X (and their sds)."""
-        check_is_fitted(self, "latent_model_")
-        return self.latent_model_.transform(checks.cloud(X, "X", columns=self.n_features_in_), return_std=return_std)
+        return self.latent_model_.transform(self._check_rows(X), return_std=return_std)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
+        return tags
 
     def _learn(self, X: np.ndarray) -> None:
         options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}

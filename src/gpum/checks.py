@@ -20,12 +20,14 @@ def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None
         if S.dtype.kind not in "biuf":
             S = S.astype(float) if S.dtype.kind == "O" else _refuse_text(S, name)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers only, but {error}; encode or drop such columns") from None
+        raise type(error)(f"{name} must hold numbers only, but {error}; encode or drop such columns") from None
     if S.ndim != 2:
         raise ValueError(
             f"{name} must have two dimensions (rows, columns), got shape {S.shape}; "
-            f"for a single column use {name}.reshape(-1, 1)"
+            f"Reshape your data: {name}.reshape(-1, 1) for a single column, {name}.reshape(1, -1) for a single row"
         )
+    if S.shape[1] == 0:
+        raise ValueError(f"{name} has 0 feature(s) (shape={S.shape}) while a minimum of 1 is required; add columns")
     S = S.astype(np.float64)
     bad = ~np.isfinite(S)
     if bad.any():
@@ -35,7 +37,9 @@ def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None
             "remove or fill them before fitting"
         )
     if len(S) < min_rows:
-        raise ValueError(f"{name} has {len(S)} row(s), but at least {min_rows} are needed; add rows")
+        raise ValueError(
+            f"{name} has {len(S)} row(s) (n_samples = {len(S)}), but at least {min_rows} are needed; add rows"
+        )
     if columns is not None and S.shape[1] != columns:
         raise ValueError(
             f"{name} has {S.shape[1]} columns, but the model was fitted with {columns}; "
@@ -45,7 +49,9 @@ def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None
 
 
 def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
-    raise TypeError(f"its entries are of type {S.dtype}")
+    if S.dtype.kind == "c":
+        raise ValueError("Complex data not supported: its entries are complex numbers")
+    raise ValueError(f"its entries are of type {S.dtype}")
 
 
 def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +29,7 @@ PLANE = 0.25  # prior weight of no boundary at all: the plain kernel of even coo
 N_MODES = 100
 
 
-class GPUMRegressor(GPRegressor):
+class GPUMRegressor(TransformerMixin, GPRegressor):
     """Gaussian process regression on an unknown surface.
 
     The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. A latent
@@ -100,11 +100,15 @@ class GPUMRegressor(GPRegressor):
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, seen or not (and their sds)."""
-        check_is_fitted(self, "chart_")
-        X = checks.cloud(X, "X", columns=self.n_features_in_)
+        X = self._check_rows(X)
         if self.latent_model_ is None:
             return (X, np.zeros_like(X)) if return_std else X
         return self.latent_model_.transform(X, return_std=return_std)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
+        return tags
 
     @property
     def diffusion_time_(self) -> Any:

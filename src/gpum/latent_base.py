@@ -35,6 +35,7 @@ AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
 ISOMAP_NEIGHBOURS = (5, 7, 10)
 THIN = 0.1  # a coordinate of Isomap that much smaller than another may be noise: also start with one scale for all
+COLLAPSED = 1e-3  # a standard deviation of latent means (the prior's is 1) below which a dimension is not used
 HELD_NOISE = 0.01  # noise variance while it is held, as a share of the data's
 ROUNDS = (4, 2)  # how many starts reach the semifinal and the final
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
@@ -73,7 +74,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         self.history_: list[dict[str, Any]] = []
         with jax.enable_x64(True), Reporter(self.verbose, self.max_iter) as report:
             try:
-                theta = self._race(rows, q, rng, report)
+                theta = self._race(rows, q, rng, report, collapse=self.latent_dim == "auto")
                 if self.latent_dim == "auto":
                     self.relevance_ = _relevance(self._mapping(theta, rows), self._read(theta)[0])
                     keep = int(np.sum(self.relevance_ >= AUTO_SHARE))
@@ -138,8 +139,8 @@ class LatentModel(TransformerMixin, BaseEstimator):
         N, p = S.shape
         if q >= p:
             raise ValueError(
-                f"latent_dim is {self.latent_dim!r} but S has only {p} column(s); a surface has fewer "
-                f"dimensions than the data space: use latent_dim < {p}"
+                f"latent_dim is {self.latent_dim!r} but S has only {p} column(s) (n_features = {p}); a surface has "
+                f"fewer dimensions than the data space: use latent_dim < {p}"
             )
         if not np.any(np.ptp(S, axis=0) > 0):
             raise ValueError(f"S has {N} identical rows; there is no surface to learn: add rows that differ")
@@ -185,11 +186,13 @@ class LatentModel(TransformerMixin, BaseEstimator):
             if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
                 yield f"{name}, one scale", self._start(starts.standardise(X, by_column=False), own)
 
-    def _race(self, rows: np.ndarray, q: int, rng: np.random.Generator, report: Reporter) -> Any:
+    def _race(
+        self, rows: np.ndarray, q: int, rng: np.random.Generator, report: Reporter, collapse: bool = False
+    ) -> Any:
         """Every start runs with the noise held small, the best few with it freed, the best of these to the end.
 
         Noise that is free from the first iteration explains a thin direction away before the chart has
-        found it.
+        found it. Unless `collapse`, the result has no dimension that the data do not use.
         """
         self._best: tuple[float, Any] | None = None
         data = bound.compress(rows)
@@ -200,10 +203,20 @@ class LatentModel(TransformerMixin, BaseEstimator):
         semifinal = Stage("all free", (), min(300, self.max_iter), 10 * self.tol)
         final = Stage("all free", (), self.max_iter, self.tol)
         runs = self._run_all(self._latent_starts(rows, q, rng), early, data, report)
+        held = max(runs, key=lambda run: run[1]["bound"])
         for n, stage in zip(ROUNDS, (semifinal, final), strict=True):
             runs.sort(key=lambda run: -run[1]["bound"])
             runs = self._run_all([(end["start"], theta) for theta, end in runs[:n]], (stage,), data, report)
         theta, end = max(runs, key=lambda run: run[1]["bound"])
+        if not collapse and np.min(np.std(self._read(theta)[0], axis=0)) < COLLAPSED:
+            warnings.warn(
+                f"with the noise free, a latent dimension of {q} collapses: the data show no such surface; "
+                "the chart fitted with small noise is kept. Use a smaller latent_dim, or 'auto'",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+            theta, end = held
+            self._best = end["bound"], theta
         self.bound_, self.start_, self.converged_ = end["bound"], end["start"], end["converged"]
         if not self.converged_:
             warnings.warn(

@@ -160,8 +160,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Returns a list of representations (the first at the place itself), the rows' spread or None, and which rows
         are far from the surface.
         """
-        check_is_fitted(self, "_outputs")
-        X = checks.cloud(X, "X", columns=self.n_features_in_)
+        X = self._check_rows(X)
         index = np.array([self._rows.get(row.tobytes(), -1) for row in X])
         new = index < 0
         far = np.zeros(len(X), bool)
@@ -186,6 +185,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 stacklevel=3,
             )
         return places, spread, far
+
+    def _check_rows(self, X: Any) -> np.ndarray:
+        """Rows like those of the fitted cloud."""
+        check_is_fitted(self, "_outputs")
+        X = checks.cloud(X, "X")
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input; pass the columns of the fitted cloud in the same order"
+            )
+        return X
 
     def _prior(self, output: Output, mean: Any, variance: Any, far: Any, noise: bool) -> tuple[np.ndarray, np.ndarray]:
         """Moments with those of the prior where rows are far: mean of the labels, variance of function and mean."""

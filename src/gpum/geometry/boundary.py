@@ -184,7 +184,7 @@ def corridor_boundary(
     # The tree counts from the first; beside it and the closest pairs, only what the paper's α admits.
     level_of_edge[neighbours.members(edges, tree)] = 0.0
     asked = neighbours.members(edges, np.concatenate([tree, near]))
-    level_of_edge[(variance > paper_alpha(rng, mapping, X)) & ~asked] = np.inf
+    level_of_edge[(variance > _alpha_or_none(rng, mapping, X)) & ~asked] = np.inf
     sides = neighbours.side_index(cells, edges)
     level_of_edge = neighbours.close_slits(sides, length, level_of_edge)
     cell_level = level_of_edge[sides].max(1, initial=0.0)
@@ -216,6 +216,14 @@ def corridor_boundary(
 def _and_one(rows: np.ndarray, value: float = 0.0) -> np.ndarray:
     """The rows and one more, which short lists point to."""
     return np.concatenate([rows, np.full((1, *rows.shape[1:]), value)])
+
+
+def _alpha_or_none(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) -> float:
+    """The paper's α, or no limit where the variance does not grow away from the data."""
+    try:
+        return paper_alpha(rng, mapping, X)
+    except FloatingPointError:
+        return np.inf
 
 
 def _lengths(mapping: Mapping, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,0 +1,132 @@
+"""GP regression given a family of covariances: against dense algebra, finite differences and the laws of GPs."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, multivariate_t
+
+from gpum import gp
+from gpum.covariances import SMOOTHNESS, Features, Spectral, Stationary
+from gpum.gp import Setting
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 1, (40, 2))
+VALUES = np.concatenate([[0.0], np.sort(RNG.uniform(1, 200, 24))])
+PHI = np.concatenate([np.ones((40, 1)), RNG.standard_normal((40, 24))], 1)
+
+
+def covariances():
+    for name, nu in SMOOTHNESS.items():
+        yield f"stationary {name}", Stationary(nu, 0.4), X
+        yield f"spectral {name}", Spectral(VALUES, np.mean(PHI**2, 0), nu, 2, 0.3), PHI
+    yield "features", Features(24.0), PHI
+
+
+CASES = [pytest.param(c, a, id=name) for name, c, a in covariances()]
+
+
+@pytest.mark.parametrize(("covariance", "a"), CASES)
+def test_covariances_agree_with_themselves(covariance, a):
+    K = covariance.gram(a, a)
+    assert np.allclose(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-10 * np.linalg.eigvalsh(K).max()
+    assert np.allclose(np.diag(K), covariance.diag(a))
+    assert np.diag(K).mean() == pytest.approx(2, rel=0.1)  # the constant, and 1 on average over the cloud
+    U = RNG.standard_normal((40, 3))
+    assert np.allclose(covariance.times(a, a, U), K @ U)
+    F = covariance.factor(a)
+    if F is not None:
+        assert np.allclose(F @ F.T, K)
+
+
+@pytest.mark.parametrize(("covariance", "a"), CASES)
+def test_slope_is_the_derivative(covariance, a):
+    V = RNG.standard_normal((40, 3))
+    h = 1e-5
+    up, down = (covariance.at(covariance.scale * np.exp(s * h)).gram(a, a) for s in (1, -1))
+    numeric = np.einsum("nk,nm,mk->k", V, (up - down) / (2 * h), V)
+    assert np.allclose(covariance.slope(a, V), numeric, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [12, 40])  # fewer and more labels than features
+@pytest.mark.parametrize(("covariance", "a"), CASES)
+def test_evidence_and_gradient(covariance, a, n):
+    a, y = a[:n], RNG.standard_normal(n)
+    signal, noise = 0.7, 0.05
+    C = signal * covariance.gram(a, a) + noise * np.eye(n)
+    theta = np.log([covariance.scale, signal, noise])
+
+    def value(theta):
+        return gp.log_evidence(covariance.at(np.exp(theta[0])), a, y, theta[1], theta[2])
+
+    found, gradient = value(theta)
+    assert found == pytest.approx(multivariate_normal(np.zeros(n), C).logpdf(y), rel=1e-9)
+    h = 1e-5
+    numeric = [(value(theta + h * e)[0] - value(theta - h * e)[0]) / (2 * h) for e in np.eye(3)]
+    assert np.allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_average_is_the_textbook_mixture():
+    """One setting: a multivariate Student t over the grid of noise ratios, by dense algebra."""
+    covariance, n = Stationary(1.5, 0.4), 10
+    y = np.sin(5 * X[:n, 0])
+    posterior = gp.average([Setting(covariance, 0, 0.0, {})], [X[:n]], y)
+    prior = np.exp(-0.5 * (np.log10(gp.RATIOS) + 3) ** 2)
+    prior /= prior.sum()
+    log_p, means, variances = [], [], []
+    K, k = covariance.gram(X[:n], X[:n]), covariance.gram(X, X[:n])
+    for r in gp.RATIOS:
+        C = K + r * np.eye(n)
+        log_p.append(multivariate_t(np.zeros(n), gp.B0 / gp.A0 * C, df=2 * gp.A0).logpdf(y))
+        b = gp.B0 + 0.5 * y @ np.linalg.solve(C, y)
+        means.append(k @ np.linalg.solve(C, y))
+        v = covariance.diag(X) - np.einsum("ij,ji->i", k, np.linalg.solve(C, k.T)) + r
+        variances.append(b / (gp.A0 + n / 2 - 1) * v)
+    p = prior * np.exp(log_p)
+    assert posterior.log_evidence == pytest.approx(np.log(p.sum()), rel=1e-9)
+    p /= p.sum()
+    mean = p @ np.array(means)
+    variance = p @ (np.array(variances) + np.array(means) ** 2) - mean**2
+    found = posterior.moments([X])
+    assert np.allclose(found[0], mean, atol=1e-8)
+    assert np.allclose(found[1], variance, rtol=1e-6, atol=1e-9)
+    assert np.allclose(np.diag(posterior.covariance([X])), found[1], rtol=1e-6, atol=1e-9)
+
+
+def test_samples_and_quantiles_have_the_stated_moments():
+    y = np.sin(5 * X[:15, 0])
+    settings = [Setting(Stationary(nu, s), 0, 0.0, {}) for nu in (1.5, np.inf) for s in (0.2, 0.6)]
+    posterior = gp.average(settings, [X[:15]], y)
+    points = [X[15:25]]
+    mean, variance = posterior.moments(points)
+    draws = posterior.samples(np.random.default_rng(1), points, 20_000, noise=True)
+    error = 4 * np.sqrt(variance / 20_000)
+    assert np.all(np.abs(draws.mean(1) - mean) < error)
+    fourth = np.mean((draws - draws.mean(1, keepdims=True)) ** 4, 1)
+    assert np.all(np.abs(draws.var(1) - variance) < 4 * np.sqrt((fourth - draws.var(1) ** 2) / 20_000))
+    quantiles = posterior.quantiles(points, np.array([0.1, 0.5, 0.9]))
+    below = np.mean(draws[:, :, None] < quantiles[:, None], 1)
+    assert np.all(np.abs(below - [0.1, 0.5, 0.9]) < 4 * np.sqrt(0.25 / 20_000))
+
+
+def test_best_climbs_to_the_optimum():
+    """The evidence of the single best setting is not beaten by any of a fine grid."""
+    y = np.sin(4 * X[:, 0]) + 0.05 * RNG.standard_normal(40)
+    ends = (0.05, 5.0)
+    settings = [Setting(Stationary(np.inf, s), 0, 0.0, {"scales": ends}) for s in np.geomspace(*ends, 6)]
+    posterior = gp.best(settings, [X], y)
+    grid = [
+        gp.log_evidence(Stationary(np.inf, s), X, y, signal, signal + ratio)[0]
+        for s in np.geomspace(*ends, 25)
+        for signal in np.linspace(-3, 4, 15)
+        for ratio in np.linspace(-12, 0, 15)
+    ]
+    assert posterior.log_evidence >= max(grid) - 1e-6
+
+
+def test_three_labels_do_not_collapse_the_noise():
+    y = np.array([-1.2, 0.1, 1.1])
+    settings = [Setting(Stationary(np.inf, s), 0, 0.0, {}) for s in np.geomspace(0.05, 5, 8)]
+    posterior = gp.average(settings, [X[:3]], y)
+    f, total = (posterior.moments([X[:3]], noise)[1] for noise in (False, True))
+    assert np.all(total - f > 1e-4)
+    assert posterior.moments([X[3:]])[1].min() > 1e-2
