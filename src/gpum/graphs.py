@@ -1,0 +1,226 @@
+"""Eigenpairs of graphs on a point cloud: the numerics of the graph comparison methods.
+
+    x_i       the cloud, [N, p]
+    w_ij      affinities, q_i = Σ_j w_ij
+    W_ij      w_ij / (q_i q_j): the sampling density is divided out
+    D_i       Σ_j W_ij
+    A         D^{-1/2} W D^{-1/2} = U diag(α) Uᵀ; I - A is the symmetric normalised Laplacian
+    φ_i       D^{-1/2} U_i, eigenfunctions of the random walk D⁻¹W: φ_0 is constant. Features of the points.
+    μ_i       (1 - α_i)/τ, τ the time of one step of the walk: eigenvalues of the (negative) Laplacian
+
+Graph Matérn (Borovitskiy et al. 2021) has edges to the k nearest neighbours only, symmetrised, in one piece:
+
+    w_ij = exp(-|x_i - x_j|² / 2(width h)²),   τ = ½ mean squared step,   h the largest distance to a nearest neighbour
+
+so that μ are eigenvalues of Δ/q on a q-dimensional surface. GL (Dunson et al. 2021; the paper's appendix G with
+errata 5) has all pairs, each point with itself too:
+
+    w_ij = exp(-|x_i - x_j|² / 4ε²),   τ = ε²,   heat kernel Σ_{i<K} e^{-μ_i t} φ_i φ_iᵀ for ∂K/∂t = ΔK
+
+normalisation="authors": φ_i has mean square 1; their code calls ε² the bandwidth. normalisation="paper": the mean is
+weighted by 1/(number of points within ε), which estimates ∫φ_i² = 1 up to a constant. `covariances.Spectral` has
+∂K/∂t = ½ΔK: its scale² is twice the t of GL.
+
+Rows never seen: GL extends φ by Nyström, φ_i(x) = α_i⁻¹ Σ_j P(x, x_j) φ_i(x_j), P ∝ w(x, x_j)/q_j, which is exact on
+the cloud. The kNN graph takes φ(x) = Σ_j a_j φ(x_j) over the k nearest, with Σ_j a_j = 1 and Σ_j a_j x_j near x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import csr_matrix, diags_array
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.sparse.linalg import eigsh
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
+
+from .gplvm.starts import neighbour_graph
+
+NEIGHBOURS = (4, 6, 10, 15)
+WIDTHS = (0.5, 1.0, 2.0, np.inf)
+MODES = 256  # of a kNN graph with more than ALL rows
+ALL = 1000
+PAIRS = (3, 5, 7, 10, 15, 20, 30, 50, 100)  # K of GL
+BANDWIDTHS = 10
+BANDWIDTH_RANGE = (0.3, 1.0)  # of the widest gap: the affinity across it is 6 % (with less the cloud tears) to 78 %
+CONNECTED = 1e-6  # μ_1/μ_k below which a graph counts as torn
+FAINT = 1e-12  # least affinity along an edge
+EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
+LEAST = 1e-6  # and of the second pair, which is always kept
+RIDGE = 1e-3  # in the weights a
+DENSE = 2000  # rows up to which eigenpairs are found without iteration
+TIES = 100  # points whose |x - x_j|² for all j are held at once, times DENSE
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSpace:
+    """The first eigenpairs of a kNN graph on the cloud."""
+
+    cloud: np.ndarray  # [N, p]
+    values: np.ndarray  # μ, [k], ascending
+    vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
+    info: dict[str, Any]
+
+    def at(self, X_new: np.ndarray) -> np.ndarray:
+        """φ at rows [n, p], [n, k]; a row of the cloud has exactly its row of `vectors`."""
+        k = min(self.info["n_neighbors"], len(self.cloud))
+        near = NearestNeighbors(n_neighbors=k).fit(self.cloud)
+        found = np.empty((len(X_new), len(self.values)))
+        for some in _blocks(len(X_new), TIES):
+            _, index = near.kneighbors(X_new[some])
+            gap = self.cloud[index] - X_new[some, None]  # [n, k, p]
+            gram = gap @ gap.transpose(0, 2, 1)
+            ridge = RIDGE * np.trace(gram, axis1=1, axis2=2) / k + 1e-300
+            a = np.linalg.solve(gram + ridge[:, None, None] * np.eye(k), np.ones((len(index), k, 1)))[..., 0]
+            a /= a.sum(1, keepdims=True)
+            same = (gap[:, 0] == 0).all(1)
+            a[same] = np.eye(k)[0]
+            found[some] = np.einsum("nk,nkm->nm", a, self.vectors[index])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class DiffusionSpace:
+    """The first eigenpairs of GL on the cloud."""
+
+    cloud: np.ndarray  # [N, p]
+    values: np.ndarray  # μ, [k], ascending
+    vectors: np.ndarray  # φ on the cloud, [N, k]
+    degree: np.ndarray  # q, [N]
+    bandwidth: float  # ε
+    info: dict[str, Any]
+
+    def at(self, X_new: np.ndarray) -> np.ndarray:
+        """φ at rows [n, p] by Nyström, [n, k]; far from the cloud that of the nearest row, over α."""
+        alpha = 1 - self.values * self.bandwidth**2
+        found = np.empty((len(X_new), len(self.values)))
+        for some in _blocks(len(X_new), TIES * DENSE // len(self.cloud) + 1):
+            exponent = cdist(X_new[some], self.cloud, "sqeuclidean") / (4 * self.bandwidth**2)
+            P = np.exp(exponent.min(1, keepdims=True) - exponent) / self.degree
+            found[some] = (P / P.sum(1, keepdims=True)) @ self.vectors / alpha
+        return found
+
+    def first(self, n_pairs: int) -> DiffusionSpace:
+        """The same with K = n_pairs."""
+        values, vectors = self.values[:n_pairs], self.vectors[:, :n_pairs]
+        return replace(self, values=values, vectors=vectors, info={**self.info, "n_pairs": len(values)})
+
+
+def graph_space(X: np.ndarray, n_neighbors: int = 10, width: float = 1.0, n_modes: int | None = None) -> GraphSpace:
+    """The kNN graph of a cloud [N, p], N ≥ 2; all its eigenpairs, or the first n_modes."""
+    return _graph_space(X, neighbour_graph(X, n_neighbors), n_neighbors, width, n_modes)
+
+
+def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes: int | None) -> GraphSpace:
+    edges = graph.tocoo()
+    real = edges.data > np.finfo(float).tiny  # the others join duplicates
+    h = 1.0
+    if real.any():
+        nearest = np.full(len(X), np.inf)
+        np.minimum.at(nearest, edges.row[real], edges.data[real])
+        h = float(nearest[np.isfinite(nearest)].max())
+    w = np.maximum(np.exp(-0.5 * (edges.data / (width * h)) ** 2), FAINT)
+    affinity = csr_matrix((w, (edges.row, edges.col)), shape=graph.shape)
+    alpha, phi, W = _walk(affinity, n_modes)[:3]
+    squares = csr_matrix((edges.data**2, (edges.row, edges.col)), shape=graph.shape)
+    time = 0.5 * float(W.multiply(squares).sum() / W.sum()) or 1.0
+    phi *= 1 / np.sqrt(np.mean(phi**2, 0))
+    info = {"n_neighbors": k, "width": width}
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0) / time, phi, info)
+
+
+def graph_spaces(
+    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, widths: Sequence[float] = WIDTHS,
+    n_modes: int | None = None,
+) -> list[GraphSpace]:  # fmt: skip
+    """Candidates for graph Matérn: every number of neighbours with every width, but no graph that is nearly torn.
+
+    By default all eigenpairs for up to ALL rows, else MODES.
+    """
+    if n_modes is None:
+        n_modes = len(X) if len(X) <= ALL else MODES
+    spaces = []
+    for k in sorted({min(k, len(X) - 1) for k in n_neighbors}):
+        graph = neighbour_graph(X, k)
+        spaces += [_graph_space(X, graph, k, width, n_modes) for width in widths]
+    gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
+    return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
+
+
+def diffusion_space(
+    X: np.ndarray, bandwidth: float, n_pairs: int | None = None, normalisation: str = "paper",
+    squares: np.ndarray | None = None,
+) -> DiffusionSpace:  # fmt: skip
+    """GL of a cloud [N, p], N ≥ 2, at bandwidth ε; all its eigenpairs with α ≥ EXTENDS, or the first n_pairs of them.
+
+    `squares` are the squared distances [N, N], if known.
+    """
+    if normalisation not in ("paper", "authors"):
+        raise ValueError(f'normalisation is {normalisation!r}; use "paper" or "authors".')
+    squares = cdist(X, X, "sqeuclidean") if squares is None else squares
+    alpha, phi, _, degree = _walk(np.exp(-squares / (4 * bandwidth**2)), n_pairs)
+    n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
+    alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
+    share = np.ones(len(X)) if normalisation == "authors" else 1 / np.sum(squares <= bandwidth**2, 1)
+    phi *= 1 / np.sqrt(share @ phi**2 / share.sum())
+    info = {"bandwidth": float(bandwidth), "n_pairs": len(alpha), "normalisation": normalisation}
+    return DiffusionSpace(X, np.maximum(1 - alpha, 0.0) / bandwidth**2, phi, degree, float(bandwidth), info)
+
+
+def diffusion_spaces(
+    X: np.ndarray, n_pairs: Sequence[int] = PAIRS, bandwidths: Sequence[float] | None = None,
+    normalisation: str = "paper",
+) -> list[DiffusionSpace]:  # fmt: skip
+    """Candidates for GL: every bandwidth with every number of eigenpairs."""
+    squares = cdist(X, X, "sqeuclidean")
+    spaces = []
+    for bandwidth in bandwidth_grid(X) if bandwidths is None else bandwidths:
+        full = diffusion_space(X, bandwidth, min(max(n_pairs), len(X)), normalisation, squares)
+        spaces += [full.first(k) for k in sorted({min(k, len(full.values)) for k in n_pairs})]
+    return spaces
+
+
+def bandwidth_grid(X: np.ndarray, n: int = BANDWIDTHS) -> np.ndarray:
+    """Bandwidths ε relative to the widest gap: the longest edge of the cloud's minimum spanning tree."""
+    gap = float(minimum_spanning_tree(neighbour_graph(X, 10)).max())
+    gap = gap if gap > np.finfo(float).tiny else 1.0
+    return gap * np.geomspace(*BANDWIDTH_RANGE, n)
+
+
+def _walk(w: Any, n_modes: int | None) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
+    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N]."""
+    N = w.shape[0]
+    k = N if n_modes is None else min(n_modes, N)
+    q = np.asarray(w.sum(1)).ravel()
+    W = _scaled(w, 1 / q)
+    root = 1 / np.sqrt(np.asarray(W.sum(1)).ravel())
+    A = _scaled(W, root)
+    if N <= DENSE or k > N // 2:
+        dense = A if isinstance(A, np.ndarray) else A.toarray()
+        alpha, U = eigh(dense, subset_by_index=(N - k, N - 1))
+    else:
+        alpha, U = eigsh(A, k, which="LA", v0=np.ones(N))
+        order = np.argsort(alpha)
+        alpha, U = alpha[order], U[:, order]
+    U = U[:, ::-1] * root[:, None]
+    U *= np.where(U[np.abs(U).argmax(0), np.arange(k)] < 0, -1.0, 1.0)  # signs do not depend on the solver
+    alpha = np.minimum(alpha[::-1], 1.0)
+    alpha[0] = 1.0
+    return alpha, U, W, q
+
+
+def _scaled(w: Any, s: np.ndarray) -> Any:
+    """diag(s) w diag(s)."""
+    if isinstance(w, np.ndarray):
+        return s[:, None] * w * s
+    S = diags_array(s)
+    return (S @ w @ S).tocsr()
+
+
+def _blocks(n: int, size: int) -> list[slice]:
+    return [slice(i, i + size) for i in range(0, n, size)]
