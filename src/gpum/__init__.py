@@ -3,7 +3,12 @@
 __version__ = "0.1.0"
 
 from . import datasets, plots
-from .baselines import EuclideanGPRegressor, LatentGPRegressor
+from .baselines import (
+    EuclideanGPRegressor,
+    GraphLaplacianGPRegressor,
+    GraphMaternGPRegressor,
+    LatentGPRegressor,
+)
 from .estimators import GPUMRegressor
 from .geometry import EmbeddedChart, LearnedChart, SwissRoll
 from .heat import heat_kernel
@@ -15,6 +20,8 @@ __all__ = [
     "EmbeddedChart",
     "EuclideanGPRegressor",
     "GPUMRegressor",
+    "GraphLaplacianGPRegressor",
+    "GraphMaternGPRegressor",
     "LatentGPRegressor",
     "LearnedChart",
     "SwissRoll",

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from . import checks
+from . import checks, graphs
 from .covariances import SMOOTHNESS
 from .estimators import learn_latent
 from .gp import Setting
 from .regression import GPRegressor
-from .spaces import stationary_settings
+from .spaces import spectral_settings, stationary_settings
 
+ALL = 0.9  # of the last mode at the smallest scale: how many modes there are is part of the model
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 
 
@@ -113,6 +114,63 @@ class LatentGPRegressor(TransformerMixin, GPRegressor):
 
     def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         return self.latent_model_.place(X)
+
+
+class GraphRegressor(GPRegressor):
+    """What the two graph methods share: eigenvectors of graphs on the cloud as representations of its rows."""
+
+    def _graph_family(self, spaces: list[Any], names: list[str]) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+        settings: list[Setting] = []
+        for k, space in enumerate(spaces):
+            power = np.mean(space.vectors**2, 0)
+            weight = -log(len(spaces))
+            settings += spectral_settings(space.values, power, 0.0, k, weight, names, space.info, resolved=ALL)
+        return spaces, settings, [space.vectors for space in spaces]
+
+
+class GraphLaplacianGPRegressor(GraphRegressor):
+    """GL-GP: heat kernel of the graph Laplacian of all pairs (appendix G).
+
+    Bandwidth, number of eigenpairs and diffusion time are chosen by evidence, or averaged over.
+
+    Parameters
+    ----------
+    normalisation : "paper" (appendix G) or "authors" (that of the code of GL-GP's authors).
+    hyperparameters : "evidence" (default) or "average".
+    """
+
+    def __init__(self, *, normalisation: str = "paper", hyperparameters: str = "evidence") -> None:
+        self.normalisation = normalisation
+        self.hyperparameters = hyperparameters
+
+    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+        checks.option(self.normalisation, "normalisation", ("paper", "authors"))
+        return self._graph_family(graphs.diffusion_spaces(X, normalisation=self.normalisation), ["heat"])
+
+
+class GraphMaternGPRegressor(GraphRegressor):
+    """Matérn kernel on the normalised Laplacian of the symmetric graph of nearest neighbours.
+
+    Number of neighbours, width of the weights, smoothness and length scale are chosen by evidence, or averaged over.
+
+    Parameters
+    ----------
+    n_neighbors : None (4, 6, 10 and 15 are tried) or one number.
+    smoothness, hyperparameters : as for `EuclideanGPRegressor`.
+    """
+
+    def __init__(
+        self, *, n_neighbors: int | None = None, smoothness: str = "average", hyperparameters: str = "evidence"
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.smoothness = smoothness
+        self.hyperparameters = hyperparameters
+
+    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+        tried: Any = graphs.NEIGHBOURS
+        if self.n_neighbors is not None:
+            tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, len(X) - 1, "fewer than the rows of X"),)
+        return self._graph_family(graphs.graph_spaces(X, tried), _smoothness(self.smoothness))
 
 
 def _smoothness(name: str) -> list[str]:

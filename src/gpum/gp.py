@@ -254,8 +254,7 @@ def best(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -
     scale, signal, ratio = np.exp(found.x)
     covariance = setting.covariance.at(scale)
     d = decompose(covariance, labels[setting.space], y)
-    edge = low < high and (found.x[0] - low < 1e-3 or high - found.x[0] < 1e-3)
-    info = {**setting.info, "scale": float(scale), "at_edge": bool(edge)}
+    info = {**setting.info, "scale": float(scale)}
     part = Part(
         Setting(covariance, setting.space, 0.0, info), d, np.array([ratio]), np.ones(1), np.array([signal])
     )  # fmt: skip

@@ -79,10 +79,10 @@ class InducedFeatures:
     base: PathFeatures
     times: np.ndarray
     kernels: list[np.ndarray]  # K_t(z, cell) - 1/V, [m, cells] at each time
-    roots: list[np.ndarray]  # K_zz^{-1/2}
+    roots: list[np.ndarray]  # K_zz^{-1/2} without the directions that noise hides
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """F_t [n, m] at each time."""
+        """F_t [n, at most m] at each time."""
         points = self.base.inside(self.base.chart.coordinates(points))
         found = []
         for t, kernel, root in zip(self.times, self.kernels, self.roots, strict=True):
@@ -113,10 +113,14 @@ def path_features(
     kernels, roots = [], []
     for t in times:
         half, full = (found[k] for k in np.searchsorted(both, [t, 2 * t]))
+        volumes = paths.merged_volumes(base.cells, base.cells.merged(2 * t))
         w, V = np.linalg.eigh(half @ half.T)
-        w = np.maximum(w, 1e-6 * w[-1])
-        roots.append((V / np.sqrt(w)) @ V.T)
-        kernels.append(full / np.sqrt(paths.merged_volumes(base.cells, base.cells.merged(2 * t))))
+        density = float(np.mean(np.sum(half**2, 1))) + 1 / volumes.sum()
+        noise = np.sqrt(density / (n_paths * np.median(volumes)))  # sd of an entry of k(x)
+        keep = w > noise * np.sqrt(len(w))  # other directions of K_zz are below the noise
+        keep[-1] = True
+        roots.append(V[:, keep] / np.sqrt(w[keep]))
+        kernels.append(full / np.sqrt(volumes))
     return InducedFeatures(base, times, kernels, roots)
 
 

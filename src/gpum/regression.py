@@ -17,10 +17,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from . import checks, gp
 from .gp import Posterior, Setting
 
+THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 MODES = {"average": gp.average, "evidence": gp.best}
 
 
@@ -77,16 +79,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         mean, scale = float(labels.mean()), float(labels.std())
         if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
             scale = abs(mean) if mean else 1.0
-        posterior = MODES[self.hyperparameters](settings, [c[known] for c in self._cloud], (labels - mean) / scale)
-        info = posterior.best.setting.info
-        if info.get("at_edge"):
-            low, high = info["scales"]
-            warnings.warn(
-                f"the scale of largest evidence, {info['scale']:.3g}, is at the edge of its range {low:.3g} to "
-                f"{high:.3g}: the target varies faster or more slowly than the kernel can say; use "
-                "hyperparameters='average', or more modes",
-                stacklevel=4,
-            )
+        with threadpool_limits(1 if len(known) < THREADS else None, "blas"):
+            posterior = MODES[self.hyperparameters](settings, [c[known] for c in self._cloud], (labels - mean) / scale)
+        _say_edge(posterior.best.setting.info)
         return Output(posterior, mean, scale)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
@@ -231,6 +226,23 @@ def _moments(posterior: Posterior, places: list[list[np.ndarray]], spread: Any, 
     means, variances = np.array([m for m, _ in around]), np.array([v for _, v in around])
     mean = means.mean(0)
     return mean, variances.mean(0) + means.var(0)
+
+
+def _say_edge(info: dict[str, Any]) -> None:
+    """Warn where the heaviest setting's scale is at an end of its range beyond which the kernel would still change."""
+    ends = dict(zip(("low", "high"), info.get("scales", ()), strict=False))
+    for name in info.get("open", ()):
+        if abs(np.log(info["scale"] / ends[name])) < 1e-3:
+            warnings.warn(
+                f"the scale of largest evidence, {info['scale']:.3g} (√t of a heat kernel), is at the {name} end of "
+                f"its range {ends['low']:.3g} to {ends['high']:.3g}: the target varies "
+                + (
+                    "faster than the kernel can follow; use more eigenfunctions or inducing points (n_kernel_inducing)"
+                    if name == "low"
+                    else "so slowly that a larger max_time may be better"
+                ),
+                stacklevel=5,
+            )
 
 
 def _labels(y: Any, n: int) -> np.ndarray:

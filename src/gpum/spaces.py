@@ -82,15 +82,16 @@ def spectral_space(chart: Chart, level: float | None, n_modes: int, draws: Seque
 
 def spectral_settings(
     values: np.ndarray, power: np.ndarray, dim: float, space: int, log_prior: float,
-    smoothness: Sequence[str], info: dict[str, Any], max_time: float | None = None,
+    smoothness: Sequence[str], info: dict[str, Any], max_time: float | None = None, resolved: float = RESOLVED,
 ) -> list[Setting]:  # fmt: skip
     """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
 
-    `power` is the mean square of each eigenfunction over the cloud.
+    `power` is the mean square of each eigenfunction over the cloud; the smallest scale leaves `resolved` of the last
+    mode (where that is much, smaller scales change nothing).
     """
     varies = values[values > 1e-9 * values.max()]
-    extent = np.pi / np.sqrt(varies.min())
-    small = np.sqrt(2 * log(1 / RESOLVED) / values.max())
+    extent = float(np.pi / np.sqrt(varies.min()))
+    small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
     settings = []
     for name in smoothness:
         nu = SMOOTHNESS[name]
@@ -101,6 +102,7 @@ def spectral_settings(
         for scale in np.geomspace(*ends, SCALES):
             covariance = Spectral(values, power, nu, dim, float(scale))
             described = {**info, "smoothness": name, "scale": float(scale), "scales": ends}
+            described["open"] = ("low",) if resolved < 0.5 else ()
             weight = log_prior - log(len(smoothness)) - log(SCALES)
             settings.append(Setting(covariance, space, weight, described))
     return settings
@@ -168,8 +170,9 @@ def path_family(
     cloud = remembered(features, rows.tobytes(), lambda: features(rows))
     spaces = [PathSpace(features, k) for k in range(len(features.times))]
     settings = []
+    ends = (float(np.sqrt(features.times[0])), float(np.sqrt(features.times[-1])))
     for k, t in enumerate(features.times):
         covariance = Features(float(np.mean(np.sum(cloud[k] ** 2, 1))), float(np.sqrt(t)))
-        info = {"smoothness": "heat", "scale": float(np.sqrt(t)), "time": float(t)}
+        info = {"smoothness": "heat", "scale": float(np.sqrt(t)), "scales": ends, "open": ("low", "high")}
         settings.append(Setting(covariance, k, -log(len(spaces)), info))
     return spaces, settings, cloud
