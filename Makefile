@@ -22,6 +22,7 @@ format: .venv/.installed
 bench: .venv/.oracles
 	$(BIN)/python benchmarks/latent_model.py
 	$(BIN)/python benchmarks/heat_kernel.py
+	$(BIN)/python benchmarks/regression.py
 
 demo: .venv/.installed
 	$(BIN)/gpum demo

@@ -176,13 +176,13 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
         new_mean, new_root, inside = look(new)
         active = done < count
         ok = inside & active
-        failed = jnp.where(ok, 0, failed + 1)
+        failed = jnp.where(ok, 0, failed + 1).astype(jnp.int8)
         wait = active & (failed >= tries)
         x, mean, root = (
             jnp.where(ok.reshape(-1, *(1,) * (old.ndim - 1)), now, old)
             for now, old in ((new, x), (new_mean, mean), (new_root, root))
         )
-        failed = jnp.where(wait, 0, failed)
+        failed = jnp.where(wait, 0, failed).astype(jnp.int8)
         return (
             k + 1,
             x,
@@ -195,7 +195,7 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
 
     mean, root, _ = look(x)
     zero = jnp.zeros(len(x), jnp.int32)
-    state = first, x, mean, root, zero, zero, jnp.asarray(0, jnp.int32)
+    state = first, x, mean, root, zero, zero.astype(jnp.int8), jnp.asarray(0, jnp.int32)
     k, x, *_, waited = jax.lax.while_loop(lambda s: jnp.any(s[4] < count), iterate, state)
     return x, k, waited
 

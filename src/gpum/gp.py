@@ -31,7 +31,7 @@ from .covariances import Covariance
 A0, B0 = 1.0, 1.0  # σ_h² ~ InvGamma: median 1.4, heavy above
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
-LEAST_RATIO = 1e-8
+LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 
 
@@ -233,12 +233,14 @@ def average(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray
 def best(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -> Posterior:
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     n, top = len(y), None
+    ratios = RATIOS[RATIOS >= LEAST_RATIO]
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y)
-        profile = -0.5 * (n * np.log(np.maximum(d.quadratic(RATIOS) / n, 1e-300)) + d.log_det(RATIOS))
+        quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
+        profile = -0.5 * (n * np.log(quadratic) + d.log_det(ratios))
         j = int(np.argmax(profile))
         if top is None or profile[j] > top[0]:
-            top = float(profile[j]), setting, RATIOS[j], float(d.quadratic(RATIOS)[j] / n)
+            top = float(profile[j]), setting, ratios[j], float(quadratic[j])
     assert top is not None
     _, setting, ratio, signal = top
     start = np.log([setting.covariance.scale, max(signal, 1e-12), ratio])
