@@ -44,6 +44,36 @@ def plot_boundary(chart: Chart, *, n: int = 200, ax: Axes | None = None) -> Axes
     return _label(ax)
 
 
+def plot_prediction(model: Any, y: Any = None, *, std: bool = False, ax: Axes | None = None) -> Axes:
+    """Predictive mean (or std) of every row of a fitted regressor's cloud, on its chart; labelled rows y are ringed."""
+    ax = _axes(ax)
+    X = _plane(model.latent_)
+    mean, spread = model.predict_cloud(return_std=True)
+    values, label = (spread, "std") if std else (mean, "mean")
+    dots = ax.scatter(X[:, 0], X[:, 1], c=values, cmap="magma" if std else "viridis", s=12, zorder=3)
+    ax.figure.colorbar(dots, ax=ax, label=f"predictive {label}")
+    if y is not None:
+        known = np.isfinite(np.asarray(y, float))
+        ax.scatter(
+            X[known, 0], X[known, 1], s=42, facecolor="none", edgecolor="k", linewidth=1.0, zorder=4, label="label"
+        )
+        ax.legend(loc="upper right")
+    return _label(ax)
+
+
+def plot_calibration(model: Any, X: Any, truth: Any, *, ax: Axes | None = None) -> Axes:
+    """True values against predictions with their 95 % intervals."""
+    ax = _axes(ax)
+    mean, std = model.predict(X, return_std=True)
+    truth = np.asarray(truth, float)
+    ax.errorbar(mean, truth, xerr=1.96 * std, fmt=".", ms=4, color="#0072b2", ecolor="#0072b255", elinewidth=0.8)
+    ends = [float(min(mean.min(), truth.min())), float(max(mean.max(), truth.max()))]
+    ax.plot(ends, ends, color="0.2", linewidth=1)
+    covered = np.mean(np.abs(mean - truth) < 1.96 * std)
+    ax.set(xlabel="prediction, with 95 % interval", ylabel="truth", title=f"{covered:.1%} of the truth is inside")
+    return ax
+
+
 def plot_ard(model: Any, *, ax: Axes | None = None) -> Axes:
     """Relevance 1/ell² of each latent dimension."""
     ax = _axes(ax)

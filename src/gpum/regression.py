@@ -132,9 +132,16 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     @property
     def transduction_(self) -> np.ndarray:
         """Predictive mean for every row of the fitted cloud."""
+        return self.predict_cloud()
+
+    def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
+        """Mean (and std) for every row of the fitted cloud."""
         check_is_fitted(self, "_outputs")
-        means = [o.mean + o.scale * o.posterior.moments(self._cloud)[0] for o in self._outputs]
-        return np.stack(means, -1) if self._columns else means[0]
+        found = [o.posterior.moments(self._cloud, include_noise) for o in self._outputs]
+        means = [o.mean + o.scale * mean for o, (mean, _) in zip(self._outputs, found, strict=True)]
+        stds = [o.scale * np.sqrt(variance) for o, (_, variance) in zip(self._outputs, found, strict=True)]
+        mean, std = (np.stack(v, -1) if self._columns else v[0] for v in (means, stds))
+        return (mean, std) if return_std else mean
 
     def save(self, path: Any) -> None:
         """Write the fitted estimator to a file (joblib's pickle: load only files you trust)."""
