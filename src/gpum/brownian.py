@@ -41,7 +41,10 @@ STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step m
 )
 @dataclass(frozen=True)
 class Table:
-    """Drift [q], root [q, q] and the share inside, at the nodes of a grid: values [n, ..., n, q + q² + 1]."""
+    """Drift [q], root [q, q] and the share inside, at the nodes of a grid: values [n, ..., n, q + q² + 1 or more].
+
+    A row is filled up to a power of two: aligned rows are read faster.
+    """
 
     low: Any
     high: Any
@@ -84,6 +87,7 @@ def _table(chart: Chart, n: int) -> Table:
     values[:, -1] = share
     values[useful, :q] = evaluate(chart, drift, points[useful])
     values[useful, q:-1] = evaluate(chart, inverse_root, points[useful]).reshape(-1, q * q)
+    values = np.pad(values, ((0, 0), (0, 2 ** int(np.ceil(np.log2(values.shape[1]))) - values.shape[1])))
     return Table(low, high, values.reshape(*(n,) * q, -1), tuple(chart.periodic))
 
 
@@ -128,7 +132,7 @@ def lookup(table: Table, x: Array) -> tuple[Array, Array, Array]:
             weight = weight * (part[a] if c else 1 - part[a])
         found = found + weight * flat[base + int(np.dot(corner, stride))]
     in_box = jnp.all(np.asarray(table.periodic) | ((x >= table.low) & (x <= table.high)))
-    return found[:q], found[q:-1].reshape(q, q), in_box & (found[-1] >= 0.5)
+    return found[:q], found[q : q + q * q].reshape(q, q), in_box & (found[q + q * q] >= 0.5)
 
 
 def direct(chart: Chart, x: Array) -> tuple[Array, Array, Array]:

@@ -19,6 +19,7 @@ from .geometry import Chart, CorridorBoundary, LearnedChart, variance_boundary
 from .gp import Setting
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
+from .progress import Reporter
 from .regression import GPRegressor
 from .reuse import remembered
 from .spaces import levels_of, path_family, plane_space, spectral_settings, spectral_space, stationary_settings
@@ -190,9 +191,13 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
         settings: list[Setting] = []
         cloud: list[np.ndarray] = []
         levels = levels_of(self.chart_, self.boundary)
-        for level, log_prior in levels:
-            key = ("spectral", level, n_modes, draws, self._seed if draws else None)
-            space = remembered(self.chart_, key, partial(spectral_space, self.chart_, level, n_modes, keys))
+        domains = []
+        with Reporter(self.verbose, len(levels)) as report:
+            for k, (level, _) in enumerate(levels):  # each finished level is kept, should the next be interrupted
+                key = ("spectral", level, n_modes, draws, self._seed if draws else None)
+                domains.append(remembered(self.chart_, key, partial(spectral_space, self.chart_, level, n_modes, keys)))
+                report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
+        for space, (_, log_prior) in zip(domains, levels, strict=True):
             if not space.connected and len(levels) > 1:
                 continue  # a domain that the mesh could not keep in one piece says nothing
             rows = remembered(space, self.latent_.tobytes(), partial(space.at, self.latent_))
