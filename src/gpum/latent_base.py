@@ -158,7 +158,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         checks.option(self.boundary, "boundary", BOUNDARIES)
         checks.positive(self.boundary_level, "boundary_level", "0 is the tightest", zero=True)
         checks.positive(self.tol, "tol", "0.01 nats per row is the default")
-        checks.integer(self.max_iter, "max_iter", 1, None, "5000 is the default")
+        checks.integer(self.max_iter, "max_iter", 1, None, "10000 is the default")
         return S
 
     def _start_list(self) -> list[Any]:
@@ -192,7 +192,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         """Every start runs with the noise held small, the best few with it freed, the best of these to the end.
 
         Noise that is free from the first iteration explains a thin direction away before the chart has
-        found it. Unless `collapse`, the result has no dimension that the data do not use.
+        found it. With `collapse`, a first look at many dimensions, unused ones may collapse.
         """
         self._best: tuple[float, Any] | None = None
         data = bound.compress(rows)
@@ -218,7 +218,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
             theta, end = held
             self._best = end["bound"], theta
         self.bound_, self.start_, self.converged_ = end["bound"], end["start"], end["converged"]
-        if not self.converged_:
+        if not self.converged_ and not collapse:
             warnings.warn(
                 f"the latent model did not converge in max_iter={self.max_iter} iterations (it still gained "
                 f"more than tol={self.tol} nats per row in the last round); raise max_iter",
