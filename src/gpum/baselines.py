@@ -17,7 +17,7 @@ from .covariances import SMOOTHNESS
 from .estimators import learn_latent
 from .gp import Setting
 from .regression import GPRegressor
-from .spaces import spectral_settings, stationary_settings
+from .spaces import Each, Family, spectral_settings, stationary_settings
 
 ALL = 0.9  # of the last mode at the smallest scale: how many modes there are is part of the model
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
@@ -47,12 +47,12 @@ class EuclideanGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+    def _family(self, X: np.ndarray) -> Family:
         names = _smoothness(self.smoothness)
         spread = float(np.sqrt(np.mean(X.var(0))))
         space = Scaled(np.asarray(spread if spread > 0 else 1.0))
         cloud = space.at(X)
-        return [space], stationary_settings(cloud, 0, 0.0, names, {}), [cloud]
+        return Each([space]), stationary_settings(cloud, 0, 0.0, names, {}), [cloud]
 
 
 class LatentGPRegressor(TransformerMixin, GPRegressor):
@@ -99,7 +99,7 @@ class LatentGPRegressor(TransformerMixin, GPRegressor):
         self.latent_model_ = learn_latent(self.latent_model, self.latent_dim, X, options)
         self.latent_ = self.latent_model_.coordinates(X)
 
-    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+    def _family(self, X: np.ndarray) -> Family:
         names = _smoothness(self.smoothness)
         q = self.latent_.shape[1]
         scales = [np.ones(q)]
@@ -110,7 +110,7 @@ class LatentGPRegressor(TransformerMixin, GPRegressor):
         settings: list[Setting] = []
         for k, rows in enumerate(cloud):
             settings += stationary_settings(rows, k, -log(len(spaces)), names, {"stretch": tuple(scales[k])})
-        return list(spaces), settings, cloud
+        return Each(list(spaces)), settings, cloud
 
     def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         return self.latent_model_.place(X)
@@ -119,13 +119,13 @@ class LatentGPRegressor(TransformerMixin, GPRegressor):
 class GraphRegressor(GPRegressor):
     """What the two graph methods share: eigenvectors of graphs on the cloud as representations of its rows."""
 
-    def _graph_family(self, spaces: list[Any], names: list[str]) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+    def _graph_family(self, spaces: list[Any], names: list[str]) -> Family:
         settings: list[Setting] = []
         for k, space in enumerate(spaces):
             power = np.mean(space.vectors**2, 0)
             weight = -log(len(spaces))
             settings += spectral_settings(space.values, power, 0.0, k, weight, names, space.info, resolved=ALL)
-        return spaces, settings, [space.vectors for space in spaces]
+        return Each(spaces), settings, [space.vectors for space in spaces]
 
 
 class GraphLaplacianGPRegressor(GraphRegressor):
@@ -143,7 +143,7 @@ class GraphLaplacianGPRegressor(GraphRegressor):
         self.normalisation = normalisation
         self.hyperparameters = hyperparameters
 
-    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+    def _family(self, X: np.ndarray) -> Family:
         checks.option(self.normalisation, "normalisation", ("paper", "authors"))
         return self._graph_family(graphs.diffusion_spaces(X, normalisation=self.normalisation), ["heat"])
 
@@ -166,7 +166,7 @@ class GraphMaternGPRegressor(GraphRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+    def _family(self, X: np.ndarray) -> Family:
         tried: Any = graphs.NEIGHBOURS
         if self.n_neighbors is not None:
             tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, len(X) - 1, "fewer than the rows of X"),)

@@ -22,7 +22,16 @@ from .latent_models import GPLVM, BayesianGPLVM
 from .progress import Reporter
 from .regression import GPRegressor
 from .reuse import remembered
-from .spaces import levels_of, path_family, plane_space, spectral_settings, spectral_space, stationary_settings
+from .spaces import (
+    Each,
+    Family,
+    levels_of,
+    path_family,
+    plane_space,
+    spectral_settings,
+    spectral_space,
+    stationary_settings,
+)
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
@@ -163,7 +172,7 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
                 lambda: LearnedChart(mapping, variance_boundary(rng, mapping, latent)),
             )
 
-    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+    def _family(self, X: np.ndarray) -> Family:
         kernel = self.kernel
         if kernel == "auto":
             kernel = "spectral" if self.chart_.dim <= 2 else "brownian"
@@ -181,7 +190,7 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
             )
         return self._spectral_family()
 
-    def _spectral_family(self) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
+    def _spectral_family(self) -> Family:
         names = list(SMOOTHNESS) if self.smoothness == "average" else [self.smoothness]
         n_modes = self.n_kernel_inducing or N_MODES
         draws = self.metric_draws if isinstance(self.chart_, LearnedChart) else 0
@@ -213,7 +222,7 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
             settings += stationary_settings(rows, len(spaces), log(PLANE), names, {"level": "none"}, self.max_time)
             spaces.append(space)
             cloud.append(rows)
-        return spaces, settings, cloud
+        return Each(spaces), settings, cloud
 
     def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         if self.latent_model_ is None:

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from . import checks, gp
 from .gp import Posterior, Setting
+from .spaces import Family
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 MODES = {"average": gp.average, "evidence": gp.best}
@@ -50,7 +51,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self._columns = y.shape[1:] if y.ndim == 2 else ()
         self._learn(X)
         self._rows = {row.tobytes(): i for i, row in reversed(list(enumerate(X)))}
-        self._spaces, settings, self._cloud = self._family(X)
+        self._represent, settings, self._cloud = self._family(X)
         self._outputs = [self._regress(column, settings) for column in y.reshape(len(X), -1).T]
         self.log_evidence_ = self._shaped([o.posterior.log_evidence for o in self._outputs])
         best = [o.posterior.best.setting.info for o in self._outputs]
@@ -63,8 +64,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _learn(self, X: np.ndarray) -> None:
         """Learn whatever stands between the cloud and its spaces."""
 
-    def _family(self, X: np.ndarray) -> tuple[list[Any], list[Setting], list[np.ndarray]]:
-        """Spaces, settings on them, and the cloud's representation in each space."""
+    def _family(self, X: np.ndarray) -> Family:
+        """What represents points in each space, settings on the spaces, and the cloud's representations."""
         raise NotImplementedError
 
     def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
@@ -174,9 +175,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         shifts = [] if spread is None else [side * np.sqrt(q) * spread * e for e in np.eye(q) for side in (-1, 1)]
         moved = [points, *(points + shift for shift in shifts)]
         places: list[list[np.ndarray]] = [[] for _ in moved]
-        for space, cloud in zip(self._spaces, self._cloud, strict=True):
-            found = np.split(space.at(np.concatenate(moved)), len(moved))
-            for place, f in zip(places, found, strict=True):
+        for represented, cloud in zip(self._represent(np.concatenate(moved)), self._cloud, strict=True):
+            for place, f in zip(places, np.split(represented, len(moved)), strict=True):
                 rows = np.empty((len(X), cloud.shape[1]))
                 rows[~new], rows[new] = cloud[index[~new]], f
                 place.append(rows)

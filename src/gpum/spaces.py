@@ -12,7 +12,7 @@ Where the surface is learned, "no boundary" stands beside the levels: the plain 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any
@@ -34,6 +34,21 @@ SCALES = 12
 RESOLVED = 0.05  # what the smallest scale leaves of the last mode
 CONNECTED = 1e-6  # λ_1/λ_k below which a domain counts as torn
 TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
+
+
+# What represents points in every space, the settings, and the cloud's representations.
+Family = tuple[Callable[[np.ndarray], list[np.ndarray]], list[Setting], list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Each:
+    """Points in each of several spaces by itself."""
+
+    spaces: list[Any]
+
+    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
+        """Representations [n, k] of points, one for each space."""
+        return [space.at(points) for space in self.spaces]
 
 
 @dataclass(frozen=True)
@@ -144,23 +159,11 @@ def stationary_settings(
     return settings
 
 
-@dataclass(frozen=True)
-class PathSpace:
-    """Points as path histograms at one diffusion time: their inner product is the heat kernel, less its constant."""
-
-    features: Any
-    index: int
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """Scaled histograms of the paths from chart points [n, q], [n, cells]."""
-        return self.features(points)[self.index]
-
-
 def path_family(
     chart: Chart, rows: np.ndarray, *, level: float | None, n_paths: int, step_size: float | None,
     max_time: float | None, n_inducing: int | None, seed: int, n_jobs: int | None,
-) -> tuple[list[PathSpace], list[Setting], list[np.ndarray]]:  # fmt: skip
-    """Spaces, settings and the cloud's representation for heat kernels from paths, one space a diffusion time."""
+) -> Family:  # fmt: skip
+    """Heat kernels from paths, one space a diffusion time; all times of a point come from one simulation."""
     if level is not None:
         chart = remembered(chart, ("level", level), lambda: chart.with_level(level))  # type: ignore[attr-defined]
     key = ("paths", n_paths, step_size, max_time, n_inducing, seed)
@@ -168,11 +171,10 @@ def path_family(
         chart, (*key, rows.tobytes()), lambda: path_features(chart, rows, *key[1:], n_jobs=n_jobs)
     )  # fmt: skip
     cloud = remembered(features, rows.tobytes(), lambda: features(rows))
-    spaces = [PathSpace(features, k) for k in range(len(features.times))]
     settings = []
     ends = (float(np.sqrt(features.times[0])), float(np.sqrt(features.times[-1])))
     for k, t in enumerate(features.times):
         covariance = Features(float(np.mean(np.sum(cloud[k] ** 2, 1))), float(np.sqrt(t)))
         info = {"smoothness": "heat", "scale": float(np.sqrt(t)), "scales": ends, "open": ("low", "high")}
-        settings.append(Setting(covariance, k, -log(len(spaces)), info))
-    return spaces, settings, cloud
+        settings.append(Setting(covariance, k, -log(len(features.times)), info))
+    return features, settings, cloud
