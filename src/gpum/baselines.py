@@ -10,14 +10,12 @@ from math import log
 from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
 
 from . import checks, graphs
-from .covariances import SMOOTHNESS
-from .estimators import learn_latent
+from .estimators import SurfaceRegressor
 from .gp import Setting
 from .regression import GPRegressor
-from .spaces import Each, Family, spectral_settings, stationary_settings
+from .spaces import Each, Family, smoothness_names, spectral_settings, stationary_settings
 
 ALL = 0.9  # of the last mode at the smallest scale: how many modes there are is part of the model
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
@@ -48,14 +46,14 @@ class EuclideanGPRegressor(GPRegressor):
         self.hyperparameters = hyperparameters
 
     def _family(self, X: np.ndarray) -> Family:
-        names = _smoothness(self.smoothness)
+        names = smoothness_names(self.smoothness)
         spread = float(np.sqrt(np.mean(X.var(0))))
         space = Scaled(np.asarray(spread if spread > 0 else 1.0))
         cloud = space.at(X)
         return Each([space]), stationary_settings(cloud, 0, 0.0, names, {}), [cloud]
 
 
-class LatentGPRegressor(TransformerMixin, GPRegressor):
+class LatentGPRegressor(SurfaceRegressor):
     """GP with a stationary kernel of the latent coordinates R^q; blind to metric and boundary.
 
     Each coordinate may be stretched against the others; the evidence chooses.
@@ -85,22 +83,11 @@ class LatentGPRegressor(TransformerMixin, GPRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X (and their sds)."""
-        return self.latent_model_.transform(self._check_rows(X), return_std=return_std)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
-        return tags
-
     def _learn(self, X: np.ndarray) -> None:
-        options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
-        self.latent_model_ = learn_latent(self.latent_model, self.latent_dim, X, options)
-        self.latent_ = self.latent_model_.coordinates(X)
+        self._learn_latent(self.latent_model, X)
 
     def _family(self, X: np.ndarray) -> Family:
-        names = _smoothness(self.smoothness)
+        names = smoothness_names(self.smoothness)
         q = self.latent_.shape[1]
         scales = [np.ones(q)]
         for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
@@ -111,9 +98,6 @@ class LatentGPRegressor(TransformerMixin, GPRegressor):
         for k, rows in enumerate(cloud):
             settings += stationary_settings(rows, k, -log(len(spaces)), names, {"stretch": tuple(scales[k])})
         return Each(list(spaces)), settings, cloud
-
-    def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        return self.latent_model_.place(X)
 
 
 class GraphRegressor(GPRegressor):
@@ -170,9 +154,4 @@ class GraphMaternGPRegressor(GraphRegressor):
         tried: Any = graphs.NEIGHBOURS
         if self.n_neighbors is not None:
             tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, len(X) - 1, "fewer than the rows of X"),)
-        return self._graph_family(graphs.graph_spaces(X, tried), _smoothness(self.smoothness))
-
-
-def _smoothness(name: str) -> list[str]:
-    checks.option(name, "smoothness", ("average", *SMOOTHNESS))
-    return list(SMOOTHNESS) if name == "average" else [name]
+        return self._graph_family(graphs.graph_spaces(X, tried), smoothness_names(self.smoothness))

@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import checks
-from .covariances import SMOOTHNESS
 from .geometry import Chart, CorridorBoundary, LearnedChart, variance_boundary
 from .gp import Setting
 from .latent_base import LatentModel
@@ -28,6 +27,7 @@ from .spaces import (
     levels_of,
     path_family,
     plane_space,
+    smoothness_names,
     spectral_settings,
     spectral_space,
     stationary_settings,
@@ -39,7 +39,53 @@ PLANE = 0.25  # prior weight of no boundary at all: the plain kernel of even coo
 N_MODES = 100
 
 
-class GPUMRegressor(TransformerMixin, GPRegressor):
+class SurfaceRegressor(TransformerMixin, GPRegressor):
+    """What estimators on a learned surface share: the latent model and where rows lie on its chart."""
+
+    latent_dim: Any
+    n_jobs: int | None
+    verbose: int
+    latent_model_: LatentModel | None
+
+    def _learn_latent(self, given: Any, X: np.ndarray, **options: Any) -> LatentModel:
+        """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X."""
+        if isinstance(given, FrozenEstimator):
+            given = given.estimator
+        if isinstance(given, LatentModel):
+            model = given if hasattr(given, "chart_") else clone(given).fit(X)
+        elif isinstance(given, str):
+            checks.option(given, "latent_model", LATENT_MODELS)
+            options |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
+            model = LATENT_MODELS[given](self.latent_dim, **options).fit(X)
+        else:
+            raise ValueError(
+                f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
+            )
+        if X.shape[1] != model.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
+                "pass the same columns"
+            )
+        self.latent_model_, self.latent_ = model, model.coordinates(X)
+        return model
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X, seen or not (and their sds)."""
+        X = self._check_rows(X)
+        if self.latent_model_ is None:  # a known chart
+            return (X, np.zeros_like(X)) if return_std else X
+        return self.latent_model_.transform(X, return_std=return_std)
+
+    def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        return super()._place(X) if self.latent_model_ is None else self.latent_model_.place(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
+        return tags
+
+
+class GPUMRegressor(SurfaceRegressor):
     """Gaussian process regression on an unknown surface.
 
     The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. A latent
@@ -108,18 +154,6 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X, seen or not (and their sds)."""
-        X = self._check_rows(X)
-        if self.latent_model_ is None:
-            return (X, np.zeros_like(X)) if return_std else X
-        return self.latent_model_.transform(X, return_std=return_std)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
-        return tags
-
     @property
     def diffusion_time_(self) -> Any:
         """t of the heaviest setting (for Matérn the squared length scale), one for each output."""
@@ -128,7 +162,7 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
 
     def _check_cloud(self, X: Any) -> np.ndarray:
         checks.option(self.kernel, "kernel", KERNELS)
-        checks.option(self.smoothness, "smoothness", ("average", *SMOOTHNESS))
+        smoothness_names(self.smoothness)
         if isinstance(self.boundary, str):
             checks.option(self.boundary, "boundary", ("average", "variance"))
         else:
@@ -153,11 +187,9 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
                 )
             self.chart_, self.latent_ = given, X
             return
-        options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
-        if self.n_inducing is not None:
-            options["n_inducing"] = self.n_inducing
-        model = learn_latent(given, self.latent_dim, X, options)
-        self.latent_model_, self.chart_, self.latent_ = model, model.chart_, model.coordinates(X)
+        options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
+        model = self._learn_latent(given, X, **options)
+        self.chart_ = model.chart_
         if not isinstance(self.boundary, str) and not isinstance(self.chart_.boundary, CorridorBoundary):
             raise ValueError(
                 f"boundary is the level {self.boundary!r}, but the given latent model has the paper's boundary, which "
@@ -191,7 +223,7 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
         return self._spectral_family()
 
     def _spectral_family(self) -> Family:
-        names = list(SMOOTHNESS) if self.smoothness == "average" else [self.smoothness]
+        names = smoothness_names(self.smoothness)
         n_modes = self.n_kernel_inducing or N_MODES
         draws = self.metric_draws if isinstance(self.chart_, LearnedChart) else 0
         keys = [jax.random.fold_in(jax.random.key(self._seed), k) for k in range(draws)]
@@ -223,29 +255,3 @@ class GPUMRegressor(TransformerMixin, GPRegressor):
             spaces.append(space)
             cloud.append(rows)
         return Each(spaces), settings, cloud
-
-    def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        if self.latent_model_ is None:
-            return X, None, np.zeros(len(X), bool)
-        return self.latent_model_.place(X)
-
-
-def learn_latent(given: Any, latent_dim: Any, X: np.ndarray, options: dict[str, Any]) -> LatentModel:
-    """A fitted latent model: the given one if it is fitted, a copy of it, or the named one, fitted to X."""
-    if isinstance(given, FrozenEstimator):
-        given = given.estimator
-    if isinstance(given, LatentModel):
-        model = given if hasattr(given, "chart_") else clone(given).fit(X)
-    elif isinstance(given, str):
-        checks.option(given, "latent_model", LATENT_MODELS)
-        model = LATENT_MODELS[given](latent_dim, **options).fit(X)
-    else:
-        raise ValueError(
-            f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
-        )
-    if X.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
-            "pass the same columns"
-        )
-    return model

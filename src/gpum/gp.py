@@ -217,17 +217,16 @@ def average(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray
         b = B0 + 0.5 * d.quadratic(RATIOS)
         log_p = -a * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + ratio_prior
         scored.append((log_p, setting, d, b / (a - 1)))
-    total = float(logsumexp([log_p for log_p, *_ in scored]))
-    most = max(float(logsumexp(log_p)) for log_p, *_ in scored)
+    mass = logsumexp([log_p for log_p, *_ in scored], axis=1)
+    heavy = mass > mass.max() + log(KEEP)
+    kept = logsumexp(mass[heavy])
     parts = [
-        Part(setting, d, RATIOS, np.exp(log_p - total), signal)
-        for log_p, setting, d, signal in scored
-        if logsumexp(log_p) > most + log(KEEP)
+        Part(setting, d, RATIOS, np.exp(log_p - kept), signal)
+        for (log_p, setting, d, signal), keep in zip(scored, heavy, strict=True)
+        if keep
     ]
-    kept = sum(float(part.weights.sum()) for part in parts)
-    parts = [Part(p.setting, p.d, p.ratios, p.weights / kept, p.signal) for p in parts]
     constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi)
-    return Posterior(parts, labels, 2 * a, total + float(constant))
+    return Posterior(parts, labels, 2 * a, float(logsumexp(mass) + constant))
 
 
 def best(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -> Posterior:

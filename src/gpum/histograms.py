@@ -56,10 +56,13 @@ class PathFeatures:
         )  # fmt: skip
         kept, waited = paths.run(plan, self.n_jobs, keep_blocks=False)
         say_waited(waited, float(self.dts.max()))
-        return [
-            paths.scaled_shares(kept[:, 0, k], n_blocks * block, self.cells, self.cells.merged(t))
-            for k, t in enumerate(self.times)
-        ]
+        found = []
+        for k, t in enumerate(self.times):
+            merge = self.cells.merged(t)
+            volumes = paths.merged_volumes(self.cells, merge)
+            shares = paths.scaled_shares(kept[:, 0, k], n_blocks * block, self.cells, merge)
+            found.append(shares - np.sqrt(volumes) / volumes.sum())
+        return found
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """Points in even coordinates; those outside the boundary moved to the nearest place of a grid inside."""

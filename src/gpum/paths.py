@@ -213,9 +213,7 @@ def chapman_kolmogorov(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Kernel [starts, targets] at one time and its standard error, from counts [points, blocks, cells]."""
     n_blocks = counts.shape[1]
-    shares = _merge(counts.reshape(*counts.shape[:2], *cells.volumes.shape), merge) / (n_paths / n_blocks)
-    shares = shares * (1 / np.sqrt(_merge(cells.volumes, merge)))
-    shares = shares.reshape(*counts.shape[:2], -1)
+    shares = scaled_shares(counts, n_paths / n_blocks, cells, merge)
     mean = shares.mean(1)
     kernel = mean[starts] @ mean[targets].T
     if not with_std:
@@ -244,11 +242,10 @@ def cell_of(points: np.ndarray, cells: Cells, merge: tuple[int, ...]) -> np.ndar
     return np.ravel_multi_index(place, shape)
 
 
-def scaled_shares(counts: np.ndarray, n_paths: int, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
-    """(h_x(c) - V_c/V) / √V_c from counts [points, cells]: inner products are K_t - 1/V, [points, merged cells]."""
-    volumes = merged_volumes(cells, merge)
-    shares = _merge(counts.reshape(len(counts), *cells.volumes.shape), merge).reshape(len(counts), -1) / n_paths
-    return (shares - volumes / volumes.sum()) / np.sqrt(volumes)
+def scaled_shares(counts: np.ndarray, n_paths: float, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
+    """h_x(c)/√V_c from counts [..., cells]: inner products are K_t, [..., merged cells]."""
+    merged = _merge(counts.reshape(*counts.shape[:-1], *cells.volumes.shape), merge)
+    return merged.reshape(*counts.shape[:-1], -1) / n_paths / np.sqrt(merged_volumes(cells, merge))
 
 
 def _merge(values: np.ndarray, merge: tuple[int, ...]) -> np.ndarray:

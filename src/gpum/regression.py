@@ -7,6 +7,7 @@ made in `gp`. Rows of the fitted cloud keep the representation they got in `fit`
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -36,7 +38,7 @@ class Output:
     scale: float
 
 
-class GPRegressor(RegressorMixin, BaseEstimator):
+class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     """See the module."""
 
     hyperparameters: str
@@ -64,9 +66,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _learn(self, X: np.ndarray) -> None:
         """Learn whatever stands between the cloud and its spaces."""
 
+    @abstractmethod
     def _family(self, X: np.ndarray) -> Family:
         """What represents points in each space, settings on the spaces, and the cloud's representations."""
-        raise NotImplementedError
 
     def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Where rows never seen lie: points, their sds (None: known exactly), and which are far from the surface."""
@@ -263,7 +265,7 @@ def _labels(y: Any, n: int) -> np.ndarray:
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
     if y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn("y is a column vector; it is read as y.ravel()", _column_warning(), stacklevel=4)
+        warnings.warn("y is a column vector; it is read as y.ravel()", DataConversionWarning, stacklevel=4)
         y = y[:, 0]
     if np.isinf(y).any():
         row = int(np.argwhere(np.isinf(y))[0, 0])
@@ -271,9 +273,3 @@ def _labels(y: Any, n: int) -> np.ndarray:
             f"Input y contains infinity or a value too large, the first at row {row}; mark rows without a label by NaN"
         )
     return y
-
-
-def _column_warning() -> type[Warning]:
-    from sklearn.exceptions import DataConversionWarning
-
-    return DataConversionWarning

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from .covariances import SMOOTHNESS, Features, Spectral, Stationary
+from . import checks
+from .covariances import SMOOTHNESS, Covariance, Features, Spectral, Stationary
 from .geometry import Chart, CorridorBoundary, LearnedChart, StraightChart, straighten
 from .geometry.boundary import DEFAULT_LEVEL
 from .gp import Setting
@@ -73,6 +74,12 @@ class SpectralSpace:
         return all(p.values[1] > CONNECTED * p.values[-1] for p in self.pairs)
 
 
+def smoothness_names(smoothness: str) -> list[str]:
+    """The kernels that an estimator's `smoothness` stands for."""
+    checks.option(smoothness, "smoothness", ("average", *SMOOTHNESS))
+    return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
+
+
 def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
     """Boundary levels of a chart and their log prior weights; one entry where there is no family."""
     boundary = chart.boundary if isinstance(chart, LearnedChart) else None
@@ -107,19 +114,30 @@ def spectral_settings(
     varies = values[values > 1e-9 * values.max()]
     extent = float(np.pi / np.sqrt(varies.min()))
     small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
+    open_ends = ("low",) if resolved < 0.5 else ()
+    return _ladder(
+        lambda nu, scale: Spectral(values, power, nu, dim, scale),
+        small, lambda nu: (0.7 if np.isinf(nu) else 2.0) * extent,
+        space, log_prior, smoothness, {**info, "open": open_ends}, max_time,
+    )  # fmt: skip
+
+
+def _ladder(
+    covariance: Callable[[float, float], Covariance], small: float, largest: Callable[[float], float],
+    space: int, log_prior: float, smoothness: Sequence[str], info: dict[str, Any], max_time: float | None,
+) -> list[Setting]:  # fmt: skip
+    """covariance(ν, scale) at SCALES scales, in equal ratios, for each smoothness; √max_time bounds heat kernels."""
     settings = []
     for name in smoothness:
         nu = SMOOTHNESS[name]
-        large = (0.7 if np.isinf(nu) else 2.0) * extent
+        large = largest(nu)
         if max_time is not None and np.isinf(nu):
-            large = min(large, np.sqrt(max_time))
+            large = min(large, float(np.sqrt(max_time)))
         ends = (min(small, large / 2), large)
         for scale in np.geomspace(*ends, SCALES):
-            covariance = Spectral(values, power, nu, dim, float(scale))
             described = {**info, "smoothness": name, "scale": float(scale), "scales": ends}
-            described["open"] = ("low",) if resolved < 0.5 else ()
             weight = log_prior - log(len(smoothness)) - log(SCALES)
-            settings.append(Setting(covariance, space, weight, described))
+            settings.append(Setting(covariance(nu, float(scale)), space, weight, described))
     return settings
 
 
@@ -147,16 +165,7 @@ def stationary_settings(
     nearest = NearestNeighbors(n_neighbors=1).fit(cloud).kneighbors()[0]
     extent = max(float(np.sqrt(12 * cloud.var(0).sum())), 1e-12)
     small = min(max(float(nearest.mean()), 1e-3 * extent), extent)
-    settings = []
-    for name in smoothness:
-        nu = SMOOTHNESS[name]
-        large = 2 * extent if max_time is None or not np.isinf(nu) else min(2 * extent, np.sqrt(max_time))
-        ends = (min(small, large / 2), large)
-        for scale in np.geomspace(*ends, SCALES):
-            described = {**info, "smoothness": name, "scale": float(scale), "scales": ends}
-            weight = log_prior - log(len(smoothness)) - log(SCALES)
-            settings.append(Setting(Stationary(nu, float(scale)), space, weight, described))
-    return settings
+    return _ladder(Stationary, small, lambda nu: 2 * extent, space, log_prior, smoothness, info, max_time)
 
 
 def path_family(
