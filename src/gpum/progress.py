@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 class Reporter:
@@ -37,3 +44,27 @@ class Reporter:
         """Print one line above the bar."""
         if not self._bar.disable:
             self._bar.console.print(text)
+
+
+class DownloadBar:
+    """A bar over the bytes of a file, in the form that pooch asks for."""
+
+    def __init__(self, name: str) -> None:
+        self.total = 0
+        self._name = name
+        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+
+    def update(self, size: int) -> None:
+        """So many bytes more."""
+        if not self._bar.tasks:
+            self._bar.start()
+            self._bar.add_task(f"downloading {self._name}", total=self.total)
+        self._bar.advance(self._bar.task_ids[0], size)
+
+    def reset(self) -> None:
+        """Called by pooch before it tells the whole again; the bar knows."""
+        self._bar.stop()
+
+    def close(self) -> None:
+        """The end."""
+        self._bar.stop()

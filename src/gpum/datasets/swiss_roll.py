@@ -1,4 +1,4 @@
-"""Data sets with a known answer."""
+"""The paper's Swiss roll, with all that is known of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from . import checks
-from .geometry import SwissRoll
+from .. import checks
+from ..geometry import SwissRoll
 
 
 def make_swiss_roll(
@@ -28,7 +28,7 @@ def make_swiss_roll(
     Returns
     -------
     Bunch with X [N, 3] (labelled rows first), y [N] (NaN where unlabelled), y_true [N], chart_coords [N, 2]
-    (r and z), and chart, the exact `SwissRoll`.
+    (r and z), chart, the exact `SwissRoll`, and heat_kernel(starts, targets, times), its heat kernel in closed form.
     """
     checks.integer(n_labeled, "n_labeled", 0, None, "24 as in the paper")
     checks.integer(n_unlabeled, "n_unlabeled", 0, None, "450 as in the paper")
@@ -48,8 +48,15 @@ def make_swiss_roll(
         r = np.interp(rng.uniform(u[0], u[-1], n_unlabeled), u, fine)
         others = np.stack([r, rng.uniform(z0, z1, n_unlabeled)], 1)
     coords = np.concatenate([labelled, others])
-    r, z = coords.T
-    f = np.sin(chart.arc_length(r) / 14) + 0.4 * np.cos(np.pi * z / 12)
+    f = swiss_roll_function(coords)
     y = np.full(len(coords), np.nan)
     y[:n_labeled] = f[:n_labeled] + noise * rng.standard_normal(n_labeled)
-    return Bunch(X=np.stack([r * np.cos(r), r * np.sin(r), z], 1), y=y, y_true=f, chart_coords=coords, chart=chart)
+    r, z = coords.T
+    X = np.stack([r * np.cos(r), r * np.sin(r), z], 1)
+    return Bunch(X=X, y=y, y_true=f, chart_coords=coords, chart=chart, heat_kernel=chart.heat_kernel)
+
+
+def swiss_roll_function(coords: Any) -> np.ndarray:
+    """The regression function f at (r, z), [N, 2] to [N]."""
+    r, z = np.asarray(coords, float).T
+    return np.sin(SwissRoll.arc_length(r) / 14) + 0.4 * np.cos(np.pi * z / 12)

@@ -1,0 +1,63 @@
+"""Public files: found in a local folder, or downloaded into it, with their checksum."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..progress import DownloadBar
+
+VARIABLE = "GPUM_DATA"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file on the web and the places below a data folder where a local copy of it, or of what is in it, may be."""
+
+    name: str
+    url: str
+    sha256: str
+    others: Sequence[str]  # looked for first: the same data in another form
+
+
+def locate(source: Source, data_home: Any = None) -> Path:
+    """The source's file, or one of its other forms, in the data folder; downloaded into it where there is none.
+
+    The folder is `data_home`, else that of the environment variable GPUM_DATA, else the user's cache.
+    """
+    import pooch
+
+    folder = Path(data_home or os.environ.get(VARIABLE) or pooch.os_cache("gpum")).expanduser()
+    for place in source.others:
+        if (folder / place).exists():
+            return folder / place
+    path = folder / source.name
+    if path.is_file():
+        found = pooch.file_hash(str(path), alg="sha256")
+        if found != source.sha256:
+            raise ValueError(
+                f"{path} is not the file that was published: its sha256 is {found}, not {source.sha256}; delete it, "
+                "then it is downloaded again"
+            )
+        return path
+    try:
+        bar = DownloadBar(source.name)
+        pooch.retrieve(
+            source.url, f"sha256:{source.sha256}", fname=source.name, path=folder,
+            downloader=pooch.HTTPDownloader(progressbar=bar, timeout=60),
+        )  # fmt: skip
+    except OSError as error:  # no network, or a folder that cannot be written
+        raise OSError(
+            f"{source.name} is not in {folder} and could not be downloaded from {source.url} "
+            f"({type(error).__name__}); put the file into {folder}, or name the folder that holds it by data_home= or "
+            f"the environment variable {VARIABLE}"
+        ) from error
+    except ValueError as error:  # pooch has removed the file again
+        raise ValueError(
+            f"what {source.url} sent is not {source.name}: its checksum is not {source.sha256}; nothing was kept. Try "
+            f"again, or put the published file into {folder}"
+        ) from error
+    return path
