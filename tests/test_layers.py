@@ -21,10 +21,11 @@ LAYERS = [
     ["latent_models"],
     ["estimators", "baselines"],
     ["datasets", "plots"],
+    ["reproduce"],
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-ONE_FILE_ONLY = {"matplotlib": {"plots", "cli"}, "typer": {"cli"}, "rich": {"cli", "progress"}}
+ONE_FILE_ONLY = {"matplotlib": {"plots", "reproduce", "cli"}, "typer": {"cli"}, "rich": {"cli", "progress"}}
 NUMERICS = {"precision", "gplvm", "geometry"}
 
 

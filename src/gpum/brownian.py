@@ -211,7 +211,7 @@ def _wrap(moving: Motion, x: Array) -> Array:
     return jnp.where(np.asarray(moving.periodic), low + jnp.mod(x - low, high - low), x)
 
 
-@partial(jax.jit, static_argnames=("n_paths", "record", "tries", "add"))
+@partial(jax.jit, static_argnames=("n_paths", "record", "tries", "add", "at_once"))
 def walk(
     moving: Motion,
     keys: Array,
@@ -223,11 +223,13 @@ def walk(
     record: Callable[[Array, Array, Any], Array],
     tries: int = TRIES,
     add: bool = False,
+    at_once: int = 1,
 ) -> tuple[Array, Array]:
     """Blocks of n_paths from starts [u, q], one key each, with record(x, leg number, extra) after each leg.
 
     Leg j takes counts[j] steps of dts[j]. Returns what `record` makes of the positions [n_paths, q] of a block,
-    [u, legs, ...], and how many steps were waited, [u]; with `add` the sums over blocks.
+    [u, legs, ...], and how many steps were waited, [u]; with `add` the sums over blocks. Small blocks run faster
+    `at_once`.
     """
 
     def block(args):
@@ -250,7 +252,7 @@ def walk(
         return jax.lax.scan(lambda total, one: (jax.tree.map(jnp.add, total, block(one)), None), zero, (keys, starts))[
             0
         ]
-    return jax.lax.map(block, (keys, starts))
+    return jax.lax.map(block, (keys, starts), batch_size=at_once if at_once > 1 else None)
 
 
 def block_keys(key: Array, starts: np.ndarray, blocks: np.ndarray) -> Array:

@@ -92,8 +92,13 @@ class DiffusionSpace:
     values: np.ndarray  # μ, [k], ascending
     vectors: np.ndarray  # φ on the cloud, [N, k]
     degree: np.ndarray  # q, [N]
+    near: np.ndarray  # points within ε of each, [N]
     bandwidth: float  # ε
     info: dict[str, Any]
+
+    def area(self) -> float:
+        """The area of a surface from points on it: Σ_i πε²/(points within ε of i)."""
+        return float(np.pi * self.bandwidth**2 * np.sum(1 / self.near))
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
         """φ at rows [n, p] by Nyström, [n, k]; far from the cloud that of the nearest row, over α."""
@@ -158,18 +163,27 @@ def diffusion_space(
 ) -> DiffusionSpace:  # fmt: skip
     """GL of a cloud [N, p], N ≥ 2, at bandwidth ε; all its eigenpairs with α ≥ EXTENDS, or the first n_pairs of them.
 
-    `squares` are the squared distances [N, N], if known.
+    `squares` are the squared distances [N, N], if known; beyond DENSE rows affinities below FAINT count as none.
     """
     if normalisation not in ("paper", "authors"):
         raise ValueError(f'normalisation is {normalisation!r}; use "paper" or "authors".')
-    squares = cdist(X, X, "sqeuclidean") if squares is None else squares
-    alpha, phi, _, degree = _walk(np.exp(-squares / (4 * bandwidth**2)), n_pairs)
+    if squares is None and len(X) > DENSE:
+        reach = 2 * bandwidth * float(np.sqrt(-np.log(FAINT)))
+        w = NearestNeighbors(radius=reach).fit(X).radius_neighbors_graph(mode="distance")
+        near = np.bincount(w.nonzero()[0][w.data <= bandwidth], minlength=len(X)) + 1
+        w.data = np.exp(-((w.data / (2 * bandwidth)) ** 2))
+        w.setdiag(1.0)
+    else:
+        squares = cdist(X, X, "sqeuclidean") if squares is None else squares
+        near = np.sum(squares <= bandwidth**2, 1)
+        w = np.exp(-squares / (4 * bandwidth**2))
+    alpha, phi, _, degree = _walk(w, n_pairs)
     n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
     alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
-    share = np.ones(len(X)) if normalisation == "authors" else 1 / np.sum(squares <= bandwidth**2, 1)
+    share = np.ones(len(X)) if normalisation == "authors" else 1 / near
     phi *= 1 / np.sqrt(share @ phi**2 / share.sum())
     info = {"bandwidth": float(bandwidth), "n_pairs": len(alpha), "normalisation": normalisation}
-    return DiffusionSpace(X, np.maximum(1 - alpha, 0.0) / bandwidth**2, phi, degree, float(bandwidth), info)
+    return DiffusionSpace(X, np.maximum(1 - alpha, 0.0) / bandwidth**2, phi, degree, near, float(bandwidth), info)
 
 
 def diffusion_spaces(

@@ -16,15 +16,19 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
 from . import brownian, paths
 from .geometry import Chart, StraightChart, evaluate, grid, straighten
+from .gplvm.starts import neighbour_graph
 from .heat import say_waited, step_sizes
 
 TIMES = 10
 SMALLEST, LARGEST = 0.03, 0.25  # √t, of the cloud's extent
+NEIGHBOURS, PROBES = 10, 5  # edges from each row, and places on an edge that must be inside
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class PathFeatures:
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [n, cells] at each time, of points [n, q] in the coordinates of the chart that was given."""
         points = self.inside(self.chart.coordinates(points))
-        n_blocks, block = paths.blocks_of(self.n_paths)
+        n_blocks, block = paths.blocks_of(self.n_paths, least=1)
         edges = tuple(e.astype(self.moving.low.dtype) for e in self.cells.edges)
         extra = (edges, np.zeros(self.cells.volumes.size, np.int32))
         ids = np.array([crc32(p.tobytes()) >> 1 for p in points])
@@ -101,7 +105,7 @@ def path_features(
     """Prepare features on a chart, at TIMES times from the spacing of its rows [N, q] to its extent."""
     even = straighten(chart)
     places = even.coordinates(rows)
-    extent = max(float(np.sqrt(12 * places.var(0).sum())), 1e-12)
+    extent = max(float(np.sqrt(12 * places.var(0).sum())), _reach(even, places), 1e-12)
     largest = (LARGEST * extent) ** 2 if max_time is None else max_time
     spacing = float(cKDTree(places).query(places, k=2)[0][:, 1].mean())
     smallest = min(max((2 * spacing) ** 2, (SMALLEST * extent) ** 2), 0.25 * largest)
@@ -125,6 +129,21 @@ def path_features(
         roots.append(V[:, keep] / np.sqrt(w[keep]))
         kernels.append(full / np.sqrt(volumes))
     return InducedFeatures(base, times, kernels, roots)
+
+
+def _reach(even: StraightChart, places: np.ndarray) -> float:
+    """About the longest way between two rows inside the boundary: along a ring with a gap, not across the gap."""
+    edges = neighbour_graph(places, min(NEIGHBOURS, len(places) - 1)).tocoo()
+    share = (np.arange(PROBES) + 0.5)[:, None, None] / PROBES
+    between = (1 - share) * places[edges.row] + share * places[edges.col]
+    inside = evaluate(even, "inside", between.reshape(-1, places.shape[1])).reshape(PROBES, -1).all(0)
+    graph = csr_matrix((edges.data[inside], (edges.row[inside], edges.col[inside])), shape=edges.shape)
+    start, reach = 0, 0.0
+    for _ in range(2):  # to the far end, and back
+        ways = dijkstra(graph, directed=False, indices=start)
+        ways[~np.isfinite(ways)] = 0.0
+        start, reach = int(ways.argmax()), float(ways.max())
+    return reach
 
 
 def _prepare(

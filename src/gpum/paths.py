@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, gamma, pi
 from typing import Any
 
@@ -79,25 +80,26 @@ def run(plan: Plan, n_jobs: int | None, keep_blocks: bool) -> tuple[np.ndarray, 
 def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.ndarray, float]:
     dtype = plan.moving.low.dtype
     kept, waits = [], 0.0
+    ids = starts if plan.ids is None else plan.ids[starts]
     with jax.enable_x64(bool(dtype == np.float64)):
-        for i in starts:
-            blocks = np.arange(plan.n_blocks)
-            own = i if plan.ids is None else plan.ids[i]
-            keys = brownian.block_keys(jax.random.key(plan.seed), np.full(plan.n_blocks, own), blocks)
-            counts, waited = brownian.walk(
-                plan.moving,
-                keys,
-                jnp.asarray(np.broadcast_to(plan.starts[i], (plan.n_blocks, plan.starts.shape[1])), dtype),
-                jnp.asarray(plan.dts, dtype),
-                jnp.asarray(plan.counts, jnp.int32),
-                plan.extra,
-                plan.block,
-                plan.record,
-                add=not keep_blocks,
-            )
+        key, walk = jax.random.key(plan.seed), partial(_walk, plan, dtype)
+        if plan.n_blocks == 1:  # starts side by side
+            keys = brownian.block_keys(key, ids, np.zeros(len(ids)))
+            counts, waited = walk(keys, plan.starts[starts], at_once=max(1, brownian.BLOCK // plan.block))
+            return np.asarray(counts)[:, None], float(np.sum(np.asarray(waited, float)))
+        for i, own in zip(starts, ids, strict=True):
+            keys = brownian.block_keys(key, np.full(plan.n_blocks, own), np.arange(plan.n_blocks))
+            same = np.broadcast_to(plan.starts[i], (plan.n_blocks, plan.starts.shape[1]))
+            counts, waited = walk(keys, same, add=not keep_blocks)
             kept.append(np.asarray(counts)[None] if not keep_blocks else np.asarray(counts))
             waits += float(np.sum(np.asarray(waited, float)))
     return np.stack(kept), waits
+
+
+def _walk(plan: Plan, dtype: Any, keys: Any, starts: np.ndarray, **how: Any) -> Any:
+    dts, counts = jnp.asarray(plan.dts, dtype), jnp.asarray(plan.counts, jnp.int32)
+    places = jnp.asarray(starts, dtype)
+    return brownian.walk(plan.moving, keys, places, dts, counts, plan.extra, plan.block, plan.record, **how)
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ def _merge(values: np.ndarray, merge: tuple[int, ...]) -> np.ndarray:
     return values
 
 
-def blocks_of(n_paths: int) -> tuple[int, int]:
+def blocks_of(n_paths: int, least: int = 20) -> tuple[int, int]:
     """Number and size of the blocks that make up n_paths: twenty for the standard error, or blocks of BLOCK."""
-    n_blocks = max(20, ceil(n_paths / brownian.BLOCK))
+    n_blocks = max(least, ceil(n_paths / brownian.BLOCK))
     return n_blocks, ceil(n_paths / n_blocks)

@@ -12,12 +12,43 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_latent(model: Any, values: Any = None, *, label: str | None = None, ax: Axes | None = None) -> Axes:
-    """Latent rows of a fitted latent model, coloured by `values` [N] where given (NaN stays grey)."""
+def plot_cloud(X: Any, values: Any = None, *, label: str | None = None, ax: Any = None) -> Any:
+    """A cloud in three dimensions (the first principal components of more), coloured by values [N]; NaN stays grey."""
+    ax = _axes(ax, projection="3d")
+    X = np.asarray(X, float)
+    X = X - X.mean(0)
+    if X.shape[1] > 3:
+        X = X @ np.linalg.svd(X, full_matrices=False)[2][:3].T
+    X = np.pad(X, ((0, 0), (0, max(0, 3 - X.shape[1]))))
+    values, known = _values(values, len(X))
+    ax.scatter(*X[~known].T, color="0.55", s=5, linewidth=0)
+    if known.any():
+        size, edge = (22, 0.5) if (~known).any() else (7, 0.0)
+        dots = ax.scatter(*X[known].T, c=values[known], cmap="viridis", s=size, edgecolor="k", linewidth=edge)
+        dots.set_alpha(1)
+        if label is not None:
+            ax.figure.colorbar(dots, ax=ax, label=label, shrink=0.7, pad=0.1)
+    ax.set_box_aspect(np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X)))
+    ax.tick_params(labelsize="x-small", pad=-3)
+    return ax
+
+
+def plot_latent(
+    model: Any, values: Any = None, *, labelled: Any = None, label: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Latent rows of a fitted latent model, coloured by `values` [N] where given (NaN stays grey).
+
+    With `labelled` (rows or a mask), as in the paper: triangles for rows without a label, crosses for those with.
+    """
     ax = _axes(ax)
     X = _plane(model.latent_)
-    values = np.full(len(X), np.nan) if values is None else np.asarray(values, float)
-    known = np.isfinite(values)
+    if labelled is not None:
+        mask = np.zeros(len(X), bool)
+        mask[labelled] = True
+        ax.scatter(X[~mask, 0], X[~mask, 1], s=9, marker="^", color="#0072b2", linewidth=0, zorder=3, label="no label")
+        ax.scatter(X[mask, 0], X[mask, 1], s=26, marker="x", color="#d00000", linewidth=1.3, zorder=4, label="label")
+        return _label(ax)
+    values, known = _values(values, len(X))
     ax.scatter(X[~known, 0], X[~known, 1], s=8, color="0.35", zorder=3, label="rows")
     if known.any():
         dots = ax.scatter(X[known, 0], X[known, 1], s=14, c=values[known], cmap="viridis", zorder=4)
@@ -25,23 +56,45 @@ def plot_latent(model: Any, values: Any = None, *, label: str | None = None, ax:
     return _label(ax)
 
 
-def plot_magnification(chart: Chart, *, n: int = 120, ax: Axes | None = None) -> Axes:
+def plot_magnification(chart: Chart, *, n: int = 160, ax: Axes | None = None) -> Axes:
     """√det G inside the boundary: how much surface one unit of the chart holds (darker is more)."""
     ax = _axes(ax)
     axes, points, inside = _pixels(chart, n)
     value = np.full(len(points), np.nan)
     value[inside] = evaluate(chart, magnification, points[inside])
-    image = ax.pcolormesh(*axes, value.reshape(n, n).T, cmap="cividis_r", shading="nearest", rasterized=True)
-    ax.figure.colorbar(image, ax=ax, label="magnification √det G")
-    return _label(ax)
+    return _background(ax, axes, value, "magnification √det G")
 
 
-def plot_boundary(chart: Chart, *, n: int = 200, ax: Axes | None = None) -> Axes:
-    """The outline of the inside of a two-dimensional chart."""
+def plot_variance(chart: Any, *, n: int = 160, ax: Axes | None = None) -> Axes:
+    """√Var φ(x) over a learned chart, inside its boundary and out: where the surface is known (darker is less)."""
+    ax = _axes(ax)
+    axes, points, _ = _pixels(chart, n)
+    return _background(ax, axes, np.sqrt(evaluate(chart, "variance", points)), "sd of the mapping φ")
+
+
+def plot_boundary(
+    chart: Chart, *, fill: bool = False, color: str = "#d55e00", linestyle: str = "-", n: int = 300,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
+    """The outline of the inside of a two-dimensional chart; with `fill` its outside is dark."""
     ax = _axes(ax)
     axes, _, inside = _pixels(chart, n)
-    ax.contour(*axes, inside.reshape(n, n).T.astype(float), levels=[0.5], colors="#d55e00", linewidths=1.2)
+    shown = inside.reshape(n, n).T.astype(float)
+    if fill:
+        ax.set_facecolor("0.55")
+        ax.contourf(*axes, shown, levels=[0.5, 2], colors=["w"])
+    ax.contour(*axes, shown, levels=[0.5], colors=color, linewidths=1.2, linestyles=linestyle, zorder=4)
     return _label(ax)
+
+
+def plot_paths(paths: Any, *, color: str = "#7b3294", ax: Axes | None = None) -> Axes:
+    """Brownian paths, each [steps, 2] in a chart or [steps, 3] in space; a star marks where each starts."""
+    paths = [np.asarray(p, float) for p in paths]
+    ax = _axes(ax, projection="3d" if paths[0].shape[1] == 3 else None)
+    for path in paths:
+        ax.plot(*path.T, color=color, linewidth=0.7, zorder=5)
+        ax.plot(*path[:1].T, marker="*", markersize=9, color="#d00000", markeredgecolor="w", linestyle="", zorder=6)
+    return ax if paths[0].shape[1] == 3 else _label(ax)
 
 
 def plot_prediction(model: Any, y: Any = None, *, std: bool = False, ax: Axes | None = None) -> Axes:
@@ -82,12 +135,46 @@ def plot_ard(model: Any, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _axes(ax: Axes | None) -> Axes:
+def plot_relevance(model: Any, *, ax: Axes | None = None) -> Axes:
+    """How far the surface reaches along each dimension that latent_dim="auto" began with, and which it keeps."""
+    ax = _axes(ax)
+    shares = np.asarray(model.relevance_)
+    index = np.arange(1, len(shares) + 1)
+    kept = index <= model.latent_.shape[1]
+    ax.bar(index[kept], shares[kept], color="#0072b2", label="kept")
+    ax.bar(index[~kept], shares[~kept], color="0.7", label="not kept")
+    ax.set(xlabel="latent dimension", ylabel="squared extent, of the largest", xticks=index, yscale="log")
+    ax.legend()
+    return ax
+
+
+def _axes(ax: Any, projection: str | None = None) -> Any:
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+    return plt.figure(layout="constrained").add_subplot(projection=projection)
+
+
+def _values(values: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values [n], all NaN where none are given, and which are known."""
+    values = np.full(n, np.nan) if values is None else np.asarray(values, float)
+    return values, np.isfinite(values)
+
+
+def _background(ax: Axes, axes: list[np.ndarray], value: np.ndarray, label: str) -> Axes:
+    """Values on pixels, light to dark, with a colour bar."""
+    n = len(axes[0])
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    greys = ListedColormap(colormaps["Greys"](np.linspace(0.12, 0.95, 256)))  # white is left to what is outside
+    image = ax.pcolormesh(*axes, value.reshape(n, n).T, cmap=greys, shading="nearest", rasterized=True)
+    top = np.nanquantile(value, 0.99)
+    image.set_clim(0, top)  # a few pixels at the edge would hide the rest
+    extend = "max" if np.nanmax(value) > top else "neither"
+    ax.figure.colorbar(image, ax=ax, label=label, extend=extend)
+    return _label(ax)
 
 
 def _plane(X: np.ndarray) -> np.ndarray:

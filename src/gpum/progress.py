@@ -17,12 +17,12 @@ from rich.progress import (
 class Reporter:
     """A progress bar over iterations; with `verbose=0` it shows nothing."""
 
-    def __init__(self, verbose: int, total: int) -> None:
+    def __init__(self, verbose: int, total: float, time_left: str = "at most") -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TimeElapsedColumn(),
-            TextColumn("elapsed, at most"),
+            TextColumn(f"elapsed, {time_left}"),
             TimeRemainingColumn(),
             TextColumn("left"),
             disable=not verbose,
@@ -36,7 +36,7 @@ class Reporter:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.stop()
 
-    def advance(self, text: str, steps: int) -> None:
+    def advance(self, text: str, steps: float) -> None:
         """Show `text` and move on by `steps`."""
         self._bar.update(self._task, description=text, advance=steps)
 

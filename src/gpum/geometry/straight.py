@@ -61,6 +61,11 @@ class StraightChart(Chart):
         return a + t * (da + t * (c2 + t * c3)), (da + t * (2 * c2 + 3 * t * c3)) / step
 
     @float64
+    def original(self, s: Any) -> Any:
+        """The point s [q] in the old coordinates."""
+        return self._old(jnp.asarray(s, float))[0]
+
+    @float64
     def metric(self, x: Any) -> Any:
         old, d = self._old(jnp.asarray(x, float))
         return d[:, None] * self.base.metric(old) * d

@@ -1,0 +1,164 @@
+"""The paper's protocol: label sets, running and resuming, tables, figures; on the real data where it is."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from conftest import SHARED
+from gpum import EuclideanGPRegressor, GraphLaplacianGPRegressor
+from gpum.cli import app
+from gpum.progress import Reporter
+from gpum.reproduce import figures, kernels, reproduce, roll_figures, splits, tables, tasks
+from gpum.reproduce.methods import METHODS, estimators
+
+
+@pytest.fixture
+def small(roll_model, monkeypatch):
+    """A task of three label sets on the small roll, whose latent model is there already, with quick methods only."""
+    task = tasks.swiss_roll(250, n_splits=3)
+    monkeypatch.setattr(splits, "latent_model", lambda *args: roll_model)
+    quick = {key: EuclideanGPRegressor() if k % 2 else GraphLaplacianGPRegressor() for k, key in enumerate(METHODS)}
+    monkeypatch.setattr(splits, "estimators", lambda *args: quick)
+    return task
+
+
+def run(task, folder):
+    with Reporter(0, 1) as report:
+        return splits.run_task(task, folder, n_paths=10, seed=0, n_jobs=None, report=report)
+
+
+def test_label_sets_of_the_roll():
+    task = tasks.swiss_roll(250)
+    assert task.splits.shape == (20, 23)
+    assert len({tuple(s) for s in task.splits}) == 20
+    assert task.splits.max() == 23  # labelled points come first
+    np.testing.assert_array_equal(task.tested(0), np.arange(24, 274))
+    labels = task.labels(3)
+    assert np.isfinite(labels).sum() == 23
+    assert np.std((task.y - task.truth)[:24]) == pytest.approx(0.05, rel=0.5)
+
+
+def test_protocol_of_the_real_data():
+    folder = SHARED / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}: set GPUM_SHARED to the folder that holds data/")
+    wifi, coil = tasks.wifi(data_home=folder), tasks.coil(data_home=folder)
+    assert wifi.splits.shape == (20, 3)
+    np.testing.assert_array_equal(wifi.splits // 12, np.tile([0, 1, 2], (20, 1)))
+    assert coil.splits.shape == (10, 13)
+    assert len(wifi.tested(0)) == 33
+    assert len(coil.tested(0)) == 53
+    for task, name in ((wifi, "wifi36_x"), (coil, "coil_cat")):
+        ready = np.load(SHARED / "tasks" / f"{name}.npz")
+        np.testing.assert_array_equal(task.splits, ready["splits"])
+        np.testing.assert_allclose(task.X, ready["S"], atol=1e-6)
+        np.testing.assert_allclose(task.y, ready["y"])
+
+
+def test_every_method_has_an_estimator_and_a_number_in_print():
+    made = estimators(None, 100, 0, None)
+    assert list(made) == list(METHODS)
+    for printed in (*tasks.ROLLS.values(), tasks.WIFI, tasks.COIL):
+        assert {m.printed for m in METHODS.values()} == set(printed)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(small, tmp_path, monkeypatch):
+    whole = run(small, tmp_path / "whole")
+    fits, score = [], splits.score
+
+    def interrupted(task, estimator, split):
+        if len(fits) == 4:
+            raise KeyboardInterrupt
+        fits.append(split)
+        return score(task, estimator, split)
+
+    monkeypatch.setattr(splits, "score", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(small, tmp_path / "cut")
+    kept = json.loads((tmp_path / "cut" / "splits.json").read_text())["methods"]
+    assert sum(map(len, kept.values())) == 4
+    again = []
+    monkeypatch.setattr(splits, "score", lambda *args: again.append(args[2]) or score(*args))
+    resumed = run(small, tmp_path / "cut")
+    assert len(again) == 3 * len(METHODS) - 4
+    for key in METHODS:
+        np.testing.assert_array_equal(resumed.values(key, "rmse", 3), whole.values(key, "rmse", 3))
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_results_of_other_settings_are_not_mixed_in(tmp_path):
+    first = splits.Records(tmp_path / "splits.json", {"n_paths": 10})
+    first.add("gl", 0, {"rmse": 1.0})
+    assert splits.Records(tmp_path / "splits.json", {"n_paths": 10}).has("gl", 0)
+    assert not splits.Records(tmp_path / "splits.json", {"n_paths": 20}).has("gl", 0)
+
+
+def test_score_is_what_it_says(small):
+    found = splits.score(small, EuclideanGPRegressor(), 1)
+    model = EuclideanGPRegressor().fit(small.X, small.labels(1))
+    mean, std = model.predict(small.X[24:], return_std=True)
+    error = mean - small.truth[24:]
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert found["coverage"] == pytest.approx(np.mean(np.abs(error) < 1.96 * std))
+    assert "mean" not in found  # kept of the first set only, for the figures
+
+
+def test_tables_and_figures(small, roll_model, tmp_path):
+    records = run(small, tmp_path)
+    table = tables.regression_table(small, records)
+    assert [row[1] for row in table.rows][:2] == ["0.284 (0.006)", "0.293 (0.005)"]
+    best = min(v["rmse"] for v in table.values)
+    starred = [v["rmse"] for row, v in zip(table.rows, table.values, strict=True) if row[2].endswith("*")]
+    assert starred == [best]
+    made = tables.write([table], tmp_path, {"seed": 0})
+    assert len(made[1].read_text().splitlines()) == 1 + len(METHODS)
+    assert json.loads(made[2].read_text())["results"] == table.values
+    assert made[0].read_text().count("\n| ") == 1 + len(METHODS)
+    roll_figures.cloud_and_chart(small, tmp_path)
+    roll_figures.latent_space(small, roll_model, tmp_path, 0)
+    roll_figures.predictions(small, records, tmp_path)
+    roll_figures.line(small, records, tmp_path)
+    figures.latent_predictions(small, roll_model, records, ["gl", "spectral"], tmp_path / "two")
+    figures.box_plot(small, records, tmp_path)
+    pictures = {p.name for p in tmp_path.rglob("*.png")}
+    assert pictures == {
+        "boxplot.png", "cloud_and_chart.png", "latent.png", "learned_path.png", "path.png", "predictions.png",
+        "slice.png",
+    }  # fmt: skip
+
+
+def test_graph_kernel_comes_closer_with_more_points():
+    errors = [kernels.rms(kernels.on_graph(n)[0], kernels.exact(True)) for n in (250, 1000)]
+    assert errors[1] < errors[0] / 3
+    assert errors[1] < 0.05 * kernels.exact(True).max()
+
+
+def test_kernel_without_edges_is_that_of_a_strip():
+    along = kernels.exact(False) * np.sqrt(2 * np.pi * kernels.TIME)
+    assert kernels.exact(False).max() == pytest.approx(3.18e-3, rel=0.01)
+    assert np.all(np.diff(along[:12]) > 0)
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), [(["wfi"], "did you mean 'wifi'"), (["wifi"], "put the file into")])
+def test_the_command_ends_in_one_sentence(arguments, sentence, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUM_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # no network
+    found = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path / "out")])
+    assert found.exit_code == 2
+    assert sentence in found.stderr.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_quick_run_of_everything(tmp_path):
+    folder = SHARED / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}: set GPUM_SHARED to the folder that holds data/")
+    made = reproduce(["all"], tmp_path, quick=True, data_home=folder, verbose=0)
+    assert len(made) == 6
+    assert {p.parent.name for p in Path(tmp_path).rglob("*.png")} == {
+        "heat-kernel", "swissroll_250", "swissroll_450", "swissroll_800", "wifi", "coil",
+    }  # fmt: skip
