@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .geometry import Chart, evaluate, magnification
+from .latent_base import AUTO_SHARE as RELEVANT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,12 @@ def plot_boundary(
     """The outline of the inside of a two-dimensional chart; with `fill` its outside is dark."""
     ax = _axes(ax)
     axes, _, inside = _pixels(chart, n)
-    shown = inside.reshape(n, n).T.astype(float)
+    shown = inside.reshape(n, n).astype(float)
+    for a in range(2):  # no more than what is inside and a margin
+        seen = np.flatnonzero(shown.any(1 - a))
+        some = slice(max(seen[0] - n // 15, 0), seen[-1] + n // 15)
+        axes[a], shown = axes[a][some], shown[some] if a == 0 else shown[:, some]
+    shown = shown.T
     if fill:
         ax.set_facecolor("0.55")
         ax.contourf(*axes, shown, levels=[0.5, 2], colors=["w"])
@@ -143,7 +149,8 @@ def plot_relevance(model: Any, *, ax: Axes | None = None) -> Axes:
     kept = index <= model.latent_.shape[1]
     ax.bar(index[kept], shares[kept], color="#0072b2", label="kept")
     ax.bar(index[~kept], shares[~kept], color="0.7", label="not kept")
-    ax.set(xlabel="latent dimension", ylabel="squared extent, of the largest", xticks=index, yscale="log")
+    ax.axhline(RELEVANT, color="0.3", linewidth=0.8, linestyle="--", label=f"{RELEVANT:.0%}")
+    ax.set(xlabel="latent dimension", ylabel="squared extent, of the largest", xticks=index)
     ax.legend()
     return ax
 

@@ -49,7 +49,7 @@ def letter(ax: Any, k: int, title: str) -> None:
     ax.set_title(f"({'abcdefgh'[k]}) {title}")
 
 
-def brownian_path(chart: Any, start: np.ndarray, share: float, seed: int, n_steps: int = 4000) -> np.ndarray:
+def brownian_path(chart: Any, start: np.ndarray, share: float, seed: int, n_steps: int = 6000) -> np.ndarray:
     """A path in chart coordinates whose time is (share × the even extent)²."""
     even = straighten(chart)
     time = (share * float(np.linalg.norm(even.lengths))) ** 2
@@ -93,7 +93,7 @@ def latent_panels(fig: Any, axes: Any, task: Task, latent: Any, first: int, seed
 def latent_figure(task: Task, latent: Any, folder: Path, seed: int) -> None:
     """The four panels of a cloud that cannot itself be drawn."""
     with figure(folder / "latent.png", 5.6) as fig:
-        latent_panels(fig, fig.subplots(2, 2).ravel(), task, latent, 0, seed, 0.6)
+        latent_panels(fig, fig.subplots(2, 2).ravel(), task, latent, 0, seed, 1.0)
 
 
 def latent_predictions(task: Task, latent: Any, records: Records, keys: list[str], folder: Path) -> None:

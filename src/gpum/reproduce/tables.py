@@ -58,8 +58,8 @@ def regression_table(task: Task, records: Records) -> ResultTable:
              "seconds": float(np.median(seconds)), "splits": n}
         )  # fmt: skip
         said |= {f"{key}: {w}" for k in range(n) for w in records.methods[key][str(k)]["warnings"]}
-    columns = ("method", "RMSE in print", "RMSE ours", "NLPD", "in 95 %", "first fit, s")
-    return ResultTable(f"{task.title}: {n} label sets, mean (sd)", columns, rows, values, _counted(len(said)))
+    columns = ("method", "in print", "ours", "NLPD", "in 95 %", "first fit, s")
+    return ResultTable(f"{task.title}: RMSE, mean (sd) over {n} label sets", columns, rows, values, _counted(len(said)))
 
 
 def _counted(n: int) -> list[str]:
