@@ -20,11 +20,14 @@ LAYERS = [
     ["latent_base", "regression"],
     ["latent_models"],
     ["estimators", "baselines"],
+    ["diagnostics", "model_io"],
     ["datasets", "plots"],
+    ["findings"],
+    ["report"],
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-ONE_FILE_ONLY = {"matplotlib": {"plots", "cli"}, "typer": {"cli"}, "rich": {"cli", "progress"}}
+ONE_FILE_ONLY = {"matplotlib": {"plots", "cli"}, "plotly": {"report"}, "typer": {"cli"}, "rich": {"cli", "progress"}}
 NUMERICS = {"precision", "gplvm", "geometry"}
 
 
