@@ -197,13 +197,20 @@ def where(browser, row):
     )
 
 
+def hovered(browser, words):
+    """The text beside the mouse, once it holds these words."""
+    return browser.wait(
+        "const text = document.querySelector('#map .hovertext')?.textContent;"
+        f"return text && text.includes({json.dumps(words)}) && text"
+    )
+
+
 @pytest.mark.parametrize(("name", "row"), [("curve", 4), ("sheet", 50)])
 def test_hover_shows_the_row(browser, pages, name, row):
     browser.open(pages / f"{name}.html")
     browser.hover(*where(browser, row))
-    text = browser.wait("return document.querySelector('#map .hovertext')?.textContent")
     expected = contents((pages / f"{name}.html").read_text(encoding="utf-8"))
-    assert expected["rows"][row] in text  # as it is, markup and all
+    text = hovered(browser, expected["rows"][row])  # as it is, markup and all
     assert "prediction: " in text
     assert "±" in text
     assert "no label" in text
@@ -231,6 +238,8 @@ def test_lasso_lists_rows(browser, pages):
     assert len(listed) < 60
     assert browser.run("return document.getElementById('status').textContent") == f"{len(listed)} of 200 rows selected."
     assert browser.run("return document.getElementById('cloud').data[2].x.length") == len(listed)
+    browser.hover(*where(browser, 50))  # also where the loop was
+    assert hovered(browser, "place 50")
     browser.run("document.getElementById('clear').click()")
     assert browser.run("return document.querySelectorAll('#table tr').length") == 0
     assert browser.errors() == []

@@ -103,7 +103,7 @@ function hoverTexts() {
     return [
       `<b>${safe(name)}</b>`,
       `${safe(t.name)}: ${known(t.y[i]) ? number(t.y[i]) : "no label"}`,
-      `prediction: ${number(t.mean[i])} ± ${number(t.std[i])}`,
+      `prediction: ${number(t.mean[i])} ± ${number(t.std[i], 3)}`,
       `on the map: ${place}`,
       ...data.features.names.map((f, j) => `${safe(f)}: ${number(data.features.axes[j][i])}`),
     ].join("<br>");
@@ -126,7 +126,7 @@ function drawSurface() {
     { type: kind, x, y, mode: "markers", text, hoverinfo: "text", selectedpoints: state.selected.length ? state.selected : null,
       marker: { color: colour, size, line: { color: "rgba(29,39,51,.35)", width: N > 3000 ? 0 : 0.6 } },
       unselected: { marker: { opacity: 0.15 } } },
-    { type: kind, x: pick(x, ring), y: pick(y, ring), mode: "markers", hoverinfo: "skip", selectedpoints: null, unselected: { marker: { opacity: 0.5 } },
+    { type: kind, x: pick(x, ring), y: pick(y, ring), mode: "markers", hoverinfo: "skip", selectedpoints: null, unselected: { marker: { opacity: 0.3 } },
       marker: { color: pick(colour, ring), size: rings ? size + 2 : size, line: { color: INK, width: rings ? 2 : 0 } } },
   ], {
     xaxis: axis(data.chart.names[0]), yaxis: axis(q > 1 ? data.chart.names[1] : `prediction of ${t.name}`),
@@ -141,13 +141,13 @@ function drawCloud(colour, text, ring, rings) {
   const t = target(), [a, b, c] = data.cloud.axes, names = data.cloud.shares.length ? [1, 2, 3].map((i) => `component ${i}`) : data.cloud.names, flat = data.cloud.axes.length < 3;
   const at = [a, b || a.map(() => 0), flat ? t.mean : c];
   const of = (rows) => ({ type: "scatter3d", mode: "markers", x: pick(at[0], rows), y: pick(at[1], rows), z: pick(at[2], rows) });
-  const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: "#fff", gridcolor: "#dfe4ea", zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5 });
+  const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: "#fff", gridcolor: "#dfe4ea", zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
   const back = $("cloud").clientWidth < 450 ? 1.35 : 1.1;
   const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
   draw("cloud", [
     { ...of([...Array(N).keys()]), text, hoverinfo: "text", marker: { color: colour, size: size / 2 + 1, opacity: 1, line: { width: 0 } } },
     { ...of(rings ? ring : []), hoverinfo: "skip", marker: { symbol: "circle-open", color: INK, size: size / 2 + 5, line: { color: INK, width: 2 } } },
-    { ...of(state.selected), hoverinfo: "skip", marker: { symbol: "square-open", color: ORANGE, size: size / 2 + 6, line: { color: ORANGE, width: 2 } } },
+    { ...of(state.selected), hoverinfo: "skip", marker: { symbol: "square-open", color: ORANGE, size: size / 2 + 3, line: { color: ORANGE, width: 2 } } },
   ], {
     margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
       xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? "prediction" : names[2]),
@@ -303,9 +303,10 @@ function start() {
     $("colour").append(label);
   }
   drawAll();
-  $("map").on("plotly_selected", (e) => { if (e) select([...new Set(e.points.filter((p) => p.curveNumber === 1).map((p) => p.pointIndex))]); });
-  $("map").on("plotly_deselect", () => select([]));
+  // The loop goes once it is closed: rows under it could not be pointed at.
   const chosen = (rows) => { Plotly.relayout($("map"), { selections: [] }); select(rows); };
+  $("map").on("plotly_selected", (e) => { if (e) chosen([...new Set(e.points.filter((p) => p.curveNumber === 1).map((p) => p.pointIndex))]); });
+  $("map").on("plotly_deselect", () => select([]));
   $("find").addEventListener("input", (e) => {
     const part = e.target.value.trim().toLowerCase();
     chosen(part ? data.rows.flatMap((name, i) => (name.toLowerCase().includes(part) ? [i] : [])) : []);
