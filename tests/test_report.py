@@ -238,6 +238,8 @@ def test_lasso_lists_rows(browser, pages):
     assert len(listed) < 60
     assert browser.run("return document.getElementById('status').textContent") == f"{len(listed)} of 200 rows selected."
     assert browser.run("return document.getElementById('cloud').data[2].x.length") == len(listed)
+    bright = browser.run("return document.getElementById('map').data.slice(1).map(t => t.selectedpoints.length)")
+    assert bright == [len(listed), *[sum(int(name.split()[1]) < 30 for name in listed)] * 2]  # 30 rows have labels
     browser.hover(*where(browser, 50))  # also where the loop was
     assert hovered(browser, "place 50")
     browser.run("document.getElementById('clear').click()")

@@ -110,7 +110,8 @@ function hoverTexts() {
   });
 }
 
-const labelled = () => [...Array(N).keys()].filter((i) => known(target().y[i]));
+const everyone = [...Array(N).keys()];
+const labelled = () => everyone.filter((i) => known(target().y[i]));
 const pick = (values, rows) => rows.map((i) => values[i]);
 const RINGS = 500; // labelled rows above which they are not ringed
 const size = N > 5000 ? 4 : N > 300 ? 6.5 : 10;
@@ -120,14 +121,15 @@ function drawSurface() {
   const kind = N > 3000 ? "scattergl" : "scatter";
   const [x, y] = [data.chart.axes[0], q > 1 ? data.chart.axes[1] : t.mean];
   const lines = q === 2 ? t.outline : [];
+  const above = { type: kind, x: pick(x, ring), y: pick(y, ring), mode: "markers", hoverinfo: "skip", selectedpoints: bright(ring), unselected: { marker: { opacity: 0.3 } } };
   const join = (c) => lines.flatMap((line) => [...line[c], null]);
   draw("map", [
     { x: join(0), y: join(1), mode: "lines", line: { color: "#7b8794", width: 1.3 }, hoverinfo: "skip" },
-    { type: kind, x, y, mode: "markers", text, hoverinfo: "text", selectedpoints: state.selected.length ? state.selected : null,
+    { type: kind, x, y, mode: "markers", text, hoverinfo: "text", selectedpoints: bright(everyone),
       marker: { color: colour, size, line: { color: "rgba(29,39,51,.35)", width: N > 3000 ? 0 : 0.6 } },
       unselected: { marker: { opacity: 0.15 } } },
-    { type: kind, x: pick(x, ring), y: pick(y, ring), mode: "markers", hoverinfo: "skip", selectedpoints: null, unselected: { marker: { opacity: 0.3 } },
-      marker: { color: pick(colour, ring), size: rings ? size + 2 : size, line: { color: INK, width: rings ? 2 : 0 } } },
+    { ...above, marker: { color: pick(colour, ring), size, line: { color: "rgba(29,39,51,.35)", width: 0.6 } } },
+    { ...above, visible: rings, marker: { symbol: "circle-open", color: INK, size: size + 6, line: { width: 1.6 } } },
   ], {
     xaxis: axis(data.chart.names[0]), yaxis: axis(q > 1 ? data.chart.names[1] : `prediction of ${t.name}`),
     dragmode: "lasso", hovermode: "closest", uirevision: `${q > 1 || state.target}`,
@@ -145,7 +147,7 @@ function drawCloud(colour, text, ring, rings) {
   const back = $("cloud").clientWidth < 450 ? 1.35 : 1.1;
   const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
   draw("cloud", [
-    { ...of([...Array(N).keys()]), text, hoverinfo: "text", marker: { color: colour, size: size / 2 + 1, opacity: 1, line: { width: 0 } } },
+    { ...of(everyone), text, hoverinfo: "text", marker: { color: colour, size: size / 2 + 1, opacity: 1, line: { width: 0 } } },
     { ...of(rings ? ring : []), hoverinfo: "skip", marker: { symbol: "circle-open", color: INK, size: size / 2 + 5, line: { color: INK, width: 2 } } },
     { ...of(state.selected), hoverinfo: "skip", marker: { symbol: "square-open", color: ORANGE, size: size / 2 + 3, line: { color: ORANGE, width: 2 } } },
   ], {
@@ -170,6 +172,11 @@ const HEAD = () => [{ name: "row" }, ...[target().name, "prediction", "± std", 
   .map((name) => ({ name, number: true }))];
 const LISTED = 500;
 
+function bright(rows) { // which of rows stay bright: the selected ones, or all
+  const chosen = new Set(state.selected);
+  return chosen.size ? rows.flatMap((row, k) => (chosen.has(row) ? [k] : [])) : null;
+}
+
 function line(i) {
   const t = target();
   return [data.rows[i], t.y[i], t.mean[i], t.std[i], ...data.chart.axes.map((a) => a[i]), ...data.features.axes.map((f) => f[i])];
@@ -184,7 +191,8 @@ function drawChosen() {
 
 function select(rows) {
   state.selected = rows;
-  Plotly.restyle($("map"), { selectedpoints: [rows.length ? rows : null] }, [1]);
+  const ring = bright(labelled());
+  Plotly.restyle($("map"), { selectedpoints: [bright(everyone), ring, ring] }, [1, 2, 3]);
   const at = (c) => pick($("cloud").data[0][c], rows);
   Plotly.restyle($("cloud"), { x: [at("x")], y: [at("y")], z: [at("z")] }, [2]);
   drawChosen();
@@ -312,7 +320,7 @@ function start() {
     chosen(part ? data.rows.flatMap((name, i) => (name.toLowerCase().includes(part) ? [i] : [])) : []);
   });
   $("pick-labelled").addEventListener("click", () => chosen(labelled()));
-  $("pick-unsure").addEventListener("click", () => { const s = target().std; chosen([...Array(N).keys()].sort((a, b) => s[b] - s[a]).slice(0, 20)); });
+  $("pick-unsure").addEventListener("click", () => { const s = target().std; chosen([...everyone].sort((a, b) => s[b] - s[a]).slice(0, 20)); });
   $("clear").addEventListener("click", () => { $("find").value = ""; chosen([]); });
   $("copy").addEventListener("click", copy);
   document.querySelectorAll("[data-turn]").forEach((b) => b.addEventListener("click", () => turn(b.dataset.turn)));
