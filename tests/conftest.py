@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpum import BayesianGPLVM, datasets
+from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll, datasets
+from gpum.model_io import Fitted
 
 SHARED = Path(os.environ.get("GPUM_SHARED", Path(__file__).parents[2] / "shared"))
 
@@ -39,3 +40,33 @@ def make_ring(n=66, gap=35.0, p=40, seed=0):
     waves = np.concatenate([f(k * angle)[:, None] / k for k in (1, 2, 3) for f in (np.sin, np.cos)], axis=1)
     S = waves @ rng.standard_normal((6, p)) + 0.01 * rng.standard_normal((n, p))
     return S, angle
+
+
+@pytest.fixture(scope="session")
+def curve_fit():
+    """A learned curve in R^4 with two targets, under hostile names."""
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(-1, 1, 40))
+    S = np.stack([np.sin(2 * t), np.cos(2 * t), 0.3 * t, 0.5 * t], 1) + 0.01 * rng.standard_normal((40, 4))
+    y = np.stack([np.sin(3 * t), t**2], 1) + 0.02 * rng.standard_normal((40, 2))
+    y[np.arange(40) % 3 > 0, 0] = np.nan
+    y[np.arange(40) % 10 > 0, 1] = np.nan
+    latent = BayesianGPLVM(1, n_inducing=12, starts="pca", random_state=0)
+    model = GPUMRegressor(1, latent_model=latent, random_state=0).fit(S, y)
+    rows = [f"</script><script>document.title='row {i}'</script><!--<script>" for i in range(39)] + [
+        "$x$ &lt;b> \u2028"
+    ]
+    features = ['<img src=x onerror="document.title=1">', "a & b", "c", "%{x} <b>d</b>"]
+    about = {"source": "<b>curve</b>.csv", "seconds": 1.5, "warnings": ["<script>document.title='warned'</script>"]}
+    return Fitted(model, features, ["<i>sine</i>", "square"], S, y, rows, about)
+
+
+@pytest.fixture(scope="session")
+def sheet_fit():
+    """200 rows on a known chart of two dimensions."""
+    chart = SwissRoll()
+    X = np.random.default_rng(1).uniform(*chart.bounds.T, (200, 2))
+    y = np.sin(X[:, :1] / 2) + 0.1 * X[:, 1:]
+    y[30:] = np.nan
+    model = GPUMRegressor(latent_model=chart, random_state=0).fit(X, y[:, 0])
+    return Fitted(model, ["radius", "width"], ["height"], X, y, [f"place {i}" for i in range(200)], {})

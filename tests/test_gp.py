@@ -1,5 +1,7 @@
 """GP regression given a family of covariances: against dense algebra, finite differences and the laws of GPs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, multivariate_t
@@ -130,3 +132,40 @@ def test_three_labels_do_not_collapse_the_noise():
     f, total = (posterior.moments([X[:3]], noise)[1] for noise in (False, True))
     assert np.all(total - f > 1e-4)
     assert posterior.moments([X[3:]])[1].min() > 1e-2
+
+
+@pytest.mark.parametrize("n", [2, 3, 12, 40])  # fewer and more labels than features
+@pytest.mark.parametrize("mode", ["average", "evidence"])
+def test_leave_one_out_is_a_fit_without_the_label(n, mode, monkeypatch):
+    """The closed form against refits: for "average" of all settings, for "evidence" with hyperparameters fixed."""
+    monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
+    y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * RNG.standard_normal(n)
+    power = np.mean(PHI**2, 0)
+    settings = [Setting(Stationary(nu, 0.4), 0, -1.0, {"scales": (0.1, 2.0)}) for nu in (0.5, np.inf)]
+    settings += [Setting(Spectral(VALUES, power, 1.5, 2, s), 1, -0.5, {"scales": (0.1, 2.0)}) for s in (0.1, 0.5)]
+    labels = [X[:n], PHI[:n]]
+    mean, scale = gp.units(y)
+    whole = (gp.average if mode == "average" else gp.best)(settings, labels, (y - mean) / scale)
+    found = gp.leave_one_out(whole, y)
+    for i in range(n):
+        others = np.delete(np.arange(n), i)
+        mean, scale = gp.units(y[others])
+        left, z = [a[others] for a in labels], (y[others] - mean) / scale
+        if mode == "average":
+            without = gp.average(settings, left, z)
+        else:
+            part = whole.best
+            d = gp.decompose(part.setting.covariance, left[part.setting.space], z)
+            without = replace(whole, parts=[replace(part, d=d)], labels=left)
+        at = [a[i : i + 1] for a in labels]
+        m, v = without.moments(at)
+        ends = without.quantiles(at, np.array([0.025, 0.975]))
+        assert found[0][i] == pytest.approx(mean + scale * m[0], rel=1e-6)
+        assert found[1][i] == pytest.approx(scale**2 * v[0], rel=1e-4)
+        assert found[2][i] == pytest.approx(mean + scale * ends[0], abs=5e-3 * scale * v[0] ** 0.5)  # light parts go
+
+
+def test_leave_one_out_needs_two_labels():
+    posterior = gp.average([Setting(Stationary(1.5), 0, 0.0, {})], [X[:1]], np.zeros(1))
+    with pytest.raises(ValueError, match="at least 2"):
+        gp.leave_one_out(posterior, np.ones(1))

@@ -20,12 +20,19 @@ LAYERS = [
     ["latent_base", "regression"],
     ["latent_models"],
     ["estimators", "baselines"],
+    ["diagnostics", "model_io"],
     ["datasets", "plots"],
-    ["reproduce"],
+    ["findings"],
+    ["report", "reproduce"],
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-ONE_FILE_ONLY = {"matplotlib": {"plots", "reproduce", "cli"}, "typer": {"cli"}, "rich": {"cli", "progress"}}
+ONE_FILE_ONLY = {
+    "matplotlib": {"plots", "reproduce", "cli"},
+    "plotly": {"report"},
+    "typer": {"cli"},
+    "rich": {"cli", "progress"},
+}
 NUMERICS = {"precision", "gplvm", "geometry"}
 
 

@@ -11,6 +11,10 @@ labels K = U S Uᵀ, and with z = Uᵀy everything is a sum over eigenvalues:
 "average": r runs over a grid (log₁₀ r ~ N(-3, 1)), σ_h² ~ InvGamma(A0, B0) is integrated in closed form, which makes
 each prediction a Student t with 2a degrees of freedom, a = A0 + n/2, b = B0 + Q/2; settings and ratios are weighted
 by evidence times prior. "evidence": the one setting, scale, σ_h² and r of largest evidence.
+
+Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follow from those of all labels:
+
+    mean = y_i - α_i/c,   var = σ_h²/c,   Q₋ᵢ = Q - α_i²/c,   |C₋ᵢ| = |C| c
 """
 
 from __future__ import annotations
@@ -63,6 +67,20 @@ class Decomposed:
         """log|K + rI| for each ratio."""
         r = np.atleast_1d(r)
         return np.log(self.S[:, None] + r).sum(0) + (len(self.U) - len(self.S)) * np.log(r)
+
+
+def units(y: np.ndarray) -> tuple[float, float]:
+    """Mean and scale by which labels come to the units of this module."""
+    mean, scale = float(y.mean()), float(y.std())
+    if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
+        scale = abs(mean) if mean else 1.0
+    return mean, scale
+
+
+def _ratio_prior() -> np.ndarray:
+    """Log prior weights of RATIOS."""
+    log_p = -0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2
+    return log_p - logsumexp(log_p)
 
 
 def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray) -> Decomposed:
@@ -165,21 +183,7 @@ class Posterior:
     def quantiles(self, points: Sequence[np.ndarray], levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles of the mixture by bisection, [n, levels]."""
         weights, means, variances = map(np.concatenate, zip(*self._flat(points, noise), strict=True))
-        heavy = weights > 1e-4 * weights.max()
-        weights, means, sd = weights[heavy], means[heavy], np.sqrt(variances[heavy])
-        weights = weights / weights.sum()
-        unit = 1.0 if np.isinf(self.dof) else np.sqrt((self.dof - 2) / self.dof)
-        sd = np.maximum(sd * unit, 1e-300)
-        found = []
-        for level in levels:
-            reach = abs(student.ppf(min(level, 1 - level) / 2, self.dof)) + 1
-            low, high = (means - reach * sd).min(0), (means + reach * sd).max(0)
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                below = weights @ student.cdf((middle - means) / sd, self.dof) < level
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            found.append(0.5 * (low + high))
-        return np.stack(found, 1)
+        return _quantiles(weights[:, None], means, variances, self.dof, levels)
 
     def _flat(self, points: Sequence[np.ndarray], noise: bool) -> Iterator[tuple[np.ndarray, ...]]:
         for weights, means, variances in self.components(points, noise):
@@ -206,11 +210,30 @@ class Posterior:
         return draws
 
 
+def _quantiles(
+    weights: np.ndarray, means: np.ndarray, variances: np.ndarray, dof: float, levels: np.ndarray
+) -> np.ndarray:
+    """Quantiles [n, levels] of mixtures of Student t: means, variances [J, n], weights [J, n] or [J, 1]."""
+    heavy = np.any(weights > 1e-4 * weights.max(0), axis=1)
+    weights, means, sd = weights[heavy], means[heavy], np.sqrt(variances[heavy])
+    weights = weights / weights.sum(0)
+    unit = 1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)
+    sd = np.maximum(sd * unit, 1e-300)
+    found = []
+    for level in levels:
+        reach = abs(student.ppf(min(level, 1 - level) / 2, dof)) + 1
+        low, high = (means - reach * sd).min(0), (means + reach * sd).max(0)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            below = np.sum(weights * student.cdf((middle - means) / sd, dof), 0) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        found.append(0.5 * (low + high))
+    return np.stack(found, 1)
+
+
 def average(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -> Posterior:
     """The posterior averaged over settings, noise ratio and σ_h²."""
-    a = A0 + len(y) / 2
-    ratio_prior = -0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2
-    ratio_prior -= logsumexp(ratio_prior)
+    a, ratio_prior = A0 + len(y) / 2, _ratio_prior()
     scored = []
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y)
@@ -260,3 +283,48 @@ def best(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -
         Setting(covariance, setting.space, 0.0, info), d, np.array([ratio]), np.ones(1), np.array([signal])
     )  # fmt: skip
     return Posterior([part], labels, np.inf, -float(found.fun))
+
+
+def leave_one_out(
+    posterior: Posterior, y: np.ndarray, levels: Sequence[float] = (0.025, 0.975)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
+
+    y [n] are the labels in their own units. For "average" that is what a fit without the label would say of it (with
+    the weights, σ_h² and units of the other labels), but for settings too light to be among the posterior's parts. For
+    "evidence" the hyperparameters stay those of all labels.
+    """
+    n, averaged = len(y), bool(np.isfinite(posterior.dof))
+    if n < 2:
+        raise ValueError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
+    mean, s = np.array([units(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
+    one, y0 = np.ones(n), y - y.mean()
+    m = mean - y.mean()
+    a = A0 + (n - 1) / 2
+    found = []
+    for part in posterior.parts:
+        r = part.ratios
+        c, by_y, by_one = _inverse(part.d, r, y0, one)
+        alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
+        Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
+        b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), part.signal, np.zeros_like(c)
+        if averaged:
+            log_p = part.setting.log_prior + _ratio_prior() - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
+            signal = b / (a - 1)
+        found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
+    log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))
+    weights = np.exp(log_p - logsumexp(log_p, axis=0))
+    middle = np.sum(weights * means, 0)
+    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
+    dof = 2 * a if averaged else np.inf
+    return middle, variance, _quantiles(weights, means, variances, dof, np.asarray(levels, float))
+
+
+def _inverse(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
+    """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (I - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
+    inverse = 1 / (d.S[:, None] + r)
+    found = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]
+    if len(d.S) < len(d.U):
+        outside = [np.maximum(1 - np.sum(d.U**2, 1), 0.0), *(v - d.U @ (d.U.T @ v) for v in vectors)]
+        found = [f + o[:, None] / r for f, o in zip(found, outside, strict=True)]
+    return found

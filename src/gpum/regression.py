@@ -31,11 +31,13 @@ MODES = {"average": gp.average, "evidence": gp.best}
 
 @dataclass(frozen=True)
 class Output:
-    """One column of y: its posterior in units in which the labels have mean 0 and variance 1."""
+    """One column of y: its posterior in units in which the labels have mean 0 and variance 1; the labelled rows."""
 
     posterior: Posterior
     mean: float
     scale: float
+    rows: np.ndarray
+    labels: np.ndarray
 
 
 class GPRegressor(RegressorMixin, BaseEstimator, ABC):
@@ -79,13 +81,11 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         if not len(known):
             raise ValueError("y has no labelled row (all NaN); give the target of at least one row")
         labels = y[known]
-        mean, scale = float(labels.mean()), float(labels.std())
-        if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
-            scale = abs(mean) if mean else 1.0
+        mean, scale = gp.units(labels)
         with threadpool_limits(1 if len(known) < THREADS else None, "blas"):
             posterior = MODES[self.hyperparameters](settings, [c[known] for c in self._cloud], (labels - mean) / scale)
         _say_edge(posterior.best.setting.info)
-        return Output(posterior, mean, scale)
+        return Output(posterior, mean, scale, known, labels)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
         """Mean for rows X, seen or not; with their std or covariance.

@@ -1,0 +1,148 @@
+"""What a fitted regressor says of itself, as plain arrays: for the report and for pictures.
+
+    leave_one_out         each label as the others predict it
+    evidence_over_scale   which diffusion times or length scales, and which smoothness, have weight
+    level_weights         which outlines of the surface have weight
+    extents               how far the surface reaches along each coordinate of its chart
+    cuts                  neighbours in the data that the chart has torn apart
+
+`output` is the column of y.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
+
+from . import checks, gp
+from .geometry import evaluate, length
+from .regression import Output
+from .spaces import SCALES, levels_of
+
+NO_BOUNDARY = "none"
+NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
+TORN = 6.0
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Labelled rows [n]: index, label, and mean, std and 95 % interval of the label as the others predict it."""
+
+    rows: np.ndarray
+    y: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error of the left-out labels."""
+        return float(np.sqrt(np.mean((self.mean - self.y) ** 2)))
+
+    @property
+    def inside(self) -> np.ndarray:
+        """Which labels lie in their 95 % interval."""
+        return (self.low <= self.y) & (self.y <= self.high)
+
+
+@dataclass(frozen=True)
+class EvidenceOverScale:
+    """Settings [S], heaviest first: smoothness, boundary level, scale, the range of scales, weight.
+
+    The scale is √t of a heat kernel, κ of a Matérn kernel: a length along the surface. `log_evidence` is log p(y) of
+    the setting, less that of the best. Settings lighter than a thousandth of the heaviest are not there.
+    """
+
+    smoothness: list[str]
+    level: list[Any]
+    scale: np.ndarray
+    ends: np.ndarray  # [S, 2]
+    weight: np.ndarray
+    log_evidence: np.ndarray
+
+    def curve(self, name: str, scales: np.ndarray) -> np.ndarray:
+        """Weight of one smoothness at scales, each setting spread over the step of its ladder of scales."""
+        mine = np.array([s == name for s in self.smoothness], bool)
+        step = np.log(self.ends[mine, 1] / self.ends[mine, 0]) / (SCALES - 1)
+        away = np.abs(np.log(scales[:, None] / self.scale[mine]))
+        near = np.clip(1 - away / np.where(step > 0, step, 1.0), 0.0, None)  # linear between the rungs
+        return near @ self.weight[mine]
+
+
+def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
+    """Each label of a fitted regressor as the others predict it; the row stays in the cloud, only its label goes."""
+    found = _output(model, output)
+    mean, variance, ends = gp.leave_one_out(found.posterior, found.labels)
+    return LeaveOneOut(found.rows, found.labels, mean, np.sqrt(variance), *ends.T)
+
+
+def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
+    """The settings that the posterior consists of, over their scale."""
+    parts = sorted(_output(model, output).posterior.parts, key=lambda part: -part.weights.sum())
+    info = [part.setting.info for part in parts]
+    scale = np.array([part.setting.covariance.scale for part in parts])
+    weight = np.array([part.weights.sum() for part in parts])
+    log_evidence = np.log(weight) - [part.setting.log_prior for part in parts]
+    return EvidenceOverScale(
+        [i.get("smoothness", "heat") for i in info],
+        [i.get("level") for i in info],
+        scale,
+        np.array([i.get("scales", (s, s)) for i, s in zip(info, scale, strict=True)]),
+        weight,
+        log_evidence - log_evidence.max(),
+    )
+
+
+def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
+    """Weight of each boundary level, tightest first, and of "none", no boundary; empty where there is one domain."""
+    settings = evidence_over_scale(model, output)
+    if None in settings.level:
+        return {}
+    levels: list[Any] = [level for level, _ in levels_of(model.chart_, model.boundary)]
+    if model.boundary == "average":
+        levels.append(NO_BOUNDARY)
+    return {level: float(settings.weight[[s == level for s in settings.level]].sum()) for level in levels}
+
+
+def extents(model: Any) -> np.ndarray:
+    """Spread of the rows along each coordinate of the chart, as a length on the surface, [q].
+
+    √(mean_n G_dd(x_n) · var_n(x_nd)): a standard deviation, in the units of the data.
+    """
+    check_is_fitted(model, "_outputs")
+    G = evaluate(model.chart_, "metric", model.latent_)
+    return np.sqrt(np.einsum("ndd->nd", G).mean(0) * model.latent_.var(0))
+
+
+def cuts(model: Any, X: np.ndarray) -> np.ndarray:
+    """Pairs of rows [k, 2], worst first, that are next to each other in the cloud X but not on the learned chart.
+
+    Of the edges of the cloud's minimum spanning tree, those whose straight line on the chart is TORN times as long on
+    the surface as they are in the data.
+    """
+    check_is_fitted(model, "_outputs")
+    near = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(X) - 1)).fit(X).kneighbors_graph(mode="distance")
+    tree = minimum_spanning_tree(near.maximum(near.T)).tocoo()
+    pairs, away = np.stack([tree.row, tree.col], 1), tree.data
+    if not len(pairs):  # every row has as many copies
+        return pairs
+    ends = model.latent_[pairs].reshape(len(pairs), -1)
+    ratio = evaluate(model.chart_, _length, ends) / np.maximum(away, np.median(away))
+    worst = np.argsort(-ratio, kind="stable")
+    return pairs[worst[ratio[worst] > TORN]]
+
+
+def _length(chart: Any, ends: Any) -> Any:
+    return length(chart, *ends.reshape(2, -1))
+
+
+def _output(model: Any, output: int) -> Output:
+    check_is_fitted(model, "_outputs")
+    checks.integer(output, "output", 0, len(model._outputs) - 1, "it is a column of y")
+    return model._outputs[output]

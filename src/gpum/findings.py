@@ -1,0 +1,197 @@
+"""What a fit means in words: key figures, and what a person should look out for before trusting it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.neighbors import NearestNeighbors
+
+from .diagnostics import NO_BOUNDARY, EvidenceOverScale, LeaveOneOut, cuts
+from .model_io import Fitted
+
+FEW = 10  # labels below which error and coverage are anecdotes
+ISOLATED = 6.0  # times the median distance to the nearest row
+ODD = 4.0  # standard deviations between a label and what the others predict
+SMOOTHNESS = {"heat": "heat kernel", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2", "matern12": "Matérn 1/2"}
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number as people write it."""
+    if not np.isfinite(value):
+        return "not known"
+    if value and not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{digits}g}"
+    return f"{float(f'{value:.{digits}g}') if abs(value) < 10**digits else round(value):,.10g}"
+
+
+def percent(share: float) -> str:
+    """A share of one in whole percents."""
+    if 0 < share < 0.005:
+        return "<1 %"
+    return ">99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
+def level_name(level: Any) -> str:
+    """A boundary level in words."""
+    if level is None:
+        return "the chart's own"
+    return "no boundary" if level == NO_BOUNDARY else f"level {number(level, 2)}"
+
+
+def outline(levels: dict[Any, float]) -> tuple[Any, str]:
+    """The boundary level to draw, given the weight of each, and a sentence that says which one it is."""
+    edges = {level: weight for level, weight in levels.items() if level != NO_BOUNDARY}
+    if not edges:
+        return None, "The line is the edge of the surface."
+    level = max(edges, key=lambda v: edges[v])
+    share = percent(edges[level])
+    none = levels.get(NO_BOUNDARY, 0.0)
+    if none > edges[level]:
+        return level, (
+            f"The line is the likeliest edge of the surface ({level_name(level)}, weight {share}), though the labels "
+            f"favour none at all (weight {percent(none)})."
+        )
+    return level, f"The line is the likeliest edge of the surface ({level_name(level)}, weight {share})."
+
+
+def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: LeaveOneOut | None) -> list[list[str]]:
+    """Key figures of target k: what, how much, and what to compare it with."""
+    labels = fitted.y[np.isfinite(fitted.y[:, k]), k]
+    N, p = fitted.X.shape
+    model = fitted.model
+    found = [
+        ["Rows", f"{N:,}", f"{len(labels):,} with a label"],
+        ["Features", f"{p:,}", f"on a surface of {model.chart_.dim} dimension{'s' * (model.chart_.dim > 1)}"],
+    ]
+    if left_out is not None:
+        inside, few = left_out.inside, " (few labels)" * (len(labels) < FEW)
+        found += [
+            ["Error of a left-out label", number(left_out.rmse), f"labels spread by {number(labels.std())}{few}"],
+            ["In the 95 % interval", f"{inside.sum():,} of {len(inside):,}", f"{percent(inside.mean())}{few}"],
+        ]
+    found.append(
+        [
+            "Heaviest setting",
+            SMOOTHNESS.get(settings.smoothness[0], settings.smoothness[0]),
+            f"scale {number(settings.scale[0])}, boundary: {level_name(settings.level[0])}, "
+            f"{percent(settings.weight[0])} of the weight",
+        ]
+    )
+    evidence = float(np.atleast_1d(model.log_evidence_)[k])
+    found.append(["Log evidence", number(evidence, 4), "compare only fits of the same labels"])
+    seconds = fitted.about.get("seconds")
+    if seconds is not None:
+        found.append(["Fitted in", f"{number(float(seconds))} s", ""])
+    return found
+
+
+def cautions(fitted: Fitted, k: int, left_out: LeaveOneOut | None) -> list[str]:
+    """What to look out for in target k, in plain words, besides `about_cloud`; empty if nothing was found."""
+    labels = fitted.y[np.isfinite(fitted.y[:, k]), k]
+    return [
+        *_about_labels(labels),
+        *_about_settings(fitted.model, k),
+        *(_about_predictions(fitted, labels, left_out) if left_out is not None else []),
+    ]
+
+
+def about_cloud(fitted: Fitted) -> list[str]:
+    """What to look out for in the surface, whatever the target."""
+    found = []
+    if not getattr(fitted.model.latent_model_, "converged_", True):
+        found.append(
+            "The surface was still improving when the fit stopped, so the chart may not be its best. Fit again with a "
+            "larger max_iter."
+        )
+    learned = fitted.model.latent_model_ is not None
+    if learned and len(torn := cuts(fitted.model, fitted.X)):
+        found.append(
+            f"The map cuts the surface in {len(torn)} place{'s' * (len(torn) > 1)}: rows that are neighbours in the "
+            f"data, such as {_names(fitted, torn[0])}, are far apart on it, so the label of one says little "
+            "about the other. A closed or branching surface has to be cut somewhere; otherwise fit again with a larger "
+            "latent_dim."
+        )
+    nearest = NearestNeighbors(n_neighbors=1).fit(fitted.X).kneighbors()[0][:, 0]
+    alone = np.flatnonzero(nearest > ISOLATED * max(float(np.median(nearest)), 1e-12))
+    if len(alone):
+        alone = alone[np.argsort(-nearest[alone], kind="stable")]
+        times = nearest[alone[0]] / max(float(np.median(nearest)), 1e-12)
+        found.append(
+            f"{_count(len(alone), 'row')} far from all others, the farthest is {_names(fitted, alone[:3])} (up to "
+            f"{number(times, 2)} times the usual distance between neighbours). Little is known of the surface "
+            "around them: check whether they are mistakes, or add rows between."
+        )
+    return found
+
+
+def _about_labels(labels: np.ndarray) -> list[str]:
+    if len(labels) < 2:
+        return ["Only one row has a label: nothing can be said about how good the predictions are. Label more rows."]
+    found = []
+    if len(labels) < FEW:
+        found.append(
+            f"Only {len(labels)} rows have a label: the error and the coverage in this report rest on "
+            f"{len(labels)} numbers and may be far off."
+        )
+    if np.ptp(labels) == 0:
+        found.append("All labels have the same value: the prediction is that value everywhere.")
+    return found
+
+
+def _about_settings(model: Any, k: int) -> list[str]:
+    parts = model._outputs[k].posterior.parts
+    at = dict.fromkeys(("low", "high"), 0.0)
+    for part in parts:
+        ends = dict(zip(at, part.setting.info.get("scales", ()), strict=False))
+        for end in part.setting.info.get("open", ()):
+            at[end] += float(part.weights.sum()) * (abs(np.log(part.setting.covariance.scale / ends[end])) < 1e-3)
+    found = []
+    if at["low"] > 0.25:
+        found.append(
+            f"{percent(at['low'])} of the weight is at the smallest scale the kernel can follow: the target changes "
+            "faster over the surface than that. Raise n_kernel_inducing, or the labels may be mostly noise."
+        )
+    if at["high"] > 0.25:
+        found.append(
+            f"{percent(at['high'])} of the weight is at the largest scale that was tried: the target changes very "
+            "slowly, and a larger max_time may fit better."
+        )
+    return found
+
+
+def _about_predictions(fitted: Fitted, labels: np.ndarray, left_out: LeaveOneOut) -> list[str]:
+    n, inside = len(labels), int(left_out.inside.sum())
+    if n < FEW:
+        return []
+    found = []
+    blind = float(labels.std()) * n / (n - 1)  # error of the mean of the other labels
+    if blind > 0 and left_out.rmse > 0.9 * blind:
+        found.append(
+            f"A left-out label is missed by {number(left_out.rmse)}; guessing the mean of the other labels misses by "
+            f"{number(blind)}. So far the surface does not help to predict this target."
+        )
+    if binomtest(inside, n, 0.95).pvalue < 0.01:
+        word = "too narrow: read ± as too small" if inside < 0.95 * n else "wider than they need to be"
+        found.append(
+            f"{inside} of {n} labels ({percent(inside / n)}) are in their 95 % interval. The intervals are {word}."
+        )
+    off = np.abs(left_out.y - left_out.mean) / left_out.std
+    odd = np.flatnonzero(off > ODD)
+    if len(odd):
+        odd = odd[np.argsort(-off[odd], kind="stable")]
+        found.append(
+            f"{_count(len(odd), 'label')} far from what the other labels say, the farthest is that of "
+            f"{_names(fitted, left_out.rows[odd[:3]])} ({number(off[odd[0]], 2)} standard deviations). "
+            "Check them for mistakes."
+        )
+    return found
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}s are" if n > 1 else f"One {noun} is"
+
+
+def _names(fitted: Fitted, rows: np.ndarray) -> str:
+    return ", ".join(f"“{fitted.rows[i]}”" for i in rows)

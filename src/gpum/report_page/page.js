@@ -1,0 +1,330 @@
+"use strict";
+// Names from the data are shown as text nodes, or through `safe` where plotly draws them.
+const data = JSON.parse(document.getElementById("data").textContent);
+const state = { target: 0, colour: "mean", selected: [] };
+const N = data.rows.length, q = data.chart.dim;
+const $ = (id) => document.getElementById(id);
+const safe = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const known = (v) => v !== null && v !== undefined;
+const target = () => data.targets[state.target];
+
+function number(v, digits = 4) {
+  if (!known(v)) return "–";
+  if (v !== 0 && (Math.abs(v) < 1e-4 || Math.abs(v) >= 1e7)) return v.toExponential(digits - 1).replace("-", "−");
+  return String(Number(Math.abs(v) < 1e4 ? v.toPrecision(digits) : v.toFixed(0))).replace("-", "−");
+}
+
+function element(tag, text, cls) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (cls) made.className = cls;
+  return made;
+}
+
+function fillTable(table, head, rows) {
+  const cells = (values, tag) => {
+    const line = element("tr");
+    values.forEach((v, j) => {
+      const cell = element(tag, typeof v === "number" || v === null ? number(v) : v);
+      if (j && head && head[j].number) cell.className = "number";
+      if (tag === "th") cell.scope = "col";
+      line.append(cell);
+    });
+    return line;
+  };
+  table.replaceChildren();
+  if (head) {
+    const top = element("thead");
+    top.append(cells(head.map((h) => h.name), "th"));
+    table.append(top);
+  }
+  const body = element("tbody");
+  rows.forEach((row) => body.append(cells(row, "td")));
+  table.append(body);
+}
+
+// Colours: viridis, magma and cividis are perceptually uniform, and can be told apart by the colour-blind.
+const RAMPS = {
+  viridis: "440154 482677 3f4788 32648e 277f8e 1f988b 2cb17e 5cc863 9dd93b e5e419",
+  magma: "0e0b2b 2d1161 56147d 792282 9e2f7f c53c74 e75263 f9785d fea571 fecf92",
+  cividis: "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838",
+};
+const COLOURS = {
+  y: { name: "Target (labels)", title: (t) => t.name, ramp: "viridis", note: "Rows without a label are grey.", values: (t) => t.y },
+  mean: { name: "Prediction", title: (t) => `Prediction of ${t.name}`, ramp: "viridis", values: (t) => t.mean },
+  std: { name: "Uncertainty", title: () => "Uncertainty: ± one standard deviation", ramp: "magma", values: (t) => t.std },
+  magnification: { name: "Magnification", title: () => "Magnification", ramp: "cividis", values: () => data.magnification,
+    note: "How much surface one unit of the map stands for: like a world map, it stretches some parts more than others." },
+};
+const GREY = "#c3c9d1", INK = "#1d2733", BLUE = "#0072b2", ORANGE = "#d55e00";
+const SMOOTH = { "heat kernel": BLUE, "Matérn 5/2": "#009e73", "Matérn 3/2": "#e69f00", "Matérn 1/2": ORANGE };
+const FONT = { family: getComputedStyle(document.body).fontFamily, size: 13, color: INK };
+const CONFIG = { responsive: true, displaylogo: false, displayModeBar: true, modeBarButtons: [["lasso2d", "select2d", "zoom2d", "pan2d", "resetScale2d"]] };
+const QUIET = { responsive: true, displayModeBar: false };
+const AXIS = { zeroline: false, gridcolor: "#e8ebef", linecolor: "#b9c1cb", showline: true, ticks: "outside", tickcolor: "#b9c1cb", automargin: true };
+
+const base = (more) => ({
+  font: FONT, margin: { l: 50, r: 12, t: 30, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+  showlegend: false, modebar: { bgcolor: "rgba(0,0,0,0)", color: "#8a95a3", activecolor: INK }, hoverlabel: { bgcolor: "#fff", bordercolor: "#8a95a3", align: "left", font: { size: 12, color: INK } }, ...more,
+});
+const axis = (title, more) => ({ ...AXIS, title: { text: safe(title), standoff: 8 }, ...more });
+const draw = (id, traces, layout, config = QUIET) => Plotly.react($(id), traces, base(layout), config);
+
+function ramp(name) {
+  const stops = RAMPS[name].split(" ").map((h) => [0, 2, 4].map((i) => parseInt(h.slice(i, i + 2), 16)));
+  return (share) => {
+    const at = Math.max(0, Math.min(1, share)) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2);
+    return `rgb(${stops[i].map((v, c) => Math.round(v + (at - i) * (stops[i + 1][c] - v))).join(",")})`;
+  };
+}
+
+function extent(values) { // of numbers; not Math.min(...values), which has a limit
+  let low = Infinity, high = -Infinity;
+  for (const v of values) if (known(v)) { if (v < low) low = v; if (v > high) high = v; }
+  return low < Infinity ? [low, high] : [0, 1];
+}
+
+function colours() {
+  const c = COLOURS[state.colour], t = target(), values = c.values(t), of = ramp(c.ramp);
+  // Labels and predictions share their range, so that the same colour is the same value.
+  const [low, high] = extent(c.ramp === "viridis" ? t.y.concat(t.mean) : values);
+  $("key-name").textContent = c.title(t);
+  $("key-note").textContent = c.note || "";
+  $("key-low").textContent = number(low);
+  $("key-high").textContent = number(high);
+  $("key-ramp").style.background = `linear-gradient(90deg, ${[...Array(19).keys()].map((i) => of(i / 18)).join(",")})`;
+  return values.map((v) => (known(v) ? of(high > low ? (v - low) / (high - low) : 0.5) : GREY));
+}
+
+function hoverTexts() {
+  const t = target();
+  return data.rows.map((name, i) => {
+    const place = data.chart.axes.map((a) => number(a[i], 3)).join(", ");
+    return [
+      `<b>${safe(name)}</b>`,
+      `${safe(t.name)}: ${known(t.y[i]) ? number(t.y[i]) : "no label"}`,
+      `prediction: ${number(t.mean[i])} ± ${number(t.std[i], 3)}`,
+      `on the map: ${place}`,
+      ...data.features.names.map((f, j) => `${safe(f)}: ${number(data.features.axes[j][i])}`),
+    ].join("<br>");
+  });
+}
+
+const everyone = [...Array(N).keys()];
+const labelled = () => everyone.filter((i) => known(target().y[i]));
+const pick = (values, rows) => rows.map((i) => values[i]);
+const RINGS = 500; // labelled rows above which they are not ringed
+const size = N > 5000 ? 4 : N > 300 ? 6.5 : 10;
+
+function drawSurface() {
+  const t = target(), colour = colours(), text = hoverTexts(), ring = labelled(), rings = ring.length <= RINGS;
+  const kind = N > 3000 ? "scattergl" : "scatter";
+  const [x, y] = [data.chart.axes[0], q > 1 ? data.chart.axes[1] : t.mean];
+  const lines = q === 2 ? t.outline : [];
+  const above = { type: kind, x: pick(x, ring), y: pick(y, ring), mode: "markers", hoverinfo: "skip", selectedpoints: bright(ring), unselected: { marker: { opacity: 0.3 } } };
+  const join = (c) => lines.flatMap((line) => [...line[c], null]);
+  draw("map", [
+    { x: join(0), y: join(1), mode: "lines", line: { color: "#7b8794", width: 1.3 }, hoverinfo: "skip" },
+    { type: kind, x, y, mode: "markers", text, hoverinfo: "text", selectedpoints: bright(everyone),
+      marker: { color: colour, size, line: { color: "rgba(29,39,51,.35)", width: N > 3000 ? 0 : 0.6 } },
+      unselected: { marker: { opacity: 0.15 } } },
+    { ...above, marker: { color: pick(colour, ring), size, line: { color: "rgba(29,39,51,.35)", width: 0.6 } } },
+    { ...above, visible: rings, marker: { symbol: "circle-open", color: INK, size: size + 6, line: { width: 1.6 } } },
+  ], {
+    xaxis: axis(data.chart.names[0]), yaxis: axis(q > 1 ? data.chart.names[1] : `prediction of ${t.name}`),
+    dragmode: "lasso", hovermode: "closest", uirevision: `${q > 1 || state.target}`,
+    shapes: q > 1 ? [] : t.outline.map(([[a, b]]) => ({ type: "line", xref: "x", yref: "paper", x0: a, x1: b, y0: 0, y1: 0, line: { color: "#7b8794", width: 6 } })),
+  }, CONFIG);
+  drawCloud(colour, text, ring, rings);
+  drawChosen();
+}
+
+function drawCloud(colour, text, ring, rings) {
+  const t = target(), [a, b, c] = data.cloud.axes, names = data.cloud.shares.length ? [1, 2, 3].map((i) => `component ${i}`) : data.cloud.names, flat = data.cloud.axes.length < 3;
+  const at = [a, b || a.map(() => 0), flat ? t.mean : c];
+  const of = (rows) => ({ type: "scatter3d", mode: "markers", x: pick(at[0], rows), y: pick(at[1], rows), z: pick(at[2], rows) });
+  const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: "#fff", gridcolor: "#dfe4ea", zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
+  const back = $("cloud").clientWidth < 450 ? 1.35 : 1.1;
+  const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
+  draw("cloud", [
+    { ...of(everyone), text, hoverinfo: "text", marker: { color: colour, size: size / 2 + 1, opacity: 1, line: { width: 0 } } },
+    { ...of(rings ? ring : []), hoverinfo: "skip", marker: { symbol: "circle-open", color: INK, size: size / 2 + 5, line: { color: INK, width: 2 } } },
+    { ...of(state.selected), hoverinfo: "skip", marker: { symbol: "square-open", color: ORANGE, size: size / 2 + 3, line: { color: ORANGE, width: 2 } } },
+  ], {
+    margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
+      xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? "prediction" : names[2]),
+      aspectmode: even && !flat ? "data" : "cube", camera: { eye: { x: 0.9 * back, y: -0.9 * back, z: 1.3 * back }, center: { x: 0, y: 0, z: -0.1 } },
+    },
+  });
+}
+
+function turn(way) {
+  const eye = { ...$("cloud")._fullLayout.scene.camera.eye }, step = Math.PI / 9;
+  const reach = Math.hypot(eye.x, eye.y, eye.z);
+  let along = Math.atan2(eye.y, eye.x), up = Math.asin(eye.z / reach);
+  along += way === "left" ? step : way === "right" ? -step : 0;
+  up = Math.max(-1.4, Math.min(1.4, up + (way === "up" ? step : way === "down" ? -step : 0)));
+  const flat = reach * Math.cos(up);
+  Plotly.relayout($("cloud"), { "scene.camera.eye": { x: flat * Math.cos(along), y: flat * Math.sin(along), z: reach * Math.sin(up) } });
+}
+
+const HEAD = () => [{ name: "row" }, ...[target().name, "prediction", "± std", ...data.chart.axes.map((_, d) => `map ${d + 1}`), ...data.features.names]
+  .map((name) => ({ name, number: true }))];
+const LISTED = 500;
+
+function bright(rows) { // which of rows stay bright: the selected ones, or all
+  const chosen = new Set(state.selected);
+  return chosen.size ? rows.flatMap((row, k) => (chosen.has(row) ? [k] : [])) : null;
+}
+
+function line(i) {
+  const t = target();
+  return [data.rows[i], t.y[i], t.mean[i], t.std[i], ...data.chart.axes.map((a) => a[i]), ...data.features.axes.map((f) => f[i])];
+}
+
+function drawChosen() {
+  const rows = state.selected, more = rows.length > LISTED ? `; the first ${LISTED} are listed, a copy has all` : "";
+  $("status").textContent = rows.length ? `${rows.length} of ${N} rows selected${more}.` : "No row is selected.";
+  if (rows.length) fillTable($("table"), HEAD(), rows.slice(0, LISTED).map(line));
+  else $("table").replaceChildren();
+}
+
+function select(rows) {
+  state.selected = rows;
+  const ring = bright(labelled());
+  Plotly.restyle($("map"), { selectedpoints: [bright(everyone), ring, ring] }, [1, 2, 3]);
+  const at = (c) => pick($("cloud").data[0][c], rows);
+  Plotly.restyle($("cloud"), { x: [at("x")], y: [at("y")], z: [at("z")] }, [2]);
+  drawChosen();
+}
+
+async function copy() {
+  const plain = (v) => (v === null ? "" : String(v).replace(/[\t\r\n]+/g, " "));
+  const lines = [HEAD().map((h) => h.name), ...state.selected.map(line)].map((row) => row.map(plain).join("\t"));
+  let done = true;
+  try { await navigator.clipboard.writeText(lines.join("\n")); } catch (error) { // not allowed here: the old way
+    const box = element("textarea", lines.join("\n"));
+    document.body.append(box);
+    box.select();
+    done = document.execCommand("copy");
+    box.remove();
+    $("copy").focus();
+  }
+  $("status").textContent = done ? `${state.selected.length} rows copied: paste them into a spreadsheet.` : "The browser does not allow copying: select the table instead.";
+}
+
+function drawLeftOut() {
+  const l = target().left_out, few = l && l.of < 10;
+  $("left-out").hidden = !l;
+  if (!l) { $("left-out-text").textContent = "With fewer than two labels nothing can be left out."; return; }
+  $("left-out-text").textContent = "Each dot is a labelled row whose label was hidden: its true value, and what the others predict with a 95 % " +
+    `interval. Good predictions lie on the line. ${l.inside} of ${l.of} intervals (${l.share}) hold the truth` +
+    (few ? "; with so few labels that says little." : "; about 95 % should.") + (l.rows.length < l.of ? ` ${l.rows.length} of them are drawn.` : "");
+  const ends = extent([...l.y, ...l.mean]), pad = 0.04 * (ends[1] - ends[0]);
+  const many = l.rows.length > 200;
+  const group = (inside, colour, symbol, name) => {
+    const k = l.rows.map((_, i) => i).filter((i) => (l.low[i] <= l.y[i] && l.y[i] <= l.high[i]) === inside);
+    return { x: pick(l.y, k), y: pick(l.mean, k), mode: "markers", name, hoverinfo: "text", marker: { color: colour, symbol, size: many ? 5 : 8 },
+      text: k.map((i) => `<b>${safe(data.rows[l.rows[i]])}</b><br>label: ${number(l.y[i])}<br>predicted: ${number(l.mean[i])}<br>95 %: ${number(l.low[i])} to ${number(l.high[i])}`),
+      error_y: { type: "data", symmetric: false, array: k.map((i) => l.high[i] - l.mean[i]), arrayminus: k.map((i) => l.mean[i] - l.low[i]), color: many ? `${colour}55` : colour, thickness: 1.2, width: 0 } };
+  };
+  const line = [ends[0] - pad, ends[1] + pad];
+  draw("left-out", [
+    { x: line, y: line, mode: "lines", line: { color: "#7b8794", width: 1.2 }, hoverinfo: "skip", showlegend: false },
+    group(true, BLUE, "circle", "truth inside its interval"), group(false, ORANGE, "diamond", "truth outside"),
+  ], { xaxis: axis(`true ${target().name}`), yaxis: axis("predicted from the other labels"), hovermode: "closest", showlegend: true,
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
+}
+
+function drawScale() {
+  const s = target().scale, one = s.count === 1, span = s.scales.at(-1) / s.scales[0];
+  $("scale-text").textContent = "How quickly the target may change as one walks along the surface: short scales mean that a label says something only about " +
+    "its near neighbours, long ones that it reaches far. " + (one ? "The fit chose the single best setting." :
+      "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.");
+  draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.share}`),
+    line: { width: 0.8, color: SMOOTH[c.name] || INK }, hovertemplate: "scale %{x:.3g}: %{y:.1%}<extra></extra>" })),
+  ], { xaxis: axis("scale, as a length along the surface", { type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
+    yaxis: axis("weight", { tickformat: ".0%", rangemode: "tozero" }), legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
+  fillTable($("heaviest"), [{ name: "smoothness" }, { name: "scale", number: true }, { name: "boundary" }, { name: "weight", number: true }], s.heaviest);
+}
+
+function bars(id, names, series, xaxis, yaxis) {
+  const traces = series.map((c, k) => ({ type: "bar", x: names, y: c.values, name: c.name, marker: { color: [BLUE, "#e69f00"][k] }, text: c.text.map(safe),
+    textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }));
+  const room = names.length > 1 ? 0 : 0.5;
+  draw(id, traces, { xaxis: axis(xaxis, { type: "category", ticks: "", range: [-0.5 - room, names.length - 0.5 + room] }), bargap: series.length > 1 ? 0.5 : 0.35,
+    yaxis: axis(yaxis, { nticks: 5, range: [0, 1.15 * extent(series.flatMap((c) => c.values))[1] || 1], tickformat: ".0%" }),
+    showlegend: series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
+}
+
+function drawBars() {
+  const levels = target().levels, many = levels.length > 1;
+  $("levels").parentElement.hidden = !many;
+  $("ard").parentElement.classList.toggle("whole", !many);
+  $("levels-text").textContent = "The edge of the surface is not known either. Level 0 keeps only narrow bridges between neighbouring rows, higher levels fill wider gaps, " +
+    "“none” ignores gaps altogether. The bars show how much the labels favour each; all of them take part in the prediction.";
+  if (many) bars("levels", levels.map(([name]) => safe(name.replace("no boundary", "none").replace("level ", ""))), [{ values: levels.map((l) => l[1]), text: levels.map((l) => l[2]) }], "boundary level", "weight");
+  const relative = (values, name) => { const top = extent(values)[1] || 1; return { name, values: values.map((v) => (v || 0) / top), text: values.map((v) => number(v, 3)) }; };
+  $("ard-text").textContent = "Length: how far the rows spread along a coordinate, measured on the surface in the units of the data; a coordinate with hardly any length could have been left out." +
+    (data.ard ? " Bend: how much the surface curves along it (relevance 1/ℓ²); a long coordinate with little bend is a straight direction." : "") + " Bars are relative to the largest.";
+  bars("ard", data.ard ? data.extents.map((_, d) => `${d + 1}`) : data.chart.names.map(safe), [relative(data.extents, "length"), ...(data.ard ? [relative(data.ard, "bend")] : [])], "map coordinate", "share of the largest");
+}
+
+function drawWords() {
+  const t = target();
+  $("figures").replaceChildren(...t.figures.map(([what, value, note]) => {
+    const box = element("div", undefined, note.length > 50 ? "wide" : "");
+    box.append(element("dt", what), element("dd", value.replace(/^-/, "−")));
+    if (note) box.append(element("dd", note, "small"));
+    return box;
+  }));
+  const none = "Nothing unusual was found: enough labels, no row or label far from the others, intervals that hold about as often as they should.";
+  const found = [...t.cautions, ...data.cautions];
+  $("cautions").replaceChildren(...(found.length ? found : [none]).map((text) => element("li", text)));
+  const outline = q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
+    q > 2 ? `The map has ${q} coordinates; the first two, which matter most, are drawn, and no outline.` : t.outline_text;
+  const about = !data.ard ? "Each dot is a row of the data, at its coordinates in the chart that was given. " : "Each dot is a row of the data. The curved surface on which the rows lie has been unrolled" +
+    (q === 1 ? " to a line, drawn with the prediction as height. " : " to a flat map: neighbours on the surface are neighbours here, but distances are stretched. ");
+  $("map-text").textContent = `${about}${labelled().length > RINGS ? "" : "Labelled rows are ringed. "}${outline}`;
+  $("cloud-text").textContent = (data.cloud.shares.length ? `The same rows in the ${data.features.of} columns of the data, seen along their three main directions (principal components, which hold ${data.cloud.shares.join(", ")} of the variance).` :
+    data.cloud.axes.length < 3 ? "The same rows in the columns of the data; the height is the prediction." : "The same rows in the columns of the data.") + " Drag to turn it.";
+}
+
+function drawAll() {
+  drawWords(); drawSurface(); drawLeftOut(); drawScale(); drawBars();
+  document.querySelectorAll(".js-plotly-plot").forEach((plot) => plot.offsetParent && Plotly.Plots.resize(plot)); // now that all text is there
+}
+
+function start() {
+  $("about").textContent = data.about.map(([key, value]) => `${key}: ${value}`).join(" · ");
+  $("messages-box").hidden = !data.messages.length;
+  $("messages").replaceChildren(...data.messages.map((text) => element("li", text)));
+  fillTable($("settings"), null, data.settings);
+  $("target-choice").hidden = data.targets.length < 2;
+  data.targets.forEach((t, k) => { const o = element("option", t.name); o.value = k; $("target").append(o); });
+  $("target").addEventListener("change", (e) => { state.target = Number(e.target.value); drawAll(); });
+  for (const [key, c] of Object.entries(COLOURS)) {
+    const label = element("label"), input = element("input");
+    Object.assign(input, { type: "radio", name: "colour", value: key, checked: key === state.colour });
+    input.addEventListener("change", () => { state.colour = key; drawSurface(); });
+    label.append(input, c.name);
+    $("colour").append(label);
+  }
+  drawAll();
+  // The loop goes once it is closed: rows under it could not be pointed at.
+  const chosen = (rows) => { Plotly.relayout($("map"), { selections: [] }); select(rows); };
+  $("map").on("plotly_selected", (e) => { if (e) chosen([...new Set(e.points.filter((p) => p.curveNumber === 1).map((p) => p.pointIndex))]); });
+  $("map").on("plotly_deselect", () => select([]));
+  $("find").addEventListener("input", (e) => {
+    const part = e.target.value.trim().toLowerCase();
+    chosen(part ? data.rows.flatMap((name, i) => (name.toLowerCase().includes(part) ? [i] : [])) : []);
+  });
+  $("pick-labelled").addEventListener("click", () => chosen(labelled()));
+  $("pick-unsure").addEventListener("click", () => { const s = target().std; chosen([...everyone].sort((a, b) => s[b] - s[a]).slice(0, 20)); });
+  $("clear").addEventListener("click", () => { $("find").value = ""; chosen([]); });
+  $("copy").addEventListener("click", copy);
+  document.querySelectorAll("[data-turn]").forEach((b) => b.addEventListener("click", () => turn(b.dataset.turn)));
+  document.documentElement.dataset.ready = "yes";
+}
+
+start();

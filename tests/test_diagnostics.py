@@ -1,0 +1,81 @@
+"""What a fit says of itself: against refits, and where the answer is known."""
+
+import numpy as np
+import pytest
+
+from gpum import EmbeddedChart, GPUMRegressor, diagnostics
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_leave_one_out_is_a_fit_without_the_label(curve_fit, k):
+    found = diagnostics.leave_one_out(curve_fit.model, k)
+    y = curve_fit.y[:, k]
+    assert np.array_equal(found.rows, np.flatnonzero(~np.isnan(y)))
+    assert np.array_equal(found.y, y[found.rows])
+    again = GPUMRegressor(1, latent_model=curve_fit.model.latent_model_, random_state=0)
+    for i in (0, 2):
+        row = found.rows[i]
+        others = np.where(np.arange(len(y)) == row, np.nan, y)
+        mean, std = again.fit(curve_fit.X, others).predict_cloud(return_std=True)
+        # Settings that all labels together found too light are missing: two digits of the std, not all.
+        assert found.mean[i] == pytest.approx(mean[row], abs=0.02 * std[row])
+        assert found.std[i] == pytest.approx(std[row], rel=0.02)
+    assert np.all((found.low < found.mean) & (found.mean < found.high))
+
+
+def test_leave_one_out_error_and_coverage_are_those_of_new_rows(sheet_fit):
+    """The left-out error of 30 labels tells the error of the 170 rows without a label within a factor of two."""
+    found = diagnostics.leave_one_out(sheet_fit.model)
+    truth = np.sin(sheet_fit.X[:, 0] / 2) + 0.1 * sheet_fit.X[:, 1]
+    error = np.sqrt(np.mean((sheet_fit.model.transduction_ - truth)[30:] ** 2))
+    assert 0.5 < found.rmse / error < 2
+    assert found.inside.mean() > 0.8
+
+
+def test_weights_add_up(curve_fit, sheet_fit):
+    for model in (curve_fit.model, sheet_fit.model):
+        settings = diagnostics.evidence_over_scale(model)
+        assert settings.weight.sum() == pytest.approx(1)
+        assert np.all(np.diff(settings.weight) <= 0)
+        assert settings.log_evidence.max() == 0
+        assert np.all((settings.ends[:, 0] <= settings.scale) & (settings.scale <= settings.ends[:, 1]))
+        best = model.best_setting_ if isinstance(model.best_setting_, dict) else model.best_setting_[0]
+        assert (settings.smoothness[0], settings.scale[0]) == (best["smoothness"], best["scale"])
+        scales = settings.scale[[s == best["smoothness"] for s in settings.smoothness]]
+        curve = settings.curve(best["smoothness"], scales)
+        assert np.all(curve >= settings.weight[[s == best["smoothness"] for s in settings.smoothness]] - 1e-12)
+    levels = diagnostics.level_weights(curve_fit.model, 1)
+    assert sum(levels.values()) == pytest.approx(1)
+    assert list(levels)[-1] == "none"
+    assert list(levels)[:-1] == sorted(list(levels)[:-1])
+    assert diagnostics.level_weights(sheet_fit.model) == {}
+
+
+def test_one_best_setting_has_all_the_weight(sheet_fit):
+    model = GPUMRegressor(latent_model=sheet_fit.model.chart_, hyperparameters="evidence", random_state=0)
+    model.fit(sheet_fit.X, sheet_fit.y[:, 0])
+    assert diagnostics.evidence_over_scale(model).weight.tolist() == [1.0]
+    assert diagnostics.leave_one_out(model).rmse < 0.2
+
+
+def test_extents_are_lengths_on_the_surface(sheet_fit):
+    along, across = diagnostics.extents(sheet_fit.model)
+    r, z = sheet_fit.X.T
+    assert across == pytest.approx(z.std())
+    assert along == pytest.approx(np.sqrt(np.mean(1 + r**2) * r.var()))
+
+
+def test_cuts_are_where_the_chart_tears():
+    """A circle, charted by its angle, is cut once, at angle 0; half of it is not cut."""
+    angle = np.linspace(0.05, 2 * np.pi - 0.05, 50)
+    X = np.stack([np.cos(angle), np.sin(angle)], 1)
+    chart = EmbeddedChart(lambda x: x, [(0.0, 2 * np.pi)])
+    model = GPUMRegressor(latent_model=chart).fit(angle[:, None], np.sin(angle))
+    assert [sorted(pair) for pair in diagnostics.cuts(model, X)] == [[0, 49]]
+    model.latent_ = model.latent_[:25]
+    assert len(diagnostics.cuts(model, X[:25])) == 0
+
+
+def test_output_must_be_a_column(sheet_fit):
+    with pytest.raises(ValueError, match="output must be an integer from 0 to 0, got 1; it is a column of y"):
+        diagnostics.leave_one_out(sheet_fit.model, 1)

@@ -1,0 +1,301 @@
+"""The report: what is written, and what a browser makes of it."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from browser import MISSING, Browser
+from gpum import EmbeddedChart, GPUMRegressor, findings
+from gpum.model_io import Fitted
+from gpum.report import render, write_report
+
+
+def contents(page):
+    """The JSON of a page, read as a browser would find it."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+
+
+@pytest.fixture(scope="module")
+def curve_page(curve_fit):
+    return render(curve_fit)
+
+
+@pytest.fixture(scope="module")
+def sheet_page(sheet_fit):
+    return render(sheet_fit)
+
+
+class Tags(HTMLParser):
+    """Every tag of a page with its attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+def test_hostile_names_are_only_text(curve_fit, curve_page):
+    tags = [tag for tag, _ in Tags(curve_page).found]
+    assert tags.count("script") == 3
+    assert not {"img", "i", "b"} & set(tags)
+    assert "<title>GPUM report: &lt;b&gt;curve&lt;/b&gt;.csv</title>" in curve_page
+    found = contents(curve_page)
+    assert found["rows"] == curve_fit.rows
+    assert [t["name"] for t in found["targets"]] == curve_fit.targets
+
+
+def test_nothing_is_loaded(curve_page):
+    loads = [v for _, found in Tags(curve_page).found for k, v in found.items() if k in ("src", "href", "action")]
+    assert all(link.startswith("#") for link in loads)
+    assert "default-src 'none'" in curve_page
+    assert "{{" not in re.sub(r"<script>.*?</script>", "", curve_page, flags=re.S)
+
+
+def test_every_target_has_its_numbers(curve_fit, curve_page):
+    found = contents(curve_page)
+    mean, std = curve_fit.model.predict_cloud(return_std=True)
+    for k, target in enumerate(found["targets"]):
+        assert target["mean"] == pytest.approx(mean[:, k].tolist(), abs=1e-3)
+        assert target["std"] == pytest.approx(std[:, k].tolist(), rel=1e-2, abs=1e-4)
+        labelled = np.flatnonzero(np.isfinite(curve_fit.y[:, k]))
+        assert (
+            [i for i, v in enumerate(target["y"]) if v is not None] == labelled.tolist() == target["left_out"]["rows"]
+        )
+        assert sum(weight for _, weight, _ in target["levels"]) == pytest.approx(1, abs=1e-2)
+    assert "Only 4 rows have a label" in found["targets"][1]["cautions"][0]
+    assert found["targets"][0]["cautions"] == []
+    assert found["messages"] == curve_fit.about["warnings"]
+    assert len(found["cloud"]["axes"]) == 3  # principal components
+    assert found["chart"]["dim"] == 1
+    assert len(found["targets"][0]["outline"][0][0]) == 2  # ends of the curve
+
+
+def test_known_chart(sheet_page):
+    found = contents(sheet_page)
+    assert found["ard"] is None
+    assert found["chart"]["names"] == ["radius", "width"]
+    (x, y), *more = found["targets"][0]["outline"]
+    assert not more
+    assert (min(x), max(x), min(y), max(y)) == pytest.approx((2, 12.5, 0, 12), abs=0.1)
+
+
+def test_three_dimensions_one_label_one_setting():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (30, 3))
+    y = np.full((30, 1), np.nan)
+    y[0] = 1.0
+    chart = EmbeddedChart(lambda x: x, [(0.0, 1.0)] * 3)
+    model = GPUMRegressor(
+        latent_model=chart, n_paths=10, n_kernel_inducing=5, hyperparameters="evidence", random_state=0
+    )
+    fitted = Fitted(model.fit(X, y[:, 0]), list("abc"), ["y"], X, y, list(map(str, range(30))), {"seconds": 3.0})
+    (target,) = contents(render(fitted))["targets"]
+    assert target["left_out"] is None
+    assert target["outline"] == []
+    assert "Only one row has a label" in target["cautions"][0]
+    assert ["Fitted in", "3 s", ""] in target["figures"]
+
+
+def test_findings_see_what_is_wrong(sheet_fit):
+    X, y = sheet_fit.X.copy(), sheet_fit.y.copy()
+    y[3] += 10
+    model = GPUMRegressor(latent_model=sheet_fit.model.chart_, random_state=0).fit(X, y[:, 0])
+    text = " ".join(contents(render(replace(sheet_fit, model=model, y=y)))["targets"][0]["cautions"])
+    assert "that of “place 3”" in text
+    X[7] += 500
+    model.latent_model_ = SimpleNamespace(converged_=False)
+    text = " ".join(findings.about_cloud(replace(sheet_fit, model=model, X=X)))
+    assert "still improving" in text
+    assert "“place 7”" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0686, "0.0686"), (474, "474"), (12345.6, "12,346"), (-6.057, "-6.06"), (1e-9, "1e-09")]
+)
+def test_numbers_are_written_as_people_do(value, text):
+    assert findings.number(value) == text
+
+
+def test_large_clouds_make_small_files(sheet_fit):
+    """20 000 rows: under 100 bytes a row."""
+    n = 20_000
+    model = GPUMRegressor(latent_model=sheet_fit.model.chart_, random_state=0)
+    X = np.random.default_rng(0).uniform(*model.latent_model.bounds.T, (n, 2))
+    y = np.full((n, 1), np.nan)
+    y[:20, 0] = X[:20, 0]
+    names = [f"row {i}" for i in range(n)]
+    page = render(Fitted(model.fit(X, y[:, 0]), ["r", "z"], ["y"], X, y, names, {}))
+    assert len(json.dumps(contents(page))) < 100 * n
+
+
+def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    assert write_report(sheet_fit, path) == path
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="force=True"):
+        write_report(sheet_fit, path)
+    with pytest.raises(FileNotFoundError, match="does not exist; make it"):
+        write_report(sheet_fit, tmp_path / "no" / "report.html")
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_report(sheet_fit, path, force=True)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+# In a browser.
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, curve_page, sheet_page):
+    folder = tmp_path_factory.mktemp("report")
+    for name, page in (("curve", curve_page), ("sheet", sheet_page)):
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if MISSING:
+        pytest.skip(MISSING)
+    found = Browser()
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("name", ["curve", "sheet"])
+def test_draws_without_error_or_overflow(browser, pages, name, width):
+    browser.open(pages / f"{name}.html", width)
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+    assert browser.run("return document.title").startswith("GPUM report")  # no name ran as a script
+    plots = browser.run(
+        "return [...document.querySelectorAll('.plot')].filter(p => p.offsetParent).map(p => [p.id, "
+        "p.querySelectorAll('.main-svg, canvas').length, p.getAttribute('aria-labelledby')])"
+    )
+    assert len(plots) == (6 if name == "curve" else 5)
+    assert all(drawn and label for _, drawn, label in plots)
+    assert browser.errors() == []
+
+
+def where(browser, row):
+    """Pixels of a row on the flat map, scrolled into sight."""
+    return browser.run(
+        "const map = document.getElementById('map'); map.scrollIntoView({block: 'center'});"
+        "const l = map._fullLayout, b = map.getBoundingClientRect(), t = map.data[1];"
+        "const at = (axis, v) => axis._offset + axis.d2p(v);"
+        f"return [b.left + at(l.xaxis, t.x[{row}]), b.top + at(l.yaxis, t.y[{row}])]"
+    )
+
+
+def hovered(browser, words):
+    """The text beside the mouse, once it holds these words."""
+    return browser.wait(
+        "const text = document.querySelector('#map .hovertext')?.textContent;"
+        f"return text && text.includes({json.dumps(words)}) && text"
+    )
+
+
+@pytest.mark.parametrize(("name", "row"), [("curve", 4), ("sheet", 50)])
+def test_hover_shows_the_row(browser, pages, name, row):
+    browser.open(pages / f"{name}.html")
+    browser.hover(*where(browser, row))
+    expected = contents((pages / f"{name}.html").read_text(encoding="utf-8"))
+    text = hovered(browser, expected["rows"][row])  # as it is, markup and all
+    assert "prediction: " in text
+    assert "±" in text
+    assert "no label" in text
+    assert all(feature in text for feature in expected["features"]["names"])
+
+
+def test_colours_switch(browser, pages):
+    browser.open(pages / "sheet.html")
+    seen = set()
+    for value in ("y", "mean", "std", "magnification"):
+        browser.run(f"document.querySelector('input[value={value}]').click()")
+        colour = "return document.getElementById('{}').data[{}].marker.color.join()"
+        assert browser.run(colour.format("map", 1)) == browser.run(colour.format("cloud", 0))
+        seen.add(browser.run(colour.format("map", 1)))
+    assert len(seen) == 4
+    assert browser.errors() == []
+
+
+def test_lasso_lists_rows(browser, pages):
+    browser.open(pages / "sheet.html")
+    x, y = where(browser, 50)
+    browser.drag([(x - 25, y - 25), (x + 25, y - 25), (x + 25, y + 25), (x - 25, y + 25), (x - 25, y - 25)])
+    listed = browser.wait("return [...document.querySelectorAll('#table tbody tr')].map(r => r.cells[0].textContent)")
+    assert "place 50" in listed
+    assert len(listed) < 60
+    assert browser.run("return document.getElementById('status').textContent") == f"{len(listed)} of 200 rows selected."
+    assert browser.run("return document.getElementById('cloud').data[2].x.length") == len(listed)
+    bright = browser.run("return document.getElementById('map').data.slice(1).map(t => t.selectedpoints.length)")
+    assert bright == [len(listed), *[sum(int(name.split()[1]) < 30 for name in listed)] * 2]  # 30 rows have labels
+    browser.hover(*where(browser, 50))  # also where the loop was
+    assert hovered(browser, "place 50")
+    browser.run("document.getElementById('clear').click()")
+    assert browser.run("return document.querySelectorAll('#table tr').length") == 0
+    assert browser.errors() == []
+
+
+def test_targets_switch(browser, pages):
+    browser.open(pages / "curve.html")
+    figures = "return document.getElementById('figures').textContent"
+    before = browser.run(figures)
+    browser.run("const s = document.getElementById('target'); s.value = 1; s.dispatchEvent(new Event('change'))")
+    assert browser.run(figures) != before
+    assert "Only 4 rows" in browser.run("return document.getElementById('cautions').textContent")
+    assert browser.run("return document.getElementById('map').data[2].x.length") == 4
+    assert browser.errors() == []
+
+
+TAB, SPACE, RIGHT = "\ue004", " ", "\ue014"
+
+
+def test_all_of_it_by_keyboard(browser, pages):
+    """Tab reaches every control in the order of the page; keys select rows, copy and turn."""
+    browser.open(pages / "curve.html", 400)
+    order, focus = [], "const a = document.activeElement; return a.id || a.dataset.turn || a.name || a.className"
+    for _ in range(30):
+        browser.keys(TAB)
+        order.append(browser.run(focus))
+        if order[-1] == "colour":
+            browser.keys(RIGHT)
+        if order[-1] == "left":
+            browser.keys(SPACE)
+        if order[-1] == "find":
+            browser.keys("row 1")
+        if order[-1] == "table-box":
+            break
+    wanted = [
+        "skip",
+        "target",
+        "colour",
+        "left",
+        "right",
+        "up",
+        "down",
+        "find",
+        "pick-labelled",
+        "pick-unsure",
+        "clear",
+    ]
+    assert [name for name in order if name in wanted] == wanted
+    assert order[-2:] == ["copy", "table-box"]
+    assert browser.run("return document.querySelector('input:checked').value") == "std"
+    assert browser.run("return document.querySelectorAll('#table tbody tr').length") == 11  # 1, 10 to 19
+    eye = browser.run("return document.getElementById('cloud')._fullLayout.scene.camera.eye")
+    assert eye["x"] != pytest.approx(-eye["y"])
+    browser.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    browser.run("document.getElementById('copy').click()")
+    assert browser.wait("return document.getElementById('status').textContent.includes('11 rows copied')")
+    assert browser.errors() == []
