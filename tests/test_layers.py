@@ -8,7 +8,8 @@ import gpum
 ROOT = Path(gpum.__file__).parent
 # From the bottom up; a module may import from its own line and those before it.
 LAYERS = [
-    ["precision", "checks"],
+    ["precision", "checks", "files"],
+    ["model_io"],
     ["gplvm"],
     ["geometry"],
     ["brownian", "mesh"],
@@ -20,7 +21,7 @@ LAYERS = [
     ["latent_base", "regression"],
     ["latent_models"],
     ["estimators", "baselines"],
-    ["datasets", "plots"],
+    ["datasets", "tables", "plots"],
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -8,25 +8,25 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 
 class Reporter:
-    """A progress bar over iterations; with `verbose=0` it shows nothing."""
+    """A progress bar over iterations (`total=None`: nobody knows how many); with `verbose=0` it shows nothing."""
 
-    def __init__(self, verbose: int, total: int) -> None:
+    def __init__(self, verbose: int, total: int | None, title: str = "starting") -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=16),
             TimeElapsedColumn(),
-            TextColumn("elapsed, at most"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
+            *([TextColumn("at most"), TimeRemainingColumn(), TextColumn("left")] if total else []),
             disable=not verbose,
         )
-        self._task = self._bar.add_task("starting", total=total)
+        self._task = self._bar.add_task(title, total=total)
 
     def __enter__(self) -> Reporter:
         self._bar.start()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:  # done, perhaps in fewer steps than allowed
+            self._bar.update(self._task, total=1, completed=1)
         self._bar.stop()
 
     def advance(self, text: str, steps: int) -> None:

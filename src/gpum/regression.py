@@ -10,10 +10,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
@@ -21,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from . import checks, gp
+from . import checks, gp, model_io
 from .gp import Posterior, Setting
 from .spaces import Family
 
@@ -148,14 +146,16 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return (mean, std) if return_std else mean
 
     def save(self, path: Any) -> None:
-        """Write the fitted estimator to a file (joblib's pickle: load only files you trust)."""
+        """Write the fitted estimator to a file (a pickle: load only files you trust), whole or not at all."""
         check_is_fitted(self, "_outputs")
-        joblib.dump(self, Path(path), compress=3)
+        model_io.write(path, self)
 
     @classmethod
     def load(cls, path: Any) -> Any:
-        """Read an estimator that `save` wrote."""
-        found = joblib.load(Path(path))
+        """Read an estimator that `save` or `gpum fit` wrote (a pickle: load only files you trust)."""
+        found = model_io.read(path)
+        if isinstance(found, model_io.Fitted):
+            found = found.model
         if not isinstance(found, cls):
             raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
         return found

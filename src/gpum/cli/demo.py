@@ -1,4 +1,4 @@
-"""The command line: `gpum demo`."""
+"""`gpum demo`: GPUM against the four comparison methods on a Swiss roll."""
 
 from __future__ import annotations
 
@@ -11,31 +11,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from . import __version__, datasets, plots
-from .baselines import (
+from .. import datasets, plots
+from ..baselines import (
     EuclideanGPRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
     LatentGPRegressor,
 )
-from .estimators import GPUMRegressor
-from .latent_models import BayesianGPLVM
-
-app = typer.Typer(help="GPUM: regression on unknown manifolds.", no_args_is_help=True, add_completion=False)
+from ..estimators import GPUMRegressor
+from ..latent_models import BayesianGPLVM
 
 
-@app.callback()
-def _root() -> None:
-    """GPUM: regression on unknown manifolds."""
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
-
-
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Seed of the data and the fit.")] = 0,
@@ -98,8 +84,3 @@ def _figure(cloud: Any, model: Any, out: Path) -> Path:
     fig.savefig(path, dpi=150)
     plt.close(fig)
     return path
-
-
-def main() -> None:
-    """Entry point of the `gpum` command."""
-    app()
