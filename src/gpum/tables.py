@@ -194,7 +194,7 @@ def _split(
     path: Path, key: str, array: np.ndarray, names: list[str], rows: int | None = None
 ) -> list[tuple[str, np.ndarray]]:
     """Columns of an array [N] or [N, k] with their names."""
-    if array.ndim not in (1, 2) or (array.ndim == 1 and key in "XS"):
+    if array.ndim not in (1, 2) or (array.ndim == 1 and key in ("X", "S")):
         raise ValueError(f"{path}: {key} has shape {array.shape}; it must be [rows, columns]")
     if rows is not None and len(array) != rows:
         raise ValueError(

@@ -19,8 +19,8 @@ def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
         names += [value] if value in table.columns else [part.strip() for part in value.split(",") if part.strip()]
     for name in names:
         if name not in table.columns:
-            near = difflib.get_close_matches(name, table.columns, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"its columns are {listed(list(table.columns))}"
+            near = _nearest(name, list(table.columns))
+            hint = f"did you mean {near!r}?" if near else f"its columns are {listed(list(table.columns))}"
             raise ValueError(f"{option} names {name!r}, but {table.source} has no such column; {hint}")
     return list(dict.fromkeys(names))
 
@@ -55,10 +55,8 @@ def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
     """The model's features, if the table has them all."""
     missing = [name for name in fitted.features if name not in table.columns]
     if missing:
-        near = difflib.get_close_matches(
-            missing[0], [name for name in table.columns if name not in fitted.features], n=1
-        )
-        hint = f"is {near[0]!r} {missing[0]!r}? Then rename it" if near else "add them, under these names"
+        near = _nearest(missing[0], [name for name in table.columns if name not in fitted.features])
+        hint = f"if {near!r} is {missing[0]!r}, rename it" if near else "add them, under these names"
         raise ValueError(
             f"{table.source} lacks {len(missing)} of the {len(fitted.features)} features of {model.name}: "
             f"{listed(missing)}; {hint}"
@@ -70,3 +68,10 @@ def listed(names: list[str], most: int = 8) -> str:
     """Names with commas between them, long lists cut short."""
     shown = names if len(names) <= most else [*names[: most - 2], "...", names[-1]]
     return ", ".join(shown)
+
+
+def _nearest(name: str, names: list[str]) -> str | None:
+    """The name most like another, capitals apart."""
+    plain = {other.lower(): other for other in names}
+    near = difflib.get_close_matches(name.lower(), plain, n=1)
+    return plain[near[0]] if near else None
