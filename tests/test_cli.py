@@ -173,12 +173,16 @@ def rows(columns="a,b,y", cells=("1,2,3", "2,3,4", "4,5,")):
         (rows("a,a,y"), "--target y", ["more than one column 'a'"]),
         (rows(cells=["1,2,3", "2,3"]), "--target y", ["line 3, has 2 cells"]),
         (b"a,b,y\n1,2,\xe9\n", "--target y", ["not UTF-8"]),
-        (rows(cells=["1,2,3", "2,3,4"]), "--target y --latent-dim 1", ["at least 3 are needed"]),
+        (
+            rows(cells=["1,2,3", "2,3,4"]),
+            "--target y --latent-dim 1",
+            ["data.csv has 2 row(s)", "at least 3 are needed"],
+        ),
         (rows(), "--target y --latent-dim two", ["latent_dim must be an integer", "'two'"]),
         (rows(), "--target y --kernel spectrl", ["did you mean 'spectral'?"]),
         (rows(), "--target y --boundary averge", ["did you mean 'average'?"]),
         (rows(), "--target y --n-inducing many", ["--n-inducing", "valid integer"]),
-        (rows(), "--targt y", ["--targt"]),
+        (rows(), "--targt y", ["--targt", "fit --help"]),
         (rows(), "", ["--target"]),
     ],
 )

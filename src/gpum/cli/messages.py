@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,15 @@ def collected() -> Iterator[list[str]]:
         if "far from the fitted surface" not in text:
             messages.append(text)
             note(text)
+
+
+@contextmanager
+def called(name: str) -> Iterator[None]:
+    """The cloud, X or S in messages of the library, is called by its file name."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(re.sub(r"\b[XS] has\b", f"{name} has", str(error))) from error
 
 
 def note(text: str) -> None:

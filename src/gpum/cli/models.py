@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..estimators import GPUMRegressor
 from ..model_io import Fitted
 from ..progress import Reporter
 from .columns import check_apart, features_of, labels_of, listed, named
-from .messages import brief, check_output, collected, duration, note, say, size, stage
+from .messages import brief, called, check_output, collected, duration, note, say, size, stage
 
 CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
 INTERVAL = (0.025, 0.975)
@@ -109,7 +110,7 @@ def fit(
         verbose=int(not quiet),
     )
     begin = time.perf_counter()
-    with stage("fitting", out), collected() as warned:
+    with stage("fitting", out), collected() as warned, called(data.name):
         model.fit(X, y if len(targets) > 1 else y[:, 0])
     seconds = time.perf_counter() - begin
     model.verbose = 0
@@ -126,7 +127,7 @@ def fit(
     with stage(f"writing {out.name}", out):
         model_io.save(Fitted(model, used, targets, X, y, rows, about), out)
     say(quiet, f"Fitted in {duration(seconds)}; wrote {out} ({size(out)}).")
-    say(quiet, f"Next: gpum predict {out} {data} --out predictions.csv")
+    say(quiet, f"Next: {shlex.join(['gpum', 'predict', str(out), str(data), '--out', 'predictions.csv'])}")
 
 
 def predict(
