@@ -196,6 +196,7 @@ def info(model: Model, debug: Debug = False) -> None:
         best = m.best_setting_[k] if len(fitted.targets) > 1 else m.best_setting_
         labels = fitted.y[~np.isnan(fitted.y[:, k]), k]
         level = f", boundary level {brief(best['level'])}" if "level" in best else ""
+        level = ", no boundary" if best.get("level") == "none" else level
         lines += [
             (f"target {name}", f"{len(labels)} labels from {labels.min():.4g} to {labels.max():.4g}"),
             ("", f"log evidence {np.atleast_1d(m.log_evidence_)[k]:.4g}"),
