@@ -181,6 +181,7 @@ def rows(columns="a,b,y", cells=("1,2,3", "2,3,4", "4,5,")):
         (rows(), "--target y --latent-dim two", ["latent_dim must be an integer", "'two'"]),
         (rows(), "--target y --kernel spectrl", ["did you mean 'spectral'?"]),
         (rows(), "--target y --boundary averge", ["did you mean 'average'?"]),
+        (rows(), "--target y --max-time -1", ["max_time must be a positive number, got -1.0"]),
         (rows(), "--target y --n-inducing many", ["--n-inducing", "valid integer"]),
         (rows(), "--targt y", ["--targt", "fit --help"]),
         (rows(), "", ["--target"]),

@@ -66,6 +66,7 @@ def fit(
         int | None, _setting("N", "Eigenfunctions (spectral), or points that paths start from (brownian).")
     ] = None,
     n_paths: Annotated[int, _setting("N", "Paths from each point (brownian).")] = 1000,
+    max_time: Annotated[float | None, _setting("T", "Largest diffusion time of heat kernels.")] = None,
     seed: Annotated[int, _setting("N", "The same seed gives the same model.")] = 0,
     n_jobs: Annotated[int | None, _setting("N", "Processes at once; the model does not depend on it.")] = None,
     force: Force = False,
@@ -105,6 +106,7 @@ def fit(
         hyperparameters=hyperparameters,
         n_kernel_inducing=n_kernel_inducing,
         n_paths=n_paths,
+        max_time=max_time,
         n_jobs=n_jobs,
         random_state=seed,
         verbose=int(not quiet),
