@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, multivariate_t
+from scipy.stats import t as student
 
 from gpum import gp
 from gpum.covariances import SMOOTHNESS, Features, Spectral, Stationary
@@ -105,9 +106,38 @@ def test_samples_and_quantiles_have_the_stated_moments():
     assert np.all(np.abs(draws.mean(1) - mean) < error)
     fourth = np.mean((draws - draws.mean(1, keepdims=True)) ** 4, 1)
     assert np.all(np.abs(draws.var(1) - variance) < 4 * np.sqrt((fourth - draws.var(1) ** 2) / 20_000))
-    quantiles = posterior.quantiles(points, np.array([0.1, 0.5, 0.9]))
+    quantiles = posterior.quantiles([points], np.array([0.1, 0.5, 0.9]))
     below = np.mean(draws[:, :, None] < quantiles[:, None], 1)
     assert np.all(np.abs(below - [0.1, 0.5, 0.9]) < 4 * np.sqrt(0.25 / 20_000))
+
+
+def test_quantiles_over_places_and_far_away():
+    """One Gaussian part: the quantiles are those of the moments over a row's places, and of the prior where far."""
+    y = np.sin(5 * X[:15, 0])
+    posterior = gp.best([Setting(Stationary(np.inf, 0.4), 0, 0.0, {})], [X[:15]], y)
+    places = [[X[15:25] + shift] for shift in (-0.2, 0.2)]
+    means, variances = (np.array(v) for v in zip(*(posterior.moments(p) for p in places), strict=True))
+    sd = np.sqrt(variances.mean(0) + means.var(0))
+    far = np.arange(10) == 3
+    low, high = posterior.quantiles(places, np.array([0.025, 0.975]), far=far).T
+    mean = np.where(far, 0.0, means.mean(0))
+    prior = posterior.best.signal * (2 + posterior.best.ratios)
+    half = 1.959964 * np.where(far, np.sqrt(prior), sd)
+    assert np.allclose(low, mean - half, atol=1e-5)
+    assert np.allclose(high, mean + half, atol=1e-5)
+
+
+@pytest.mark.parametrize("dof", [3.0, 12.0, np.inf])
+def test_quantiles_of_a_mixture_invert_its_distribution(dof):
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.ones(50))
+    means, sds = rng.normal(size=(50, 4)), np.exp(rng.normal(size=(50, 4)))
+    levels = np.array([1e-8, 0.025, 0.5, 0.975])
+    found = gp.mixture_quantiles(weights[:, None], means, sds, dof, levels)
+    unit = 1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)
+    cdf = student.cdf((found.T[:, None] - means) / (unit * sds), dof)
+    assert np.allclose(np.einsum("j,ljn->nl", weights, cdf), levels, atol=1e-6)
+    assert np.all(np.diff(found, axis=1) > 0)
 
 
 def test_best_climbs_to_the_optimum():

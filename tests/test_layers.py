@@ -8,7 +8,8 @@ import gpum
 ROOT = Path(gpum.__file__).parent
 # From the bottom up; a module may import from its own line and those before it.
 LAYERS = [
-    ["precision", "checks"],
+    ["precision", "checks", "files"],
+    ["model_io"],
     ["gplvm"],
     ["geometry"],
     ["brownian", "mesh"],
@@ -20,8 +21,8 @@ LAYERS = [
     ["latent_base", "regression"],
     ["latent_models"],
     ["estimators", "baselines"],
-    ["diagnostics", "model_io"],
-    ["datasets", "plots"],
+    ["diagnostics"],
+    ["datasets", "tables", "plots"],
     ["findings"],
     ["report", "reproduce"],
     ["cli"],

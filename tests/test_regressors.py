@@ -119,6 +119,14 @@ def test_far_rows_fall_back_to_the_prior(roll_model, labelled):
     with pytest.warns(UserWarning, match="far"):
         _, cov = model.predict(np.array([[300.0, 300.0, 300.0], X[0]]), return_cov=True)
     assert cov[0, 1] == 0
+    with pytest.warns(UserWarning, match="far"):
+        low, middle, high = model.predict_quantiles([[300.0, 300.0, 300.0]])[0]
+    assert middle == pytest.approx(mean[0], abs=1e-6)
+    assert high - middle == pytest.approx(middle - low, rel=1e-4)
+    assert high - low == pytest.approx(4 * std[0], rel=0.25)
+    rows = np.array([X[0], X[1] + 0.01, [300.0, 300.0, 300.0]])
+    assert model.far_from_surface(rows).tolist() == [False, False, True]
+    assert model.far_from_surface(X[:2]).tolist() == [False, False]
 
 
 def test_several_outputs(roll_model, labelled):

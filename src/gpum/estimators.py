@@ -209,17 +209,18 @@ class GPUMRegressor(SurfaceRegressor):
         if kernel == "auto":
             kernel = "spectral" if self.chart_.dim <= 2 else "brownian"
         if kernel == "brownian":
-            return path_family(
-                self.chart_,
-                self.latent_,
-                level=None if isinstance(self.boundary, str) else float(self.boundary),
-                n_paths=self.n_paths,
-                step_size=self.step_size,
-                max_time=self.max_time,
-                n_inducing=self.n_kernel_inducing,
-                seed=self._seed,
-                n_jobs=self.n_jobs,
-            )
+            with Reporter(self.verbose, None, "simulating Brownian paths"):
+                return path_family(
+                    self.chart_,
+                    self.latent_,
+                    level=None if isinstance(self.boundary, str) else float(self.boundary),
+                    n_paths=self.n_paths,
+                    step_size=self.step_size,
+                    max_time=self.max_time,
+                    n_inducing=self.n_kernel_inducing,
+                    seed=self._seed,
+                    n_jobs=self.n_jobs,
+                )
         return self._spectral_family()
 
     def _spectral_family(self) -> Family:
@@ -233,7 +234,7 @@ class GPUMRegressor(SurfaceRegressor):
         cloud: list[np.ndarray] = []
         levels = levels_of(self.chart_, self.boundary)
         domains = []
-        with Reporter(self.verbose, len(levels)) as report:
+        with Reporter(self.verbose, len(levels), "first mesh") as report:
             for k, (level, _) in enumerate(levels):  # each finished level is kept, should the next be interrupted
                 key = ("spectral", level, n_modes, draws, self._seed if draws else None)
                 domains.append(remembered(self.chart_, key, partial(spectral_space, self.chart_, level, n_modes, keys)))

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize
+from scipy.optimize.elementwise import find_root
 from scipy.special import gammaln, logsumexp
 from scipy.stats import t as student
 
@@ -180,14 +181,25 @@ class Posterior:
         total -= np.outer(mean, mean)
         return 0.5 * (total + total.T)
 
-    def quantiles(self, points: Sequence[np.ndarray], levels: np.ndarray, noise: bool = True) -> np.ndarray:
-        """Quantiles of the mixture by bisection, [n, levels]."""
-        weights, means, variances = map(np.concatenate, zip(*self._flat(points, noise), strict=True))
-        return _quantiles(weights[:, None], means, variances, self.dof, levels)
+    def quantiles(
+        self, places: Sequence[Sequence[np.ndarray]], levels: np.ndarray, noise: bool = True, far: Any = False
+    ) -> np.ndarray:
+        """Quantiles of the mixture, [n, levels], at points given in every space.
 
-    def _flat(self, points: Sequence[np.ndarray], noise: bool) -> Iterator[tuple[np.ndarray, ...]]:
-        for weights, means, variances in self.components(points, noise):
-            yield weights, means.T, variances.T
+        A point whose place is uncertain has several places: a component then has the mean and variance over them, as
+        the mixture in `moments` has. Where `far`, components are those of the prior (mean 0, variance 2 σ_h²).
+        """
+        found = [list(self.components(points, noise)) for points in places]
+        weights, means, sds = [], [], []
+        for part, *at in zip(self.parts, *found, strict=True):
+            m, v = np.array([mean for _, mean, _ in at]), np.array([variance for _, _, variance in at])
+            m, v = m.mean(0), v.mean(0) + m.var(0)
+            weights.append(part.weights)
+            means.append(np.where(far, 0.0, m.T))
+            sds.append(np.sqrt(np.where(far, (part.signal * (2 + noise * part.ratios))[:, None], v.T)))
+        return mixture_quantiles(
+            np.concatenate(weights)[:, None], np.concatenate(means), np.concatenate(sds), self.dof, levels
+        )  # fmt: skip
 
     def samples(self, rng: np.random.Generator, points: Sequence[np.ndarray], n: int, noise: bool) -> np.ndarray:
         """n draws of f (or, with noise, of new observations) at points, [points, n]."""
@@ -210,24 +222,28 @@ class Posterior:
         return draws
 
 
-def _quantiles(
-    weights: np.ndarray, means: np.ndarray, variances: np.ndarray, dof: float, levels: np.ndarray
+def mixture_quantiles(
+    weights: np.ndarray, means: np.ndarray, sds: np.ndarray, dof: float, levels: np.ndarray
 ) -> np.ndarray:
-    """Quantiles [n, levels] of mixtures of Student t: means, variances [J, n], weights [J, n] or [J, 1]."""
+    """Quantiles [n, levels] of n mixtures of Student t: means and sds [J, n], weights [J, n] or [J, 1]."""
     heavy = np.any(weights > 1e-4 * weights.max(0), axis=1)
-    weights, means, sd = weights[heavy], means[heavy], np.sqrt(variances[heavy])
+    weights, means = np.broadcast_to(weights, means.shape)[heavy], means[heavy]
     weights = weights / weights.sum(0)
-    unit = 1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)
-    sd = np.maximum(sd * unit, 1e-300)
+    sds = np.maximum(sds[heavy] * (1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)), 1e-300)
+    cut = -student.ppf(min(1e-7, 0.1 * levels.min(), 0.1 * (1 - levels.max())), dof)
+    grid = cut * np.sinh(np.linspace(-8, 8, 20_001)) / np.sinh(8)  # a look-up (within 1e-7) is cheaper than the cdf
+    cdf = student.cdf(grid, dof)
+
+    def below(x: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return np.sum(weights[:, row] * np.interp((x - means[:, row]) / sds[:, row], grid, cdf), 0)
+
     found = []
     for level in levels:
-        reach = abs(student.ppf(min(level, 1 - level) / 2, dof)) + 1
-        low, high = (means - reach * sd).min(0), (means + reach * sd).max(0)
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            below = np.sum(weights * student.cdf((middle - means) / sd, dof), 0) < level
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        found.append(0.5 * (low + high))
+        reach = -student.ppf(min(level, 1 - level) / 2, dof)
+        ends = (means - reach * sds).min(0), (means + reach * sds).max(0)
+        excess = lambda x, row, level=level: below(x, row) - level
+        root = find_root(excess, ends, args=(np.arange(means.shape[1]),), tolerances={"fatol": 1e-8})
+        found.append(root.x)
     return np.stack(found, 1)
 
 
@@ -317,7 +333,7 @@ def leave_one_out(
     middle = np.sum(weights * means, 0)
     variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
     dof = 2 * a if averaged else np.inf
-    return middle, variance, _quantiles(weights, means, variances, dof, np.asarray(levels, float))
+    return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
 
 
 def _inverse(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:

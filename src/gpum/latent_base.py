@@ -72,7 +72,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         rows = (S - self.offset_) / self.scale_
         q = self._initial_dim(*S.shape)
         self.history_: list[dict[str, Any]] = []
-        with jax.enable_x64(True), Reporter(self.verbose, self.max_iter) as report:
+        with jax.enable_x64(True), Reporter(self.verbose, self.max_iter, "learning the surface") as report:
             try:
                 theta = self._race(rows, q, rng, report, collapse=self.latent_dim == "auto")
                 if self.latent_dim == "auto":

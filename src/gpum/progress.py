@@ -15,25 +15,25 @@ from rich.progress import (
 
 
 class Reporter:
-    """A progress bar over iterations; with `verbose=0` it shows nothing."""
+    """A progress bar over iterations (`total=None`: nobody knows how many); with `verbose=0` it shows nothing."""
 
-    def __init__(self, verbose: int, total: float, time_left: str = "at most") -> None:
+    def __init__(self, verbose: int, total: float | None, title: str = "starting", time_left: str = "at most") -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=16),
             TimeElapsedColumn(),
-            TextColumn(f"elapsed, {time_left}"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
+            *([TextColumn(time_left), TimeRemainingColumn(), TextColumn("left")] if total else []),
             disable=not verbose,
         )
-        self._task = self._bar.add_task("starting", total=total)
+        self._task = self._bar.add_task(title, total=total)
 
     def __enter__(self) -> Reporter:
         self._bar.start()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:  # done, perhaps in fewer steps than allowed
+            self._bar.update(self._task, total=1, completed=1)
         self._bar.stop()
 
     def advance(self, text: str, steps: float) -> None:

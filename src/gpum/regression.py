@@ -10,10 +10,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
@@ -21,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from . import checks, gp
+from . import checks, gp, model_io
 from .gp import Posterior, Setting
 from .spaces import Family
 
@@ -118,8 +116,9 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             raise ValueError(
                 f"quantiles must lie between 0 and 1, got {quantiles!r}; (0.025, 0.975) is a 95 % interval"
             )
-        points, _, _ = self._locate(X)
-        found = [o.mean + o.scale * o.posterior.quantiles(points[0], levels, include_noise) for o in self._outputs]
+        places, spread, far = self._locate(X)
+        places = places if spread is None else places[1:]
+        found = [o.mean + o.scale * o.posterior.quantiles(places, levels, include_noise, far) for o in self._outputs]
         return np.stack(found, -1) if self._columns else found[0]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> np.ndarray:
@@ -147,17 +146,31 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return (mean, std) if return_std else mean
 
     def save(self, path: Any) -> None:
-        """Write the fitted estimator to a file (joblib's pickle: load only files you trust)."""
+        """Write the fitted estimator to a file (a pickle: load only files you trust), whole or not at all."""
         check_is_fitted(self, "_outputs")
-        joblib.dump(self, Path(path), compress=3)
+        model_io.write(path, self)
 
     @classmethod
     def load(cls, path: Any) -> Any:
-        """Read an estimator that `save` wrote."""
-        found = joblib.load(Path(path))
+        """Read an estimator that `save` or `gpum fit` wrote (a pickle: load only files you trust)."""
+        found = model_io.read(path)
+        if isinstance(found, model_io.Fitted):
+            found = found.model
         if not isinstance(found, cls):
             raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
         return found
+
+    def far_from_surface(self, X: Any) -> np.ndarray:
+        """Which rows X are so far from the fitted surface that their prediction is the prior's, [rows] of bool."""
+        X = self._check_rows(X)
+        far = self._index(X) < 0
+        if far.any():
+            far[far] = self._place(X[far])[2]
+        return far
+
+    def _index(self, X: np.ndarray) -> np.ndarray:
+        """Where rows X stand in the fitted cloud, -1 for those that do not."""
+        return np.array([self._rows.get(row.tobytes(), -1) for row in X])
 
     def _locate(self, X: Any) -> tuple[list[list[np.ndarray]], Any, np.ndarray]:
         """Rows in every space, at their place and at places around it for those whose place is uncertain.
@@ -166,7 +179,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         are far from the surface.
         """
         X = self._check_rows(X)
-        index = np.array([self._rows.get(row.tobytes(), -1) for row in X])
+        index = self._index(X)
         new = index < 0
         far = np.zeros(len(X), bool)
         if not new.any():

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from sklearn.decomposition import PCA
 
 from . import findings
 from .diagnostics import EvidenceOverScale, evidence_over_scale, extents, leave_one_out, level_weights
+from .files import check_writable, replacing
 from .geometry import evaluate, magnification
 from .model_io import Fitted
 
@@ -38,20 +37,10 @@ def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
     path = Path(path)
     if path.exists() and not force:
         raise FileExistsError(f"path is {str(path)!r}, which exists; choose another name or pass force=True")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"path is {str(path)!r}, but the folder {str(path.parent)!r} does not exist; make it")
+    check_writable(path)
     text = render(fitted)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(draft, 0o666 & ~umask)  # mkstemp's file is for its owner alone
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode())
     return path
 
 

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from .. import plots
-from ..brownian import path
+from ..brownian import path as walk
+from ..files import replacing
 from ..geometry import LearnedChart, evaluate, straighten, variance_boundary
 from .methods import METHODS
 from .splits import Records
@@ -39,9 +40,8 @@ def figure(path: Path, height: float, width: float = WIDE) -> Iterator[Any]:
         fig = Figure(figsize=(width, height), layout="constrained")
         yield fig
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        fig.savefig(part, format=path.suffix[1:])
-        part.replace(path)
+        with replacing(path) as file:
+            fig.savefig(file, format=path.suffix[1:])
 
 
 def letter(ax: Any, k: int, title: str) -> None:
@@ -53,7 +53,7 @@ def brownian_path(chart: Any, start: np.ndarray, share: float, seed: int, n_step
     """A path in chart coordinates whose time is (share × the even extent)²."""
     even = straighten(chart)
     time = (share * float(np.linalg.norm(even.lengths))) ** 2
-    walked = path(even, even.coordinates(start[None])[0], time, jax.random.key(seed), n_steps)
+    walked = walk(even, even.coordinates(start[None])[0], time, jax.random.key(seed), n_steps)
     return evaluate(even, "original", walked)
 
 

@@ -56,7 +56,7 @@ def reproduce(
     todo = _tasks(wanted, size, seed, data_home)  # data that is missing is found out at once
     total = sum(map(splits.steps_of, todo)) + (200 if "heat-kernel" in wanted else 0)
     begin, made = time.perf_counter(), []
-    with Reporter(verbose, total, "about") as report:
+    with Reporter(verbose, total, time_left="about") as report:
         if "heat-kernel" in wanted:
             made.append(_heat_kernels(out / "heat-kernel", size, seed, report))
         for task in todo:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import time
 import warnings
@@ -15,6 +14,7 @@ import joblib
 import numpy as np
 
 from .. import __version__
+from ..files import replacing
 from ..latent_models import BayesianGPLVM
 from ..progress import Reporter
 from .methods import METHODS, estimators
@@ -54,8 +54,8 @@ def latent_model(task: Task, folder: Path, seed: int, fresh: bool) -> Any:
     if path.exists() and not fresh:
         return joblib.load(path)
     model = BayesianGPLVM(latent_dim=2, random_state=seed).fit(task.X)
-    joblib.dump(model, path.with_suffix(".part"))
-    os.replace(path.with_suffix(".part"), path)
+    with replacing(path) as file:
+        joblib.dump(model, file)
     return model
 
 
@@ -112,9 +112,8 @@ class Records:
         return np.array([self.methods[method][str(k)][what] for k in range(n)])
 
     def _write(self) -> None:
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps({"settings": self.settings, "methods": self.methods}))
-        os.replace(part, self.path)
+        with replacing(self.path) as file:
+            file.write(json.dumps({"settings": self.settings, "methods": self.methods}).encode())
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The command line: `gpum demo`."""
+"""`gpum demo`: GPUM against the four comparison methods on a Swiss roll."""
 
 from __future__ import annotations
 
@@ -9,34 +9,19 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from . import __version__, datasets, plots
-from .baselines import (
+from .. import datasets, plots
+from ..baselines import (
     EuclideanGPRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
     LatentGPRegressor,
 )
-from .estimators import GPUMRegressor
-from .latent_models import BayesianGPLVM
-
-app = typer.Typer(help="GPUM: regression on unknown manifolds.", no_args_is_help=True, add_completion=False)
+from ..estimators import GPUMRegressor
+from ..latent_models import BayesianGPLVM
 
 
-@app.callback()
-def _root() -> None:
-    """GPUM: regression on unknown manifolds."""
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
-
-
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Seed of the data and the fit.")] = 0,
@@ -74,42 +59,6 @@ def demo(
     console.print(f"Figure: {_figure(cloud, gpum, out)}")
 
 
-@app.command()
-def reproduce(
-    experiments: Annotated[list[str], typer.Argument(help="heat-kernel, swissroll, wifi, coil, or all.")],
-    out: Annotated[Path, typer.Option(help="Folder for tables, figures and finished parts.")] = Path("reproduction"),
-    quick: Annotated[bool, typer.Option("--quick", help="Two label sets and few paths: a first look.")] = False,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of the real data (default: GPUM_DATA, then a cache).")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of clouds, label sets and fits.")] = 0,
-    n_jobs: Annotated[int | None, typer.Option(help="joblib workers; results do not depend on it.")] = None,
-) -> None:
-    """The paper's tables and figures beside ours. Interrupted, the same command goes on where it stopped."""
-    from .reproduce import reproduce as run
-
-    console = Console()
-    out = out / "quick" if quick else out
-    begin = time.perf_counter()
-    try:
-        made = run(experiments, out, quick=quick, data_home=data, seed=seed, n_jobs=n_jobs)
-    except KeyboardInterrupt:
-        console.print(f"Interrupted. Finished label sets are kept in {out}: the same command goes on from there.")
-        raise typer.Exit(130) from None
-    except (OSError, ValueError) as error:
-        Console(stderr=True).print(f"[red]{escape(str(error))}[/red]", soft_wrap=True)
-        raise typer.Exit(2) from None
-    for result in made:
-        table = Table(*result.columns, title=result.title, caption=" ".join(result.notes) or None)
-        for column in table.columns[1:]:
-            column.justify = "right"
-        for row in result.rows:
-            table.add_row(*row)
-        console.print(table)
-    console.print("* the smallest mean RMSE of the table.")
-    console.print(f"Tables, figures and finished parts: {out} ({time.perf_counter() - begin:.0f} s).")
-
-
 def _figure(cloud: Any, model: Any, out: Path) -> Path:
     import matplotlib
 
@@ -135,8 +84,3 @@ def _figure(cloud: Any, model: Any, out: Path) -> Path:
     fig.savefig(path, dpi=150)
     plt.close(fig)
     return path
-
-
-def main() -> None:
-    """Entry point of the `gpum` command."""
-    app()

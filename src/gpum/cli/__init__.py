@@ -1,0 +1,109 @@
+"""The command line `gpum`. An error is one red sentence, exit status 2; an interrupt says what was kept, status 130."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import traceback
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from .. import __version__
+from .demo import demo
+from .models import Debug, fit, info, predict
+from .report import report
+from .reproduce import reproduce
+
+EXPECTED = (ValueError, OSError, FloatingPointError, MemoryError)
+INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """Commands whose errors are told in one sentence (with --debug, below the traceback)."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except KeyboardInterrupt as stop:
+            typer.secho(
+                f"\nInterrupted{f' while {stop}' if str(stop) else '; nothing was written'}.", fg="red", err=True
+            )
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if ctx.obj:
+                traceback.print_exc()
+            said, status = _sentence(error)
+            typer.secho(said, fg="red", err=True)
+            raise typer.Exit(status) from None
+
+
+def _sentence(error: Exception) -> tuple[str, int]:
+    """What an error says, on one line, and the exit status."""
+    if hasattr(error, "format_message"):  # of the command line itself, such as a missing option
+        where = getattr(getattr(error, "ctx", None), "command_path", "gpum")
+        said, status = f"{error.format_message().rstrip('.')}; see {where} --help", 2
+    elif isinstance(error, OSError) and error.strerror:
+        said, status = f"{error.filename or 'a file'}: {error.strerror}", 2
+    elif isinstance(error, EXPECTED) and str(error):
+        said, status = str(error), 2
+    else:
+        said, status = f"{type(error).__name__}: {error}; this is a fault of gpum: please report it with --debug", 1
+    return f"Error: {' '.join(said.split())}", status
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+@app.callback()
+def _root(debug: Debug = False) -> None:
+    """GPUM: Gaussian process regression on unknown manifolds.
+
+    A table whose rows lie near a curved surface, a target known for some rows: fit, then predict the others.
+
+    Examples:
+
+    `gpum fit data.csv --target y --out model.gpum`
+
+    `gpum predict model.gpum data.csv --out predictions.csv`
+
+    `gpum report model.gpum --out report.html`
+    """
+
+
+app.command()(fit)
+app.command()(predict)
+app.command()(info)
+app.command()(report)
+app.command()(demo)
+app.command()(reproduce)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """Entry point of the `gpum` command."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # JAX, stopped in the middle of compiling, may crash when Python winds up
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise

@@ -1,0 +1,77 @@
+"""Which columns of a table are features, targets and names of rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..model_io import Fitted
+from ..tables import Table
+
+
+def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
+    """Columns that an option names, each by itself or several with commas between them."""
+    names: list[str] = []
+    for value in values:
+        names += [value] if value in table.columns else [part.strip() for part in value.split(",") if part.strip()]
+    for name in names:
+        if name not in table.columns:
+            near = _nearest(name, list(table.columns))
+            hint = f"did you mean {near!r}?" if near else f"its columns are {listed(list(table.columns))}"
+            raise ValueError(f"{option} names {name!r}, but {table.source} has no such column; {hint}")
+    return list(dict.fromkeys(names))
+
+
+def check_apart(groups: dict[str, list[str]]) -> None:
+    """Raise if a column is named by two options, or none is left for the features."""
+    seen: dict[str, str] = {}
+    for option, names in groups.items():
+        for name in names:
+            if name in seen:
+                raise ValueError(f"column {name!r} is named by {seen[name]} and by {option}; name it once")
+            seen[name] = option
+    if not groups["--features"]:
+        raise ValueError("no column is left for the features; name fewer with --target, --drop and --index")
+
+
+def labels_of(table: Table, name: str) -> np.ndarray:
+    """A target column, with at least two labels that differ."""
+    y = table.numbers(name, "or leave the cell empty")
+    labels = y[~np.isnan(y)]
+    if not len(labels):
+        raise ValueError(f"no row of {table.source} has a value of the target {name!r}; fill in at least two")
+    if np.all(labels == labels[0]):
+        raise ValueError(
+            f"the target {name!r} of {table.source} is {labels[0]:g} in all {len(labels)} labelled row(s), so there is "
+            "nothing to learn; label rows whose values differ"
+        )
+    return y
+
+
+def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
+    """The model's features, if the table has them all."""
+    missing = [name for name in fitted.features if name not in table.columns]
+    if missing:
+        near = _nearest(missing[0], [name for name in table.columns if name not in fitted.features])
+        hint = f"if {near!r} is {missing[0]!r}, rename it" if near else "add them, under these names"
+        raise ValueError(
+            f"{table.source} lacks {len(missing)} of the {len(fitted.features)} features of {model.name}: "
+            f"{listed(missing)}; {hint}"
+        )
+    return fitted.features
+
+
+def listed(names: list[str], most: int = 8) -> str:
+    """Names with commas between them, long lists cut short."""
+    shown = names if len(names) <= most else [*names[: most - 2], "...", names[-1]]
+    return ", ".join(shown)
+
+
+def _nearest(name: str, names: list[str]) -> str | None:
+    """The name most like another, capitals apart."""
+    plain = {other.lower(): other for other in names}
+    near = difflib.get_close_matches(name.lower(), plain, n=1)
+    return plain[near[0]] if near else None

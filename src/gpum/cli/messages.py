@@ -1,0 +1,83 @@
+"""What the commands say: stages, notes, sizes and durations; and whether their output may be written."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from .. import files
+
+
+def check_output(out: Path, force: bool, *inputs: Path) -> None:
+    """Raise unless a command may write its output: to be called before anything long."""
+    if any(out.resolve() == path.resolve() for path in inputs):
+        raise ValueError(f"--out is {out}, which is an input too; give another name")
+    if out.exists() and not out.is_dir() and not force:
+        raise ValueError(f"{out} exists already; give another name, or replace it with --force")
+    files.check_writable(out)
+
+
+@contextmanager
+def stage(doing: str, out: Path) -> Iterator[None]:
+    """An interrupt says in which stage it came; nothing has been written then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"{out} is as it was before" if out.exists() else "nothing was written"
+        raise KeyboardInterrupt(f"{doing}: {kept}") from None
+
+
+@contextmanager
+def collected() -> Iterator[list[str]]:
+    """Warnings of the library become notes; one about far rows is left to the caller, who can name them."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        yield messages
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        if "far from the fitted surface" not in text:
+            messages.append(text)
+            note(text)
+
+
+@contextmanager
+def called(name: str) -> Iterator[None]:
+    """The cloud, X or S in messages of the library, is called by its file name."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(re.sub(r"\b[XS] has\b", f"{name} has", str(error))) from error
+
+
+def note(text: str) -> None:
+    """Print a note, yellow."""
+    typer.secho(f"Note: {' '.join(text.split())}", fg="yellow", err=True)
+
+
+def say(quiet: bool, text: str) -> None:
+    """Print a line unless told not to."""
+    if not quiet:
+        typer.echo(text)
+
+
+def brief(value: Any) -> str:
+    """A number with three digits; anything else as it is."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {seconds % 60:.0f} s"
+
+
+def size(path: Path) -> str:
+    """The size of a file in words."""
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"

@@ -1,0 +1,237 @@
+"""`gpum fit`, `gpum predict` and `gpum info`: from a table to a model file, and from that to predictions."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from .. import __version__, model_io, tables
+from ..estimators import GPUMRegressor
+from ..model_io import Fitted
+from ..progress import Reporter
+from .columns import check_apart, features_of, labels_of, listed, named
+from .messages import brief, called, check_output, collected, duration, note, say, size, stage
+
+CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
+INTERVAL = (0.025, 0.975)
+
+
+def _remember(ctx: typer.Context, value: bool) -> bool:
+    root = ctx.find_root()
+    root.obj = bool(root.obj) or value
+    return value
+
+
+Debug = Annotated[bool, typer.Option("--debug", callback=_remember, help="Show the traceback of an error.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and notes only.")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="File of `gpum fit`. It is a pickle: load only files you trust.")
+]
+
+
+def _option(kind: str, text: str, panel: str | None = None) -> Any:
+    return typer.Option(metavar=kind, help=text, rich_help_panel=panel)
+
+
+def _column(text: str) -> Any:
+    return _option("NAME", text, "Columns (several: repeat the option, or put commas between names)")
+
+
+def _setting(kind: str, text: str) -> Any:
+    return _option(kind, text, "Settings of the estimator")
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .parquet or .npz, with named columns.")],
+    target: Annotated[list[str], _column("What to learn; empty where it is unknown.")],
+    out: Annotated[Path, _option("FILE", "Model file to write, such as model.gpum.")],
+    features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
+    drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
+    index: Annotated[str | None, _column("Column that names the rows; it is no feature.")] = None,
+    latent_dim: Annotated[str, _setting("Q", "Dimension of the surface, or auto.")] = "2",
+    latent_model: Annotated[str, _setting("WORD", "bgplvm or gplvm.")] = "bgplvm",
+    n_inducing: Annotated[int | None, _setting("N", "Inducing points of the latent model; 50 by default.")] = None,
+    kernel: Annotated[str, _setting("WORD", "auto, spectral or brownian.")] = "auto",
+    boundary: Annotated[str, _setting("LEVEL", "A level such as 0.5, average, or variance (the paper's).")] = "average",
+    smoothness: Annotated[str, _setting("WORD", "average, heat, matern12, matern32 or matern52.")] = "average",
+    hyperparameters: Annotated[str, _setting("WORD", "average, or evidence: the single best.")] = "average",
+    n_kernel_inducing: Annotated[
+        int | None, _setting("N", "Eigenfunctions (spectral), or points that paths start from (brownian).")
+    ] = None,
+    n_paths: Annotated[int, _setting("N", "Paths from each point (brownian).")] = 1000,
+    max_time: Annotated[float | None, _setting("T", "Largest diffusion time of heat kernels.")] = None,
+    seed: Annotated[int, _setting("N", "The same seed gives the same model.")] = 0,
+    n_jobs: Annotated[int | None, _setting("N", "Processes at once; the model does not depend on it.")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Fit a model to a table and write it to a file.
+
+    Rows with an empty target are used too: they show where the surface is. Nothing is written before the fit has ended.
+
+    Examples:
+
+    `gpum fit data.csv --target y --out model.gpum`
+
+    `gpum fit wifi.csv --target x,y --index id --drop time --latent-dim auto --out wifi.gpum`
+    """
+    check_output(out, force, data)
+    with stage(f"reading {data.name}", out):
+        table = tables.read(data)
+        targets = named(table, "--target", target)
+        dropped = named(table, "--drop", drop or [])
+        names = named(table, "--index", [index] if index else [])
+        others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
+        used = named(table, "--features", features or []) or others
+        check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
+        X = table.matrix(used, "remove the row, or leave the column out (--drop; --index if it names the rows)")
+        y = np.stack([labels_of(table, name) for name in targets], 1)
+    known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
+    say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features; {known}.")
+    model = GPUMRegressor(
+        int(latent_dim) if latent_dim.isdigit() else latent_dim,
+        latent_model=latent_model,
+        n_inducing=n_inducing,
+        boundary=_number(boundary),
+        kernel=kernel,
+        smoothness=smoothness,
+        hyperparameters=hyperparameters,
+        n_kernel_inducing=n_kernel_inducing,
+        n_paths=n_paths,
+        max_time=max_time,
+        n_jobs=n_jobs,
+        random_state=seed,
+        verbose=int(not quiet),
+    )
+    begin = time.perf_counter()
+    with stage("fitting", out), collected() as warned, called(data.name):
+        model.fit(X, y if len(targets) > 1 else y[:, 0])
+    seconds = time.perf_counter() - begin
+    model.verbose = 0
+    about = {
+        "source": data.name,
+        "version": __version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": model.get_params(deep=False),
+        "seconds": seconds,
+        "warnings": warned,
+        **({"index": names[0]} if names else {}),
+    }
+    rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
+    with stage(f"writing {out.name}", out):
+        model_io.save(Fitted(model, used, targets, X, y, rows, about), out)
+    say(quiet, f"Fitted in {duration(seconds)}; wrote {out} ({size(out)}).")
+    say(quiet, f"Next: {shlex.join(['gpum', 'predict', str(out), str(data), '--out', 'predictions.csv'])}")
+
+
+def predict(
+    model: Model,
+    data: Annotated[Path, typer.Argument(metavar="TABLE", help="It has the model's features, in any order.")],
+    out: Annotated[Path, _option("FILE", "Table to write: .csv, .tsv, .parquet or .npz.")],
+    index: Annotated[str | None, _option("NAME", "Column that names the rows; by default as in the fit.")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Predict the targets of rows, seen in the fit or not.
+
+    For each target: mean, standard deviation and 95 % interval of a new observation (noise included). Then the latent
+    coordinates of the row, and far_from_surface: 1 where a row is so far from what was fitted that it gets the prior.
+
+    Example:
+
+    `gpum predict model.gpum new.csv --out predictions.csv`
+    """
+    tables.check_ending(out)
+    check_output(out, force, data, model)
+    with stage(f"reading {model.name}", out), collected():
+        fitted = model_io.load(model)
+    with stage(f"reading {data.name}", out):
+        table = tables.read(data)
+        X = table.matrix(features_of(table, fitted, model), "or remove the row")
+        names = named(table, "--index", [index] if index else [])
+        kept = fitted.about.get("index")
+        if not names and kept in table.columns:
+            names = [kept]
+    with stage("predicting", out), collected():
+        columns = _predictions(fitted, X, int(not quiet))
+    rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
+    far = np.flatnonzero(columns["far_from_surface"])
+    if len(far):
+        note(
+            f"rows far from the fitted surface: {len(far)} of {len(X)}, the first is {rows[far[0]]}. They get the "
+            "prior (a wide interval around the mean of the labels), and 1 in the column far_from_surface."
+        )
+    with stage(f"writing {out.name}", out):
+        tables.write(out, {names[0] if names and names[0] not in columns else "row": rows, **columns})
+    say(quiet, f"Wrote {out}: {len(X)} rows with {', '.join(columns)}.")
+
+
+def info(model: Model, debug: Debug = False) -> None:
+    """Say what is in a model file.
+
+    Example:
+
+    `gpum info model.gpum`
+    """
+    with collected():
+        fitted = model_io.load(model)
+    about, settings, m = fitted.about, fitted.about["settings"], fitted.model
+    chosen = ("kernel", "boundary", "smoothness", "hyperparameters", "random_state")
+    lines = [
+        ("file", f"{model} ({size(model)}), gpum {about['version']}, {about['date']}"),
+        ("fitted to", f"{about['source']} in {duration(about['seconds'])}"),
+        ("rows", f"{len(fitted.X)}" + (f", named by {about['index']}" if about.get("index") else "")),
+        ("features", f"{len(fitted.features)}: {listed(fitted.features)}"),
+        ("surface", f"of dimension {m.latent_.shape[1]} ({settings['latent_model']})"),
+        ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen)),
+    ]
+    for k, name in enumerate(fitted.targets):
+        best = m.best_setting_[k] if len(fitted.targets) > 1 else m.best_setting_
+        labels = fitted.y[~np.isnan(fitted.y[:, k]), k]
+        level = f", boundary level {brief(best['level'])}" if "level" in best else ""
+        level = ", no boundary" if best.get("level") == "none" else level
+        lines += [
+            (f"target {name}", f"{len(labels)} labels from {labels.min():.4g} to {labels.max():.4g}"),
+            ("", f"log evidence {np.atleast_1d(m.log_evidence_)[k]:.4g}"),
+            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}"),
+        ]
+    lines += [("warning", text) for text in about["warnings"]]
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        typer.echo(f"{name:{width}}  {text}")
+
+
+def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.ndarray]:
+    """The columns of a prediction, made in chunks."""
+    made: list[tuple[np.ndarray, ...]] = []
+    with Reporter(verbose, len(X), "placing rows") as report:
+        for begin in range(0, len(X), CHUNK):
+            rows = X[begin : begin + CHUNK]
+            n = len(rows)
+            mean, std = (v.reshape(n, -1) for v in fitted.model.predict(rows, return_std=True))
+            low, high = np.moveaxis(fitted.model.predict_quantiles(rows, INTERVAL).reshape(n, 2, -1), 1, 0)
+            made.append((mean, std, low, high, fitted.model.transform(rows), fitted.model.far_from_surface(rows)))
+            report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
+    mean, std, low, high, latent, far = (np.concatenate(v) for v in zip(*made, strict=True))
+    columns: dict[str, np.ndarray] = {}
+    for k, name in enumerate(fitted.targets):
+        values = {"mean": mean, "std": std, "low95": low, "high95": high}
+        columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
+    columns |= {f"latent_{k + 1}": column for k, column in enumerate(latent.T)}
+    return columns | {"far_from_surface": far}
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

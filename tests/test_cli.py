@@ -1,0 +1,335 @@
+"""The command line: a table through fit, predict and info, and every way in which that can go wrong."""
+
+import shutil
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gpum import GPUMRegressor, __version__, files, model_io, tables
+from gpum.cli import app
+
+N = 40
+FAST = [
+    *("--latent-dim", "1", "--n-inducing", "8", "--boundary", "0.5"),
+    *("--smoothness", "heat", "--n-kernel-inducing", "20"),
+]
+
+
+def gpum(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def refused(result, *words):
+    """One sentence on stderr, exit status 2."""
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+def curve(noise=0.0):
+    """Rows on a curve in R³, their names and two targets; labels at every fourth row."""
+    u = np.linspace(0, 3, N)
+    X = np.stack([np.cos(u), np.sin(u), 0.3 * u], 1) + noise * np.random.default_rng(0).normal(size=(N, 3))
+    known = np.arange(N) % 4 == 0
+    y, z = (np.where(known, f, np.nan) for f in (np.sin(2 * u), 100 + u))
+    names = [f"r{k}" for k in range(N)]
+    return {"id": names, "c1": X[:, 0], "c2": X[:, 1], "c 3": X[:, 2], "note": ["text"] * N, "y": y, "z": z}
+
+
+@pytest.fixture
+def data(tmp_path):
+    tables.write(tmp_path / "data.csv", curve())
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory):
+    """A model of two targets, made by the command."""
+    folder = tmp_path_factory.mktemp("fit")
+    tables.write(folder / "data.csv", curve())
+    out = folder / "model.gpum"
+    result = gpum("fit", folder / "data.csv", "--target", "y,z", "--index", "id", "--drop", "note", "--out", out, *FAST)
+    assert result.exit_code == 0, result.output
+    assert "40 rows, 3 features; y known for 10, z known for 10" in result.output
+    assert "wrote" in result.output
+    assert sorted(p.name for p in folder.iterdir()) == ["data.csv", "model.gpum"]
+    return out
+
+
+@pytest.fixture
+def model(fitted, tmp_path):
+    """A copy of that model beside the data of a test."""
+    return shutil.copy(fitted, tmp_path / "model.gpum")
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "npz", "parquet"])
+def test_predict_agrees_with_the_estimator(model, tmp_path, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    new = curve(noise=0.001)
+    new["c1"][7] = 50.0
+    order = ["c 3", "y", "id", "c1", "note", "c2"]  # not the order of the fit; y and note are ignored
+    tables.write(tmp_path / f"new.{ending}", {name: new[name] for name in order})
+    result = gpum("predict", model, tmp_path / f"new.{ending}", "--out", tmp_path / f"pred.{ending}")
+    assert result.exit_code == 0, result.output
+    assert "rows far from the fitted surface: 1 of 40, the first is r7" in result.stderr
+    assert "Warning" not in result.output
+    found = tables.read(tmp_path / f"pred.{ending}")
+    assert found.text("id") == new["id"]
+    values = {name: found.numbers(name, "") for name in found.columns if name != "id"}
+    assert list(values) == [
+        *(f"{target}_{what}" for target in "yz" for what in ("mean", "std", "low95", "high95")),
+        "latent_1",
+        "far_from_surface",
+    ]
+    assert np.flatnonzero(values["far_from_surface"]).tolist() == [7]
+    estimator = GPUMRegressor.load(model)
+    X = np.stack([new["c1"], new["c2"], new["c 3"]], 1)
+    with pytest.warns(UserWarning, match="far"):
+        mean, std = estimator.predict(X, return_std=True)
+    with pytest.warns(UserWarning, match="far"):
+        low, high = np.moveaxis(estimator.predict_quantiles(X, [0.025, 0.975]), 1, 0)
+    for k, target in enumerate("yz"):
+        for what, expected in {"mean": mean, "std": std, "low95": low, "high95": high}.items():
+            assert np.allclose(values[f"{target}_{what}"], expected[:, k], rtol=1e-9)
+    assert np.allclose(values["latent_1"], estimator.transform(X)[:, 0])
+    near = values["far_from_surface"] == 0
+    error = values["y_mean"] - np.sin(2 * np.linspace(0, 3, N))
+    assert np.sqrt(np.mean(error[near] ** 2)) < 0.15  # the target's sd is 0.7
+    assert values["y_low95"][7] < values["y_mean"][7] < values["y_high95"][7]
+
+
+def test_predictions_do_not_depend_on_the_chunks(model, data, tmp_path, monkeypatch):
+    gpum("predict", model, data, "--out", tmp_path / "whole.csv")
+    monkeypatch.setattr("gpum.cli.models.CHUNK", 7)
+    result = gpum("predict", model, data, "--out", tmp_path / "chunks.csv", "-q")
+    assert result.output == ""
+    whole, chunks = (tables.read(tmp_path / f"{name}.csv") for name in ("whole", "chunks"))
+    for name in list(whole.columns)[1:]:
+        assert np.allclose(whole.numbers(name, ""), chunks.numbers(name, ""), rtol=1e-9, atol=1e-12)
+
+
+def test_what_the_model_file_says(model):
+    held = model_io.load(model)
+    assert (held.features, held.targets) == (["c1", "c2", "c 3"], ["y", "z"])
+    assert held.rows[:2] == ["r0", "r1"]
+    assert held.about["source"] == "data.csv"
+    assert held.about["settings"]["boundary"] == 0.5
+    assert {"version", "date", "seconds", "warnings"} <= set(held.about)
+    result = gpum("info", model)
+    assert result.exit_code == 0
+    for text in (
+        "data.csv",
+        "40, named by id",
+        "3: c1, c2, c 3",
+        "dimension 1",
+        "target z",
+        "10 labels from 100 to 10",
+    ):
+        assert text in result.output, result.output
+
+
+def test_one_target_by_default_settings(data, tmp_path, monkeypatch):
+    """The command hands on what the estimator has as defaults, a seed apart; one target stays one-dimensional."""
+    seen = []
+
+    def fit(self, X, y):
+        seen.append((self, X, y))
+        raise ValueError("the latent model says no")
+
+    monkeypatch.setattr(GPUMRegressor, "fit", fit)
+    out = tmp_path / "m.gpum"
+    refused(gpum("fit", data, "--target", "y", "--features", "c1,c 3", "--features", "c2", "--out", out), "says no")
+    (estimator, X, y), expected = seen[0], GPUMRegressor(random_state=0, verbose=1)
+    assert estimator.get_params() == expected.get_params()
+    assert X.shape == (N, 3)
+    assert np.array_equal(X[:, 1], curve()["c 3"])
+    assert y.shape == (N,)
+    assert not out.exists()
+
+
+def rows(columns="a,b,y", cells=("1,2,3", "2,3,4", "4,5,")):
+    return "\n".join([columns, *cells]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "args", "words"),
+    [
+        ("", "--target y", ["is empty"]),
+        (rows(cells=[]), "--target y", ["header but no rows"]),
+        (rows("a,b,target"), "--target targett", ["--target names 'targett'", "did you mean 'target'?"]),
+        (rows(), "--target q", ["no such column; its columns are a, b, y"]),
+        (rows(), "--target y --drop c", ["--drop names 'c'"]),
+        (rows(), "--target y --drop y", ["'y' is named by --target and by --drop"]),
+        (rows(), "--target y --drop a,b", ["no column is left"]),
+        (rows(cells=["1,2,", "2,3,"]), "--target y", ["no row of data.csv", "'y'"]),
+        (rows(cells=["1,2,7", "2,3,7", "3,4,"]), "--target y", ["is 7 in all 2 labelled row(s)"]),
+        (rows(cells=["1,2,3", "2,Rome,4"]), "--target y", ["column 'b'", "row 2 (line 3)", "'Rome'", "--drop"]),
+        (rows(cells=["1,2,3", "2,4,five"]), "--target y", ["column 'y'", "'five'", "leave the cell empty"]),
+        (rows(cells=["1,2,3", "2,,4", "5,,4"]), "--target y", ["'b'", "row 2 (line 3), has no value (and in 1 more"]),
+        (rows("a,a,y"), "--target y", ["more than one column 'a'"]),
+        (rows(cells=["1,2,3", "2,3"]), "--target y", ["line 3, has 2 cells"]),
+        (b"a,b,y\n1,2,\xe9\n", "--target y", ["not UTF-8"]),
+        (
+            rows(cells=["1,2,3", "2,3,4"]),
+            "--target y --latent-dim 1",
+            ["data.csv has 2 row(s)", "at least 3 are needed"],
+        ),
+        (rows(), "--target y --latent-dim two", ["latent_dim must be an integer", "'two'"]),
+        (rows(), "--target y --kernel spectrl", ["did you mean 'spectral'?"]),
+        (rows(), "--target y --boundary averge", ["did you mean 'average'?"]),
+        (rows(), "--target y --max-time -1", ["max_time must be a positive number, got -1.0"]),
+        (rows(), "--target y --n-inducing many", ["--n-inducing", "valid integer"]),
+        (rows(), "--targt y", ["--targt", "fit --help"]),
+        (rows(), "", ["--target"]),
+    ],
+)
+def test_fit_refuses_in_one_sentence(tmp_path, content, args, words):
+    path = tmp_path / "data.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused(gpum("fit", path, "--out", tmp_path / "m.gpum", *args.split()), *words)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_outputs_are_checked_before_the_fit(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(GPUMRegressor, "fit", lambda *args: pytest.fail("fitted"))
+    (tmp_path / "taken.gpum").write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    for out, words in [
+        (tmp_path / "taken.gpum", ["exists already", "--force"]),
+        (tmp_path / "no" / "m.gpum", ["there is no folder"]),
+        (data / "m.gpum", ["is a file"]),
+        (tmp_path, ["is a folder"]),
+        (data, ["is an input too"]),
+    ]:
+        refused(gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", out), *words)
+    refused(gpum("fit", data, "--target", "y", "--out", data, "--force"), "is an input too")
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "taken.gpum").read_text() == "mine"
+
+
+def test_a_folder_without_permission(data, tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files, "open", refuse, raising=False)
+    refused(gpum("fit", data, "--target", "y", "--out", tmp_path / "m.gpum"), "cannot write", "Permission denied")
+
+
+def test_predict_refuses_in_one_sentence(model, data, tmp_path):
+    out = tmp_path / "pred.csv"
+    columns = curve()
+
+    def table(**changed):
+        tables.write(tmp_path / "new.csv", {k: v for k, v in {**columns, **changed}.items() if v is not None})
+        return tmp_path / "new.csv"
+
+    lacking = table(c1=None, c2=None, C1=columns["c1"])
+    refused(gpum("predict", model, lacking, "--out", out), "lacks 2 of the 3 features", "c1, c2", "'C1'")
+    holes = table(c2=np.where(np.arange(N) == 5, np.nan, columns["c2"]))
+    refused(gpum("predict", model, holes, "--out", out), "column 'c2'", "row 6 (line 7)", "or remove the row")
+    refused(gpum("predict", model, tmp_path / "nwe.csv", "--out", out), "there is no file", "new.csv?")
+    refused(gpum("predict", model, data, "--out", tmp_path / "pred.xlsx"), "'.xlsx'", ".parquet")
+    refused(gpum("predict", model, data, "--out", data, "--force"), "is an input too")
+    refused(gpum("predict", data, data, "--out", out), "not a GPUM model")
+    refused(gpum("predict", tmp_path / "modl.gpum", data, "--out", out), "did you mean", "model.gpum")
+    refused(gpum("predict", model, data, "--out", out, "--index", "idd"), "did you mean 'id'?")
+    whole = (tmp_path / "model.gpum").read_bytes()
+    for content, words in [
+        (whole[: len(whole) // 2], ["truncated"]),
+        (whole.replace(b"format 1", b"format 9", 1), ["format 9", "install a later gpum"]),
+    ]:
+        (tmp_path / "model.gpum").write_bytes(content)
+        refused(gpum("predict", model, data, "--out", out), *words)
+        refused(gpum("info", model), *words)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("stage", ["tables.read", "estimators.GPUMRegressor.fit", "files.os.replace"])
+def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    if stage == "files.os.replace":  # the model is fitted, and its file written but for its name
+        monkeypatch.setattr("gpum.cli.models.GPUMRegressor.fit", lambda self, X, y: self)
+    monkeypatch.setattr(f"gpum.{stage}", stop)
+    out = tmp_path / "m.gpum"
+    args = ["fit", data, "--target", "y", "--drop", "id,note,z", "--out", out]
+    result = gpum(*args)
+    assert result.exit_code == 130
+    doing = {"tables.read": "reading data.csv", "files.os.replace": "writing m.gpum"}.get(stage, "fitting")
+    assert f"Interrupted while {doing}: nothing was written." in result.stderr
+    assert list(tmp_path.iterdir()) == [data]
+    out.write_text("old")
+    result = gpum(*args, "--force")
+    assert f"{out} is as it was before" in result.stderr
+    assert out.read_text() == "old"
+    assert sorted(tmp_path.iterdir()) == [data, out]
+
+
+def test_an_interrupted_prediction(model, data, tmp_path, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GPUMRegressor, "predict_quantiles", stop)
+    result = gpum("predict", model, data, "--out", tmp_path / "pred.csv")
+    assert result.exit_code == 130
+    assert "Interrupted while predicting: nothing was written." in result.stderr
+    assert not (tmp_path / "pred.csv").exists()
+
+
+def test_force_replaces(model, data, tmp_path):
+    out = tmp_path / "pred.csv"
+    out.write_text("old")
+    refused(gpum("predict", model, data, "--out", out), "exists already")
+    assert gpum("predict", model, data, "--out", out, "--force").exit_code == 0
+    assert len(tables.read(out)) == N
+
+
+def test_warnings_of_a_fit_become_notes(data, tmp_path, monkeypatch):
+    import warnings
+
+    def fit(self, X, y):
+        for _ in range(2):
+            warnings.warn("the chart\n   is odd", UserWarning, stacklevel=1)
+        return self
+
+    monkeypatch.setattr(GPUMRegressor, "fit", fit)
+    result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
+    assert result.exit_code == 0
+    assert result.stderr == "Note: the chart is odd\n"
+    assert model_io.load(tmp_path / "m.gpum").about["warnings"] == ["the chart\n   is odd"]
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    for args in (["info", tmp_path / "no.gpum", "--debug"], ["--debug", "info", tmp_path / "no.gpum"]):
+        result = gpum(*args)
+        assert result.exit_code == 2
+        assert "Traceback" in result.stderr
+        assert result.stderr.splitlines()[-1].startswith("Error: there is no file")
+    assert "Traceback" not in gpum("info", tmp_path / "no.gpum").stderr
+
+
+def test_a_fault_of_our_own_is_called_that(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(GPUMRegressor, "fit", lambda self, X, y: 1 + "1")
+    result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
+    assert result.exit_code == 1
+    assert "TypeError" in result.stderr
+    assert "fault of gpum" in result.stderr
+
+
+def test_help_and_version():
+    assert gpum("version").output.strip() == __version__
+    for command, text in [
+        ([], "gpum fit data.csv --target y --out model.gpum"),
+        (["fit"], "--n-kernel-inducing"),
+        (["predict"], ["load", "only", "files", "you", "trust"][0]),
+        (["info"], "gpum info model.gpum"),
+        (["demo"], "Swiss roll"),
+    ]:
+        result = gpum(*command, "--help")
+        assert result.exit_code == 0
+        assert text in result.output

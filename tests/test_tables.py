@@ -1,0 +1,165 @@
+"""Tables: what is written is read back, and every broken file is refused in one sentence."""
+
+import builtins
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpum import tables
+
+ENDINGS = [".csv", ".tsv", ".npz", ".parquet"]
+ADVICE = "or remove the row"
+
+
+def save(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_is_written_is_read_back(tmp_path, ending):
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+    numbers = np.array([0.1, -1e-300, 12345678.9, 1 / 3])
+    columns = {"file": ["a", "b,c", 'd"e', "ü\n"], "x": numbers, "far": np.array([True, False, True, True])}
+    tables.write(tmp_path / f"t{ending}", columns)
+    table = tables.read(tmp_path / f"t{ending}")
+    assert list(table.columns) == ["file", "x", "far"]
+    assert table.text("file") == columns["file"]
+    assert np.array_equal(table.numbers("x", ADVICE), numbers)
+    assert table.numbers("far", ADVICE).tolist() == [1, 0, 1, 1]
+    assert [p.name for p in tmp_path.iterdir()] == [f"t{ending}"]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_text_keeps_every_bit_of_a_number(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("bits") / "t.csv"
+    tables.write(path, {"x": np.array(values)})
+    assert tables.read(path).numbers("x", ADVICE).tobytes() == np.array(values).tobytes()
+
+
+def test_text_as_people_write_it(tmp_path):
+    windows = save(tmp_path / "a.csv", "\ufeff a ;b\r\n1.5;\r\n\r\n 2 ;NA\r\n3e-2;7\r\n")
+    table = tables.read(windows)
+    assert list(table.columns) == ["a", "b"]
+    assert table.numbers("a", ADVICE).tolist() == [1.5, 2, 0.03]
+    assert np.isnan(table.numbers("b", ADVICE)).tolist() == [True, True, False]
+    assert table.place(1) == "row 2 (line 4)"
+    assert tables.read(save(tmp_path / "b.TSV", "a,b\tc\n1\t2\n")).numbers("a,b", ADVICE).tolist() == [1]
+
+
+def test_missing_values_of_parquet(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"a": [1, None, 3], "b": ["x", None, ""], "__index_level_0__": [5, 6, 7]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    found = tables.read(tmp_path / "t.parquet")
+    assert list(found.columns) == ["a", "b"]
+    assert np.isnan(found.numbers("a", ADVICE)).tolist() == [False, True, False]
+
+
+def test_npz_layouts(tmp_path):
+    X = np.arange(6.0).reshape(3, 2)
+    path = tmp_path / "t.npz"
+    np.savez(path, S=X, y=X[:, 0], splits=np.zeros((20, 3)), name=np.array(["a", "b", "c"]), scale=np.ones(7))
+    table = tables.read(path)
+    assert list(table.columns) == ["S_1", "S_2", "y", "name"]
+    assert np.array_equal(table.matrix(["S_2", "S_1"], ADVICE), X[:, ::-1])
+    assert table.text("name") == ["a", "b", "c"]
+    np.savez(path, X=X, y=X, feature_names=["u", "v"], target_names=["s", "t"])
+    assert list(tables.read(path).columns) == ["u", "v", "s", "t"]
+    np.savez(path, a=[1, 2], b=[0.5, np.nan])
+    assert np.isnan(tables.read(path).numbers("b", ADVICE)).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.ones((3, 2)), "S": np.ones((3, 2))}, "both X and S"),
+        ({"X": np.ones(3)}, "X has shape"),
+        ({"X": np.ones((3, 2)), "y": np.ones(4)}, "y has 4 rows, but the other columns have 3"),
+        ({"X": np.ones((3, 2)), "feature_names": ["a"]}, "2 columns, but 1 names"),
+        ({"a": np.ones(3), "b": np.ones(4)}, "b has 4 rows"),
+        ({"a": np.ones((3, 2))}, "no X or S"),
+        ({"a": np.array([None, 1])}, "save arrays of numbers or text"),
+        ({"X": np.ones((3, 1)), "X_1": np.ones(3)}, "more than one column 'X_1'"),
+        ({"X": np.ones((0, 2))}, "no rows"),
+    ],
+)
+def test_npz_that_is_no_table(tmp_path, arrays, message):
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        tables.read(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "", "is empty"),
+        ("t.csv", "\n \n", "is empty"),
+        ("t.csv", "a,b\n", "header but no rows"),
+        ("t.csv", "a,b,a\n1,2,3\n", "more than one column 'a'"),
+        ("t.csv", ",b\n1,2\n", "column 1 of .* has no name"),
+        ("t.csv", "a,b\n1,2\n3\n", "line 3, has 1 cells, but the header has 2"),
+        ("t.csv", b"a,b\n1,2\n\xff,3\n", "not UTF-8 text .line 3."),
+        ("t.csv", "a,b\n1,2".encode("utf-16"), "not UTF-8"),
+        ("t.csv", 'a,b\n"1,2\n', "check its quotes"),
+        ("t.xlsx", "a", "ends in '.xlsx'"),
+        ("table", "a", "has no ending"),
+        ("t.npz", "a,b\n", "not an NPZ file"),
+    ],
+)
+def test_broken_files(tmp_path, name, content, message):
+    with pytest.raises(ValueError, match=message):
+        tables.read(save(tmp_path / name, content))
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (
+            "abc",
+            r"column 'a' of t.csv, row 2 \(line 3\), is 'abc', which is not a number; correct it, or remove the row",
+        ),
+        ("1_000", "is '1_000', which is not a number"),
+        ('"1,5"', "write a decimal point"),
+        ("inf", "is infinite"),
+        ("", "has no value; fill it in"),
+    ],
+)
+def test_cells_that_are_no_numbers(tmp_path, cell, message):
+    table = tables.read(save(tmp_path / "t.csv", f"a,b\n1,2\n{cell},3\n"))
+    with pytest.raises(ValueError, match=message):
+        table.matrix(["b", "a"], ADVICE)
+
+
+def test_files_that_are_not_there(tmp_path):
+    save(tmp_path / "data.csv", "a\n1\n")
+    with pytest.raises(FileNotFoundError, match=r"did you mean .*data\.csv"):
+        tables.read(tmp_path / "dat.csv")
+    with pytest.raises(FileNotFoundError, match="check the name"):
+        tables.read(tmp_path / "nowhere" / "x.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        tables.read(tmp_path / "folder.csv")
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    imported = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return imported(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ValueError, match=r"pip install 'gpum\[parquet\]'"):
+        tables.read(save(tmp_path / "t.parquet", "x"))
+
+
+def test_a_broken_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="not a Parquet file"):
+        tables.read(save(tmp_path / "t.parquet", "PAR1 and no more"))
