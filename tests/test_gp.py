@@ -189,7 +189,7 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, monkeypatch):
             without = replace(whole, parts=[replace(part, d=d)], labels=left)
         at = [a[i : i + 1] for a in labels]
         m, v = without.moments(at)
-        ends = without.quantiles(at, np.array([0.025, 0.975]))
+        ends = without.quantiles([at], np.array([0.025, 0.975]))
         assert found[0][i] == pytest.approx(mean + scale * m[0], rel=1e-6)
         assert found[1][i] == pytest.approx(scale**2 * v[0], rel=1e-4)
         assert found[2][i] == pytest.approx(mean + scale * ends[0], abs=5e-3 * scale * v[0] ** 0.5)  # light parts go
