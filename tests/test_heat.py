@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from gpum import EmbeddedChart, brownian, heat_kernel
+from gpum import EmbeddedChart, brownian, brownian_path, heat_kernel
 from gpum.geometry import drift, evaluate, inverse_root
 from gpum.paths import SELF_SHARE, ball_radius, plan_legs
 from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, interval_kernel, roll_kernel
@@ -189,3 +189,21 @@ def test_chart_independence():
 
 def _positions(x, leg, extra):
     return x
+
+
+def test_brownian_path_stays_inside_and_spreads_like_its_time(roll_model):
+    start = roll_model.latent_[40]
+    path = brownian_path(roll_model.chart_, start, 20.0, n_steps=500, random_state=0)
+    assert path.shape == (501, 2)
+    assert np.allclose(path[0], start, atol=1e-4)
+    assert evaluate(roll_model.chart_, "inside", path).mean() > 0.99  # a table's edge is not that of the chart
+    again = brownian_path(roll_model.chart_, start, 20.0, n_steps=500, random_state=0)
+    assert np.array_equal(path, again)
+    middle = [7.0, 6.0]
+    ends = [brownian_path(ROLL, middle, 1.0, n_steps=50, random_state=k)[-1] for k in range(60)]
+    spread = np.var(np.array(ends)[:, 1])  # z is a Brownian motion of unit rate
+    assert abs(spread - 1.0) < 4 * np.sqrt(2 / 59)
+    with pytest.raises(ValueError, match="outside the chart's boundary"):
+        brownian_path(ROLL, [50.0, 6.0], 1.0)
+    with pytest.raises(ValueError, match="time must be a positive number"):
+        brownian_path(ROLL, middle, 0.0)

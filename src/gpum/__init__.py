@@ -11,7 +11,7 @@ from .baselines import (
 )
 from .estimators import GPUMRegressor
 from .geometry import EmbeddedChart, LearnedChart, SwissRoll
-from .heat import heat_kernel
+from .heat import brownian_path, heat_kernel
 from .latent_models import GPLVM, BayesianGPLVM
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "LearnedChart",
     "SwissRoll",
     "__version__",
+    "brownian_path",
     "datasets",
     "heat_kernel",
     "plots",

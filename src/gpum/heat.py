@@ -14,6 +14,7 @@ import warnings
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
@@ -88,6 +89,22 @@ def heat_kernel(
         finer, its_std, _ = walk(seed=int(rng.randint(2**31 - 1)), halved=True)
         _compare(times, kernel, finer, np.hypot(std, its_std), dt, 2 * (paths.blocks_of(n_paths)[0] - 1))
     return (kernel, std) if return_std else kernel
+
+
+def brownian_path(
+    chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
+) -> np.ndarray:  # fmt: skip
+    """One Brownian path on a chart until `time`, all its positions, [n_steps + 1, q], for pictures.
+
+    Steps are taken in even coordinates (`geometry.straight`), where they are all of one size on the surface.
+    """
+    start = _points(chart, start, "start")
+    checks.positive(time, "time", "it is the diffusion time at the end of the path")
+    checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
+    key = jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
+    even = straighten(chart)
+    walked = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)
+    return evaluate(even, "original", walked)
 
 
 def _compare(

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import diagnostics
 from .geometry import Chart, evaluate, magnification
 from .latent_base import AUTO_SHARE as RELEVANT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+KERNEL_COLORS = {"heat": "#56b4e9", "matern52": "#009e73", "matern32": "#e69f00", "matern12": "#cc79a7"}
 
 
 def plot_cloud(X: Any, values: Any = None, *, label: str | None = None, ax: Any = None) -> Any:
@@ -153,6 +157,78 @@ def plot_relevance(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="latent dimension", ylabel="squared extent, of the largest", xticks=index)
     ax.legend()
     return ax
+
+
+def plot_leave_one_out(model: Any, *, output: int = 0, ax: Axes | None = None) -> Axes:
+    """Each label against what the others predict for its row, with the 95 % interval."""
+    ax = _axes(ax)
+    left = diagnostics.leave_one_out(model, output)
+    for some, color, label in ((left.inside, "#0072b2", "inside"), (~left.inside, "#d55e00", "outside")):
+        spread = np.abs(np.stack([left.low, left.high])[:, some] - left.mean[some])
+        ax.errorbar(left.y[some], left.mean[some], spread, fmt="o", ms=3.5, color=color, elinewidth=0.9, label=label)
+    ends = [float(min(left.y.min(), left.mean.min())), float(max(left.y.max(), left.mean.max()))]
+    ax.plot(ends, ends, color="0.4", linewidth=0.9)
+    title = f"{int(left.inside.sum())} of {len(left.y)} labels in their interval, RMSE {left.rmse:.3g}"
+    ax.set(xlabel="label", ylabel="predicted without it", title=title)
+    ax.legend(title="95 % interval")
+    return ax
+
+
+def plot_residuals(model: Any, *, output: int = 0, ax: Axes | None = None) -> Axes:
+    """Leave-one-out residuals in units of their std over the prediction: no pattern, within ±2 but for a few."""
+    ax = _axes(ax)
+    left = diagnostics.leave_one_out(model, output)
+    ax.axhspan(-1.96, 1.96, color="0.92")
+    ax.axhline(0, color="0.4", linewidth=0.9)
+    ax.plot(left.mean, (left.y - left.mean) / left.std, "o", ms=4, color="#0072b2")
+    ax.set(xlabel="predicted without the label", ylabel="residual / std", title="leave-one-out residuals")
+    return ax
+
+
+def plot_evidence(model: Any, *, output: int = 0, ax: Axes | None = None) -> Axes:
+    """Posterior weight over the scale of the kernel, √t of a heat kernel, stacked by smoothness."""
+    ax = _axes(ax)
+    found = diagnostics.evidence_over_scale(model, output)
+    scales = np.geomspace(found.ends[:, 0].min() / 1.2, found.ends[:, 1].max() * 1.2, 200)
+    names = sorted(set(found.smoothness), key=lambda name: -sum(found.curve(name, found.scale)))
+    colors = [KERNEL_COLORS.get(name, "0.5") for name in names]
+    ax.stackplot(scales, [found.curve(name, scales) for name in names], labels=names, colors=colors, alpha=0.85)
+    ax.set(xscale="log", xlabel="scale (√t of a heat kernel), a length on the surface", ylabel="weight")
+    ax.set_title("what the labels say of the kernel")
+    ax.legend()
+    return ax
+
+
+def plot_bound(model: Any, *, ax: Axes | None = None) -> Axes:
+    """The bound of every start of a latent model over its iterations; the model is what the highest became."""
+    ax = _axes(ax)
+    runs: dict[str, list[tuple[int, float]]] = {}
+    for entry in model.history_:
+        runs.setdefault(entry["start"], []).append((entry["iterations"], entry["bound"]))
+    for name, rounds in runs.items():
+        steps = np.cumsum([n for n, _ in rounds])
+        ax.plot(steps, [b for _, b in rounds], marker=".", label=name)
+    ax.set(xlabel="iterations", ylabel="bound (nats)", title="starts of the latent model")
+    ax.legend()
+    return ax
+
+
+def plot_diagnostics(model: Any, *, output: int = 0, axes: Any = None) -> Any:
+    """Four panels on a fitted regressor: bound history, evidence over scale, calibration, residuals; [2, 2] Axes."""
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained")[1]
+    bound, evidence, left, residuals = np.ravel(axes)
+    if getattr(model, "latent_model_", None) is None:
+        bound.set_axis_off()
+        bound.text(0.5, 0.5, "no latent model was learned", ha="center", transform=bound.transAxes)
+    else:
+        plot_bound(model.latent_model_, ax=bound)
+    plot_evidence(model, output=output, ax=evidence)
+    plot_leave_one_out(model, output=output, ax=left)
+    plot_residuals(model, output=output, ax=residuals)
+    return axes
 
 
 def _axes(ax: Any, projection: str | None = None) -> Any:

@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from .. import plots
-from ..brownian import path as walk
 from ..files import replacing
-from ..geometry import LearnedChart, evaluate, straighten, variance_boundary
+from ..geometry import LearnedChart, straighten, variance_boundary
+from ..heat import brownian_path
 from .methods import METHODS
 from .splits import Records
 from .tasks import Task
@@ -49,12 +48,10 @@ def letter(ax: Any, k: int, title: str) -> None:
     ax.set_title(f"({'abcdefgh'[k]}) {title}")
 
 
-def brownian_path(chart: Any, start: np.ndarray, share: float, seed: int, n_steps: int = 6000) -> np.ndarray:
+def path_of(chart: Any, start: np.ndarray, share: float, seed: int) -> np.ndarray:
     """A path in chart coordinates whose time is (share × the even extent)²."""
-    even = straighten(chart)
-    time = (share * float(np.linalg.norm(even.lengths))) ** 2
-    walked = walk(even, even.coordinates(start[None])[0], time, jax.random.key(seed), n_steps)
-    return evaluate(even, "original", walked)
+    time = (share * float(np.linalg.norm(straighten(chart).lengths))) ** 2
+    return brownian_path(chart, start, time, n_steps=6000, random_state=seed)
 
 
 def latent_panels(fig: Any, axes: Any, task: Task, latent: Any, first: int, seed: int, share: float) -> Any:
@@ -73,7 +70,7 @@ def latent_panels(fig: Any, axes: Any, task: Task, latent: Any, first: int, seed
     plots.plot_boundary(printed, color="k", linestyle="--", ax=axes[2])
     plots.plot_latent(latent, labelled=labelled, ax=axes[2])
     letter(axes[2], first + 2, "boundary")
-    walked = brownian_path(chart, latent.latent_[labelled[0]], share, seed)
+    walked = path_of(chart, latent.latent_[labelled[0]], share, seed)
     plots.plot_magnification(chart, ax=axes[3])
     plots.plot_boundary(chart, ax=axes[3])
     plots.plot_paths([walked], ax=axes[3])

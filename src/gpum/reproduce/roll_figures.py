@@ -10,7 +10,7 @@ import numpy as np
 from .. import plots
 from ..datasets.swiss_roll import swiss_roll_function
 from ..geometry import evaluate
-from .figures import brownian_path, figure, latent_panels, letter
+from .figures import figure, latent_panels, letter, path_of
 from .kernels import RADII, ROLL, embed
 from .methods import METHODS
 from .splits import Records
@@ -74,7 +74,7 @@ def latent_space(task: Task, latent: Any, folder: Path, seed: int) -> None:
     with figure(folder / "latent.png", 5.2) as fig:
         walked = latent_panels(fig, fig.subplots(2, 2).ravel(), task, latent, 0, seed, 0.35)
     start = np.array([9.0, 6.0])
-    exact = brownian_path(ROLL, start, 0.3, seed)
+    exact = path_of(ROLL, start, 0.3, seed)
     with figure(folder / "path.png", 2.9) as fig:
         ax, space = fig.add_subplot(1, 2, 1), fig.add_subplot(1, 2, 2, projection="3d")
         plots.plot_magnification(ROLL, ax=ax)

@@ -1,0 +1,106 @@
+"""Every plot: Axes in, Axes out, drawn from a fitted model; what it shows is what the model says."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+from gpum import EuclideanGPRegressor, GPUMRegressor, brownian_path, diagnostics, plots
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def fitted(roll, roll_model):
+    return GPUMRegressor(latent_model=roll_model, boundary=0.5, smoothness="heat", random_state=0).fit(roll.X, roll.y)
+
+
+def test_each_plot_draws_on_the_axes_it_is_given(roll, roll_model, fitted):
+    chart = roll_model.chart_
+    draws = {
+        "plot_latent": lambda ax: plots.plot_latent(roll_model, roll.y_true, label="f", ax=ax),
+        "plot_magnification": lambda ax: plots.plot_magnification(chart, n=30, ax=ax),
+        "plot_variance": lambda ax: plots.plot_variance(chart, n=30, ax=ax),
+        "plot_boundary": lambda ax: plots.plot_boundary(chart, fill=True, n=60, ax=ax),
+        "plot_paths": lambda ax: plots.plot_paths([np.zeros((5, 2))], ax=ax),
+        "plot_prediction": lambda ax: plots.plot_prediction(fitted, roll.y, ax=ax),
+        "plot_calibration": lambda ax: plots.plot_calibration(fitted, roll.X[24:40], roll.y_true[24:40], ax=ax),
+        "plot_ard": lambda ax: plots.plot_ard(roll_model, ax=ax),
+        "plot_bound": lambda ax: plots.plot_bound(roll_model, ax=ax),
+        "plot_evidence": lambda ax: plots.plot_evidence(fitted, ax=ax),
+        "plot_leave_one_out": lambda ax: plots.plot_leave_one_out(fitted, ax=ax),
+        "plot_residuals": lambda ax: plots.plot_residuals(fitted, ax=ax),
+    }
+    own = {name for name in vars(plots) if name.startswith("plot_")}
+    assert own - set(draws) == {"plot_cloud", "plot_diagnostics", "plot_relevance"}  # tested below
+    for name, draw in draws.items():
+        ax = plt.figure().subplots()
+        assert draw(ax) is ax, name
+        assert ax.has_data(), name
+        assert ax.get_xlabel(), name
+        assert ax.get_ylabel(), name
+        ax.figure.canvas.draw()
+
+
+def test_axes_are_made_where_none_are_given(roll, roll_model):
+    assert plots.plot_ard(roll_model).get_xlabel() == "latent dimension"
+    space = plots.plot_cloud(roll.X, roll.y, label="y")
+    assert space.name == "3d"
+    wide = plots.plot_cloud(np.random.default_rng(0).normal(size=(20, 7)))  # principal components of more columns
+    assert wide.name == "3d"
+    path = brownian_path(roll_model.chart_, roll_model.latent_[30], 5.0, n_steps=20, random_state=0)
+    assert plots.plot_paths([path, path]).lines[0].get_xydata().shape == (21, 2)
+    assert plots.plot_paths([np.zeros((4, 3))]).name == "3d"
+
+
+def test_residuals_and_calibration_show_leave_one_out(fitted):
+    left = diagnostics.leave_one_out(fitted)
+    dots = plots.plot_residuals(fitted).lines[-1].get_xydata()
+    np.testing.assert_allclose(dots, np.stack([left.mean, (left.y - left.mean) / left.std], 1))
+    assert f"{left.rmse:.3g}" in plots.plot_leave_one_out(fitted).get_title()
+
+
+def test_bound_ends_at_the_model(roll_model):
+    tops = [line.get_ydata().max() for line in plots.plot_bound(roll_model).lines]
+    assert max(tops) == pytest.approx(roll_model.bound_)
+
+
+def test_evidence_has_all_the_weight(fitted):
+    found = diagnostics.evidence_over_scale(fitted)
+    top = max(c.get_paths()[0].vertices[:, 1].max() for c in plots.plot_evidence(fitted).collections)
+    assert found.weight.max() * 0.9 <= top <= 1.0 + 1e-9
+
+
+def test_diagnostics_in_four_panels(roll, fitted):
+    axes = plots.plot_diagnostics(fitted)
+    assert axes.shape == (2, 2)
+    assert all(ax.get_title() for ax in axes.ravel())
+    known = GPUMRegressor(latent_model=roll.chart, smoothness="heat").fit(roll.chart_coords, roll.y)
+    words = plots.plot_diagnostics(known)[0, 0].texts[0].get_text()
+    assert words == "no latent model was learned"
+    plain = EuclideanGPRegressor().fit(roll.X, roll.y)
+    assert plots.plot_diagnostics(plain).shape == (2, 2)
+
+
+def test_relevance_marks_what_is_kept():
+    class Model:
+        relevance_ = np.array([1.0, 0.2, 0.001])
+        latent_ = np.zeros((5, 2))
+
+    ax = plots.plot_relevance(Model())
+    assert [bar.get_height() for bar in ax.patches] == [1.0, 0.2, 0.001]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["1%", "kept", "not kept"]
+
+
+def test_a_chart_of_three_dimensions_cannot_be_drawn():
+    class Chart:
+        dim = 3
+
+    with pytest.raises(ValueError, match="only a two-dimensional chart can be drawn, this one has 3"):
+        plots.plot_boundary(Chart())
