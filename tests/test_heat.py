@@ -8,7 +8,8 @@ from scipy.stats import ks_2samp
 
 from gpum import EmbeddedChart, brownian, brownian_path, heat_kernel
 from gpum.geometry import drift, evaluate, inverse_root
-from gpum.paths import SELF_SHARE, ball_radius, plan_legs
+from gpum.histograms import cleaned, path_features
+from gpum.paths import SELF_SHARE, ball_radius, merged_volumes, plan_legs
 from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, interval_kernel, roll_kernel
 
 # Of the unit sphere, latitudes ±1: at the poles themselves Euler steps in latitude and longitude break down.
@@ -207,3 +208,22 @@ def test_brownian_path_stays_inside_and_spreads_like_its_time(roll_model):
         brownian_path(ROLL, [50.0, 6.0], 1.0)
     with pytest.raises(ValueError, match="time must be a positive number"):
         brownian_path(ROLL, middle, 0.0)
+
+
+def test_features_without_their_noise_are_closer_to_the_kernel():
+    """A row's paths meet themselves: raw features add noise of its own to every row, clean ones hardly any."""
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.uniform(3, 11, 120), rng.uniform(1, 11, 120)], 1)
+    raw = path_features(ROLL, rows, 500, None, None, None, seed=0)
+    noisy = raw(rows)
+    clean = cleaned(raw, noisy)
+    time, F, G = raw.times[-1], noisy[-1], clean.clean(noisy)[-1]
+    area = 12 * float(np.ptp(ROLL.arc_length(ROLL.r)))
+    exact = ROLL.heat_kernel(rows, rows, time)[0] - 1 / area
+    own, mine = (float(np.mean(np.diag(f @ f.T - exact))) for f in (F, G))
+    volumes = merged_volumes(raw.cells, raw.cells.merged(time))
+    assert own == pytest.approx(1 / (500 * volumes.mean()), rel=0.5)
+    assert abs(mine) < 0.4 * own
+    assert np.linalg.norm(G @ G.T - exact) < np.linalg.norm(F @ F.T - exact)
+    assert G.shape[1] < F.shape[1] / 4
+    np.testing.assert_allclose(clean(rows[:2])[-1], G[:2], atol=1e-12)

@@ -4,7 +4,12 @@ With h_x(c) the share of the paths from x that are in cell c (volume V_c of V in
 
     F_t(x)_c = (h_x(c) - V_c/V) / √V_c,    F_t(x)·F_t(y) = K_t(x, y) - 1/V
 
-and for many points, with paths from m inducing points z only,
+The histograms of N_BM paths are noisy, and what one row's paths do by chance looks to a GP like noise of the function.
+On the cloud F_t = U S Vᵀ, [N, cells]. Noise alone of variance s² in each entry has singular values up to
+s(√N + √cells) (Marchenko-Pastur); that of counts has s² = mean over rows and cells of h_x(c)/(N_BM V_c). Only the
+directions V above that are used.
+
+For many points, with paths from m inducing points z only,
 
     F_t(x) = k(x) K_zz^{-1/2},    k(x)_z = K_t(z, x) - 1/V, the density at x of the paths from z after t.
 """
@@ -80,6 +85,39 @@ class PathFeatures:
 
 
 @dataclass(frozen=True)
+class CleanFeatures:
+    """F_t V of any points, V the directions in which the cloud's features are above their noise."""
+
+    base: PathFeatures
+    times: np.ndarray
+    directions: list[np.ndarray]  # V, [cells, k] at each time
+
+    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
+        """F_t V [n, k] at each time."""
+        return self.clean(self.base(points))
+
+    def clean(self, features: list[np.ndarray]) -> list[np.ndarray]:
+        """F_t V from F_t."""
+        return [F @ V for F, V in zip(features, self.directions, strict=True)]
+
+
+def cleaned(base: PathFeatures, cloud: list[np.ndarray]) -> CleanFeatures:
+    """Features without their noise, from F_t [N, cells] of the cloud at each time."""
+    return CleanFeatures(base, base.times, [_directions(base, t, F) for t, F in zip(base.times, cloud, strict=True)])
+
+
+def _directions(base: PathFeatures, time: float, F: np.ndarray) -> np.ndarray:
+    """V, [cells, k]: the directions of F_t [n, cells] that are above the noise, one at least."""
+    n_blocks, block = paths.blocks_of(base.n_paths, least=1)
+    volumes = paths.merged_volumes(base.cells, base.cells.merged(time))
+    density = np.mean(np.sum(F / np.sqrt(volumes), 1)) + len(volumes) / volumes.sum()  # Σ_c h(c)/V_c of a row
+    noise = np.sqrt(density / (n_blocks * block * len(volumes)))
+    edge = noise * (np.sqrt(len(F)) + np.sqrt(len(volumes)))
+    _, S, Vt = np.linalg.svd(F, full_matrices=False)
+    return Vt[: max(int(np.sum(edge < S)), 1)].T
+
+
+@dataclass(frozen=True)
 class InducedFeatures:
     """F_t of any points from paths of inducing points only."""
 
@@ -93,8 +131,8 @@ class InducedFeatures:
         points = self.base.inside(self.base.chart.coordinates(points))
         found = []
         for t, kernel, root in zip(self.times, self.kernels, self.roots, strict=True):
-            cell = paths.cell_of(points, self.base.cells, self.base.cells.merged(2 * t))
-            found.append(kernel[:, cell].T @ root)
+            around, share = paths.cells_around(points, self.base.cells, self.base.cells.merged(2 * t))
+            found.append(np.einsum("mnc,nc->nm", kernel[:, around], share) @ root)
         return found
 
 

@@ -36,6 +36,7 @@ SELF_SHARE = 0.01  # what paths that meet themselves may add to K_t(x, x), of a 
 MAX_CELLS = 20_000
 COARSE = 2.0  # and where a histogram no longer resolves the kernel
 SUBCELLS = 4  # per coordinate, to integrate a cell's volume (2 above three dimensions)
+EMPTY = 0.2  # of the median volume, below which a cell at the edge is too noisy to interpolate from
 UNITS = 80  # blocks of paths in one task, about
 
 
@@ -234,14 +235,25 @@ def merged_volumes(cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
     return _merge(cells.volumes, merge).ravel()
 
 
-def cell_of(points: np.ndarray, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
-    """Which merged cell each point [n, q] is in, [n]."""
-    shape = [ceil(n / m) for n, m in zip(cells.volumes.shape, merge, strict=True)]
-    place = [
-        np.clip(np.searchsorted(e, x, side="right") - 1, 0, len(e) - 2) // m
-        for e, x, m in zip(cells.edges, points.T, merge, strict=True)
-    ]
-    return np.ravel_multi_index(place, shape)
+def cells_around(points: np.ndarray, cells: Cells, merge: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The merged cells whose middles surround each point [n, q], and their shares: linear interpolation, [n, 2^q] each.
+
+    A cell without volume has no say.
+    """
+    volumes = _merge(cells.volumes, merge)
+    index, share = np.zeros((len(points), 1), int), np.ones((len(points), 1))
+    for e, x, m, n in zip(cells.edges, points.T, merge, volumes.shape, strict=True):
+        ends = np.append(e[:-1][::m], e[-1])
+        middles = 0.5 * (ends[1:] + ends[:-1])
+        place = np.interp(x, middles, np.arange(n))
+        low = np.minimum(place.astype(int), max(n - 2, 0))
+        sides = np.stack([low, np.minimum(low + 1, n - 1)], 1)
+        parts = np.stack([1 - (place - low), place - low], 1)
+        index = (index[:, :, None] * n + sides[:, None]).reshape(len(points), -1)
+        share = (share[:, :, None] * parts[:, None]).reshape(len(points), -1)
+    share = share * (volumes.ravel()[index] > EMPTY * np.median(volumes))
+    total = share.sum(1, keepdims=True)
+    return index, np.where(total > 0, share / np.where(total > 0, total, 1.0), 1 / share.shape[1])
 
 
 def scaled_shares(counts: np.ndarray, n_paths: float, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:

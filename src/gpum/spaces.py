@@ -25,7 +25,7 @@ from .covariances import SMOOTHNESS, Covariance, Features, Spectral, Stationary
 from .geometry import Chart, CorridorBoundary, LearnedChart, StraightChart, straighten
 from .geometry.boundary import DEFAULT_LEVEL
 from .gp import Setting
-from .histograms import path_features
+from .histograms import PathFeatures, cleaned, path_features
 from .reuse import remembered
 from .spectral import Eigenpairs, eigenpairs
 
@@ -180,6 +180,10 @@ def path_family(
         chart, (*key, rows.tobytes()), lambda: path_features(chart, rows, *key[1:], n_jobs=n_jobs)
     )  # fmt: skip
     cloud = remembered(features, rows.tobytes(), lambda: features(rows))
+    if isinstance(features, PathFeatures):
+        raw, noisy = features, cloud
+        features = remembered(raw, ("clean", rows.tobytes()), lambda: cleaned(raw, noisy))
+        cloud = remembered(features, rows.tobytes(), lambda: features.clean(noisy))
     settings = []
     ends = (float(np.sqrt(features.times[0])), float(np.sqrt(features.times[-1])))
     for k, t in enumerate(features.times):
