@@ -32,7 +32,7 @@ docs: .venv/.docs
 	$(BIN)/python -m sphinx -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery docs/sg_execution_times.rst
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery
 
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("GPUM needs Python 3.11 or newer; set PYTHON=/path/to/it" if sys.version_info < (3, 11) else 0)'

@@ -7,6 +7,7 @@ from pathlib import Path
 import gpum
 
 HERE = Path(__file__).parent
+RUN = os.environ.get("GPUM_GALLERY") == "1"
 sys.path.insert(0, str(HERE / "_extensions"))
 
 project = "GPUM"
@@ -40,18 +41,18 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "ignore_pattern": r"(^|[/\\])(_|conftest|test_)\w*\.py$",
-    "plot_gallery": os.environ.get("GPUM_GALLERY") == "1",
-    "within_subsection_order": "FileNameSortKey",
+    "plot_gallery": RUN,
+    "within_subsection_order": "gallery_order.place",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "min_reported_time": 1,
+    "write_computation_times": False,
 }
 
 html_theme = "furo"
 html_title = "GPUM"
 html_static_path = ["_static"]
-html_css_files = ["page.css"]
+html_css_files = ["page.css"] if RUN else ["page.css", "no_pictures.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
