@@ -1,5 +1,6 @@
 """How Sphinx builds these pages: `make docs`. With GPUM_GALLERY=1 the examples are run too (minutes, and real data)."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import gpum
 HERE = Path(__file__).parent
 RUN = os.environ.get("GPUM_GALLERY") == "1"
 sys.path.insert(0, str(HERE / "_extensions"))
+for name in ("jax", "skfem"):  # Sphinx would print what they say of their progress
+    logging.getLogger(name).setLevel(logging.WARNING)
 
 project = "GPUM"
 author = "the GPUM developers"
