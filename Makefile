@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-all lint format bench demo clean
+.PHONY: test test-all lint format bench demo docs clean
 
 test: .venv/.installed
 	$(BIN)/python -m pytest
@@ -27,8 +27,12 @@ bench: .venv/.oracles
 demo: .venv/.installed
 	$(BIN)/gpum demo
 
+# GPUM_GALLERY=1 make docs also runs the examples (minutes; they need the data sets).
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery
 
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("GPUM needs Python 3.11 or newer; set PYTHON=/path/to/it" if sys.version_info < (3, 11) else 0)'
@@ -38,4 +42,8 @@ clean:
 
 .venv/.oracles: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,oracles]'
+	touch $@
+
+.venv/.docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,docs]'
 	touch $@

@@ -248,6 +248,15 @@ def test_given_start_is_used():
     assert {h["start"] for h in model.history_} == {"given"}
 
 
+def test_an_array_may_stand_beside_words():
+    S = small_cloud()
+    X = S[:, :2] - S[:, :2].mean(0)
+    for starts, n in (([X, "pca"], 2), (X, 1), (X.tolist(), 1), ("pca", 1), ([X, X], 2)):
+        model = BayesianGPLVM(starts=starts)
+        model._check(S)
+        assert len(model._start_list()) == n
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [250, 450, 800])
 @pytest.mark.parametrize("seed", range(5))

@@ -162,7 +162,10 @@ class LatentModel(TransformerMixin, BaseEstimator):
         return S
 
     def _start_list(self) -> list[Any]:
-        return [self.starts] if isinstance(self.starts, str) or np.ndim(self.starts) == 2 else list(self.starts)
+        if isinstance(self.starts, str):
+            return [self.starts]
+        several = any(isinstance(start, str) for start in self.starts) or np.ndim(self.starts) != 2
+        return list(self.starts) if several else [self.starts]
 
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self.latent_dim == "auto" else int(self.latent_dim)

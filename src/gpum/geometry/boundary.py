@@ -59,7 +59,7 @@ class Boundary(ABC):
 @partial(jax.tree_util.register_dataclass, data_fields=["alpha", "bounds"], meta_fields=[])
 @dataclass(frozen=True)
 class VarianceBoundary(Boundary):
-    """Inside where Var φ(x) ≤ alpha (eq. bound), in a box that stops directions that never close."""
+    """The paper's rule: inside where Var φ(x) ≤ alpha, in a box that stops directions that never close."""
 
     alpha: Any
     bounds: Any

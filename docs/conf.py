@@ -1,0 +1,62 @@
+"""How Sphinx builds these pages: `make docs`. With GPUM_GALLERY=1 the examples are run too (minutes, and real data)."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import gpum
+
+HERE = Path(__file__).parent
+RUN = os.environ.get("GPUM_GALLERY") == "1"
+sys.path.insert(0, str(HERE / "_extensions"))
+for name in ("jax", "skfem"):  # Sphinx would print what they say of their progress
+    logging.getLogger(name).setLevel(logging.WARNING)
+
+project = "GPUM"
+author = "the GPUM developers"
+version = release = gpum.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+    "plain_docstrings",
+    "mathml",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+highlight_language = "text"
+
+myst_enable_extensions = ["dollarmath", "substitution"]
+myst_heading_anchors = 3
+# The picture of `gpum demo`, where somebody has put it.
+DEMO = "![24 labels on a Swiss roll, the prediction on the learned chart, predictions and truth](_static/demo.png)"
+myst_substitutions = {"demo": DEMO if (HERE / "_static" / "demo.png").exists() else ""}
+
+autodoc_typehints = "none"
+autosummary_generate = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"(^|[/\\])(_|conftest|test_)\w*\.py$",
+    "plot_gallery": RUN,
+    "within_subsection_order": "gallery_order.place",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
+
+html_theme = "furo"
+html_title = "GPUM"
+html_static_path = ["_static"]
+html_css_files = ["page.css"] if RUN else ["page.css", "no_pictures.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_math_renderer = "mathml"

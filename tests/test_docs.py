@@ -1,0 +1,92 @@
+"""The documentation hangs together: pages, links, names. `make docs` builds it; no Sphinx is needed here."""
+
+import importlib.util
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpum
+from gpum import datasets, diagnostics, plots
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+MADE = {"gallery/index"}  # by sphinx-gallery
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
+
+
+def without_code(text):
+    return re.sub(r"```.*?```|``.+?``|`[^`\n]+`", "", text, flags=re.DOTALL)
+
+
+def anchors(text):
+    """GitHub's name of each heading of a page."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_a_toctree():
+    listed = {
+        line.strip()
+        for page in PAGES
+        for block in TOCTREE.findall(page.read_text())
+        for line in block.splitlines()
+        if line.strip() and not line.startswith(":")
+    }
+    assert listed - MADE == {page.stem for page in PAGES} - {"index"}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_links_resolve(page):
+    for link in LINK.findall(without_code(page.read_text())):
+        if re.match(r"\w+:", link):
+            continue
+        place, _, anchor = link.partition("#")
+        target = page.parent / place if place else page
+        if target.relative_to(page.parent).with_suffix("").as_posix() in MADE:
+            continue
+        assert target.is_file(), f"{page.name} links to {link}, which is not there"
+        assert not anchor or anchor in anchors(target.read_text()), f"{page.name}: no heading is called {link}"
+
+
+def public(module):
+    return {
+        n for n, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__ and n[0] != "_"
+    }
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set(re.findall(r"[\w.]+", (DOCS / "api.md").read_text()))
+    missing = {name for name in gpum.__all__ if not {name, f"gpum.{name}"} & listed}
+    missing |= {f"datasets.{name}" for name in datasets.__all__} - listed
+    missing |= {f"{m.__name__[5:]}.{name}" for m in (plots, diagnostics) for name in public(m)} - listed
+    assert not missing
+
+
+def test_every_setting_is_explained():
+    text = (DOCS / "settings.md").read_text()
+    assert not [name for name in gpum.GPUMRegressor().get_params() if f"`{name}`" not in text]
+
+
+def test_modules_named_in_the_pages_exist():
+    for page in PAGES:
+        for name in set(re.findall(r"`(gpum(?:\.[a-z_]+)+)", page.read_text())):
+            parent, _, last = name.rpartition(".")
+            found = importlib.util.find_spec(parent) and (
+                hasattr(importlib.import_module(parent), last) or importlib.util.find_spec(name)
+            )
+            assert found, f"{page.name} names {name}, which does not exist"
+
+
+def test_docstrings_become_text(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_extensions"))
+    monkeypatch.delitem(sys.modules, "plain_docstrings", raising=False)
+    from plain_docstrings import to_rst
+
+    lines = ["K_t of `chart_`.", "", "    a = |b|", "", "Parameters", "----------", "a, b : one", "    two; c : three"]
+    expected = [r"K\_t of :py:obj:`chart_`.", "::", "    a = |b|", ".. rubric:: Parameters"]
+    assert [line for line in to_rst(lines) if line] == [*expected, "- ``a, b``: one two", "- ``c``: three"]
