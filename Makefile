@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: test test-all lint format bench demo docs clean
 
 test: .venv/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-all: .venv/.oracles
 	$(BIN)/python -m pytest -m ""
