@@ -40,10 +40,6 @@ class Disc(Chart):
     def bounds(self):
         return np.array([[-1.3, 1.2], [-1.1, 1.25]])
 
-    @property
-    def periodic(self):
-        return (False, False)
-
     def metric(self, x):
         return jnp.eye(2) * jnp.ones_like(jnp.asarray(x)[0])
 

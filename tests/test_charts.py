@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpum import EmbeddedChart, SwissRoll
+from gpum import EmbeddedChart, SwissRoll, heat_kernel
 from gpum.geometry import drift, evaluate, inverse_root, length, magnification, volume
-from oracles import CIRCLE, CYLINDER, RECTANGLE, SPHERE, TORUS
+from oracles import CIRCLE, CYLINDER, RECTANGLE, SPHERE, TORUS, Disc
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,16 @@ def test_inside():
     assert CYLINDER.inside([100.0, 1.0])  # an angle has no end
     assert not CYLINDER.inside([1.0, 2.1])
     assert evaluate(RECTANGLE, "inside", np.array([[0.5, 1], [0.5, 4]])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("method", ["spectral", "brownian"])
+def test_box_metric_and_inside_make_a_chart(method):
+    """A subclass that says nothing of angles has none."""
+    disc = Disc(np.zeros(2))
+    assert disc.periodic == (False, False)
+    starts = np.array([[0.0, 0.0], [0.5, 0.3]])
+    kernel = heat_kernel(disc, starts, None, 5.0, method, n_paths=2000, random_state=0)
+    np.testing.assert_allclose(kernel, 1 / np.pi, rtol=0.05)  # the heat is spread evenly
 
 
 def test_bad_domains_are_refused():

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import check_estimator
 
 import gpum
@@ -140,6 +141,21 @@ def test_several_outputs(roll_model, labelled):
     assert model.sample_y(X[:5], 3).shape == (5, 2, 3)
     assert model.transduction_.shape == (len(X), 2)
     assert len(model.best_setting_) == len(model.log_evidence_) == 2
+
+
+def test_score_is_of_the_labelled_rows(roll_model, labelled):
+    X, y, truth = labelled
+    known = ~np.isnan(y)
+    model = make("GPUM", roll_model).fit(X, y)
+    assert model.score(X, y) == model.score(X[known], y[known]) == r2_score(y[known], model.predict(X[known]))
+    weight = np.arange(1.0, len(y) + 1)
+    assert model.score(X, y, weight) == model.score(X[known], y[known], weight[known]) != model.score(X, y)
+    with pytest.raises(ValueError, match="no labelled row"):
+        model.score(X[~known], y[~known])
+    second = np.where(np.arange(len(y)) % 5 == 0, truth, np.nan)
+    both = make("GPUM", roll_model).fit(X, np.column_stack([y, second]))
+    alone = [make("GPUM", roll_model).fit(X, v).score(X, v) for v in (y, second)]
+    assert both.score(X, np.column_stack([y, second])) == pytest.approx(np.mean(alone))
 
 
 def test_refits_reuse_the_geometry(roll_model, labelled, monkeypatch):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -144,6 +145,19 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         stds = [o.scale * np.sqrt(variance) for o, (_, variance) in zip(self._outputs, found, strict=True)]
         mean, std = (np.stack(v, -1) if self._columns else v[0] for v in (means, stds))
         return (mean, std) if return_std else mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs."""
+        mean = self.predict(X)
+        y = _labels(y, len(mean))
+        found = []
+        for label, guess in zip(y.reshape(len(y), -1).T, mean.reshape(len(y), -1).T, strict=True):
+            known = ~np.isnan(label)
+            if not known.any():
+                raise ValueError("y has no labelled row (all NaN) to score; give the target of at least two rows")
+            weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+            found.append(r2_score(label[known], guess[known], sample_weight=weight))
+        return float(np.mean(found))
 
     def save(self, path: Any) -> None:
         """Write the fitted estimator to a file (a pickle: load only files you trust), whole or not at all."""

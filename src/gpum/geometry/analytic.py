@@ -78,10 +78,6 @@ class SwissRoll(Chart):
     def bounds(self) -> np.ndarray:
         return np.asarray([self.r, self.z], float)
 
-    @property
-    def periodic(self) -> tuple[bool, ...]:  # type: ignore[override]
-        return (False, False)
-
     @float64
     def metric(self, x: Any) -> Any:
         r = jnp.asarray(x, float)[0]

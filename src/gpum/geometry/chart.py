@@ -31,12 +31,15 @@ class Chart(ABC):
     Subclasses are registered as JAX pytrees, so that compiled programs take them as arguments.
     """
 
-    periodic: tuple[bool, ...] = ()
-
     @property
     @abstractmethod
     def bounds(self) -> np.ndarray:
         """Low and high end of each coordinate, [q, 2]: a box around the inside."""
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """Which coordinates are angles, [q]: none, unless a chart says so."""
+        return (False,) * self.dim
 
     @property
     def dim(self) -> int:

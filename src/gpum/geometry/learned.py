@@ -29,10 +29,6 @@ class LearnedChart(Chart):
     def bounds(self) -> np.ndarray:
         return np.asarray(self.boundary.bounds)
 
-    @property
-    def periodic(self) -> tuple[bool, ...]:  # type: ignore[override]
-        return (False,) * len(self.mapping.ell)
-
     @float64
     def metric(self, x: Any) -> Any:
         return metric.expected_metric(self.mapping, jnp.asarray(x, float))

@@ -41,7 +41,7 @@ class StraightChart(Chart):
     position: Any
     slope: Any
     lengths: Any
-    periodic: tuple[bool, ...]
+    periodic: tuple[bool, ...] = ()
 
     @property
     def bounds(self) -> np.ndarray:

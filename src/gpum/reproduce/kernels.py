@@ -53,11 +53,6 @@ class Widened(Chart):
         box[self.axis] += np.array([-3, 3]) * np.ptp(box[self.axis])
         return box
 
-    @property
-    def periodic(self) -> tuple[bool, ...]:  # type: ignore[override]
-        """No angle."""
-        return (False, False)
-
     def metric(self, x: Any) -> Any:
         """That of the nearest point of the box."""
         return self.base.metric(jnp.clip(jnp.asarray(x), np.array(self.low), np.array(self.high)))

@@ -1,0 +1,103 @@
+"""The examples run, without a warning, and what they say is so."""
+
+import runpy
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from conftest import SHARED
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run an example by its name; returns its variables."""
+    plt.switch_backend("agg")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    yield lambda name: runpy.run_path(str(FOLDER / f"plot_{name}.py"))
+    plt.close("all")
+
+
+@pytest.fixture
+def real_data(monkeypatch):
+    """Let the loaders find the real data, where it is."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"no real data at {SHARED / 'data'}: set GPUM_SHARED to the folder that holds data/")
+    monkeypatch.setenv("GPUM_DATA", str(SHARED / "data"))
+
+
+def test_known_surface(run):
+    found = run("known_surface")
+    c, r = 3 / (2 * np.pi), np.array([6, 14])
+    helicoid = 6 * np.pi * np.diff(0.5 * (r * np.hypot(r, c) + c**2 * np.arcsinh(r / c)))[0]
+    assert found["area"] == pytest.approx(helicoid, rel=1e-4)
+    np.testing.assert_allclose(found["total"], 1, atol=1e-3)
+    assert found["rmse"] < 0.2
+    assert found["rmse"] < 0.5 * found["rmse_in_space"]
+    assert found["coverage"] > 0.85
+
+
+def test_own_decoder(run):
+    found = run("own_decoder")
+    assert found["unexplained"] < 0.01
+    assert found["rmse"] < 0.06
+    assert found["rmse"] < 0.5 * min(found["rmse_on_box"], found["rmse_of_pixels"])
+    assert found["coverage"] > 0.9
+
+
+@pytest.mark.slow
+def test_swiss_roll(run):
+    found = run("swiss_roll")
+    assert max(found["rmse"], found["rmse_fresh"]) < 0.1
+    assert found["rmse"] < 0.5 * found["rmse_in_space"]
+    assert found["coverage"] > 0.75
+
+
+@pytest.mark.slow
+def test_pipeline(run):
+    found = run("pipeline")
+    errors = {name: error.mean() for name, error in found["errors"].items()}
+    assert min(list(errors)[:4], key=errors.get) == "latent_dim 2, scaled"
+    assert errors["latent_dim 2, scaled"] < 0.7 * errors["latent_dim 1, scaled"]
+    assert errors["smoothness average"] < 0.3
+    assert found["r2"].mean() > 0.85
+    assert found["found"].inside.mean() > 0.8
+    assert found["rmse"] < 0.2
+
+
+@pytest.mark.slow
+def test_wifi(run, real_data):
+    found = run("wifi")
+    assert np.median(found["errors"]) < 3
+    assert found["mean_rmse"] < min(4.5, found["mean_rmse_in_signals"])
+    assert found["coverage"] > 0.9
+
+
+@pytest.mark.slow
+def test_image_pose(run, real_data):
+    found = run("image_pose")
+    assert found["rmse"] < 10
+    assert found["rmse"] < 0.4 * found["rmse_of_pixels"]
+    assert found["coverage"] > 0.8
+
+
+@pytest.mark.parametrize("name", ["wifi", "image_pose"])
+def test_without_data_an_example_says_so_and_ends(name, run, tmp_path, monkeypatch, capsys):
+    def no_network(*args, **kwargs):
+        raise ConnectionError
+
+    monkeypatch.setenv("GPUM_DATA", str(tmp_path))
+    monkeypatch.setattr("pooch.retrieve", no_network)
+    with pytest.raises(SystemExit) as ended:
+        run(name)
+    assert not ended.value.code
+    assert "could not be downloaded" in capsys.readouterr().out
+    assert not plt.get_fignums()
+
+
+def test_every_example_is_run():
+    here = Path(__file__).read_text()
+    assert all(f'run("{path.stem.removeprefix("plot_")}")' in here for path in FOLDER.glob("plot_*.py"))
