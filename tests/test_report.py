@@ -142,7 +142,7 @@ def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
     before = path.read_bytes()
     with pytest.raises(FileExistsError, match="force=True"):
         write_report(sheet_fit, path)
-    with pytest.raises(FileNotFoundError, match="does not exist; make it"):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
         write_report(sheet_fit, tmp_path / "no" / "report.html")
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):

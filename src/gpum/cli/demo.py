@@ -52,7 +52,7 @@ def demo(
             )
             console.print(f"   the heaviest is {_words(models[name].best_setting_)}.")
     console.print("3. Predictions:")
-    table = Table("method", title="Rows without a label, against the noise-free truth (sd 0.8)")
+    table = Table("method", title="Rows without a label, against the truth")
     for column in ("RMSE", "in 95 % interval", "seconds"):
         table.add_column(column, justify="right")
     means = {}
@@ -62,8 +62,7 @@ def demo(
         covered = np.mean(np.abs(error) < 1.96 * std[~known])
         table.add_row(name, f"{np.sqrt(np.mean(error**2)):.3f}", f"{covered:.1%}", f"{seconds[name]:.1f}")
     console.print(table)
-    console.print("The exact kernel reflects at the roll's edges. GPUM also weighs a surface without edges,")
-    console.print("which can suit a target better: then it is ahead of the exact kernel.")
+    console.print("The exact kernel reflects at the roll's edges; GPUM also weighs a surface without edges.")
     console.print(f"Figure: {_figure(cloud, models['GPUM'], means, out, seed)}")
 
 
