@@ -30,11 +30,12 @@ class Size:
     splits: int | None  # of each task; None: as many as the paper
     paths: int  # of the Brownian regression, for each row
     kernel_paths: int
+    rolls: tuple[int, ...]
     graphs: tuple[int, ...]
 
 
-FULL = Size(None, 1000, 20_000, (250, 1000, 10_000))
-QUICK = Size(2, 100, 2000, (250, 1000))
+FULL = Size(None, 1000, 20_000, tuple(tasks.ROLLS), (250, 1000, 10_000))
+QUICK = Size(2, 100, 2000, (250, 450), (250, 1000))
 
 
 def reproduce(
@@ -46,7 +47,7 @@ def reproduce(
     Parameters
     ----------
     names : of EXPERIMENTS, or "all".
-    quick : two label sets, few paths, no graph of 10 000 points.
+    quick : two label sets, few paths, no roll of 800 points, no graph of 10 000.
     data_home : folder of the real data (see `datasets`).
     """
     wanted = [n for n in EXPERIMENTS if n in names or "all" in names]
@@ -76,7 +77,7 @@ def reproduce(
 def _tasks(wanted: Sequence[str], size: Size, seed: int, data_home: Any) -> list[tasks.Task]:
     found = []
     if "swissroll" in wanted:
-        found += [tasks.swiss_roll(v, size.splits or 20, seed) for v in tasks.ROLLS]
+        found += [tasks.swiss_roll(v, size.splits or 20, seed) for v in size.rolls]
     if "wifi" in wanted:
         found.append(tasks.wifi(size.splits or 20, seed, data_home))
     if "coil" in wanted:
