@@ -130,6 +130,7 @@ def fit(
         model_io.save(Fitted(model, used, targets, X, y, rows, about), out)
     say(quiet, f"Fitted in {duration(seconds)}; wrote {out} ({size(out)}).")
     say(quiet, f"Next: {shlex.join(['gpum', 'predict', str(out), str(data), '--out', 'predictions.csv'])}")
+    say(quiet, f"      {shlex.join(['gpum', 'report', str(out), '--out', 'report.html'])}")
 
 
 def predict(
