@@ -22,6 +22,15 @@ def tasks():
 
 
 @pytest.fixture(scope="session")
+def real_data():
+    """The folder of the paper's real data, where it is there."""
+    folder = SHARED / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}: set GPUM_SHARED to the folder that holds data/")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def roll():
     """A small Swiss roll with its exact coordinates."""
     return datasets.make_swiss_roll(n_unlabeled=250, random_state=0)

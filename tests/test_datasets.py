@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import SHARED
 from gpum import datasets
 from gpum.datasets import coil, wifi
 from oracles import interval_kernel, roll_kernel
@@ -148,15 +147,12 @@ def test_the_environment_names_the_folder(home, monkeypatch):
         datasets.fetch_wifi(subset="tuor")
 
 
-def test_the_real_data():
-    folder = SHARED / "data"
-    if not folder.is_dir():
-        pytest.skip(f"no real data at {folder}: set GPUM_SHARED to the folder that holds data/")
-    readings, cat = datasets.fetch_wifi(data_home=folder), datasets.fetch_coil(data_home=folder)
+def test_the_real_data(real_data):
+    readings, cat = datasets.fetch_wifi(data_home=real_data), datasets.fetch_coil(data_home=real_data)
     assert readings.X.shape == (36, 30)
     assert readings.y.shape == (36, 2)
     assert np.isnan(readings.rssi_dbm).mean() == pytest.approx(0.54, abs=0.05)
-    assert datasets.fetch_wifi(subset="all", data_home=folder).X.shape == (394, 30)
+    assert datasets.fetch_wifi(subset="all", data_home=real_data).X.shape == (394, 30)
     steps = np.linalg.norm(np.diff(cat.X, axis=0), axis=1)
     apart = np.linalg.norm(cat.X[:, None] - cat.X, axis=2) + 1e9 * np.eye(66)
     assert steps.max() < np.median(apart)

@@ -41,11 +41,8 @@ def test_label_sets_of_the_roll():
     assert np.std((task.y - task.truth)[:24]) == pytest.approx(0.05, rel=0.5)
 
 
-def test_protocol_of_the_real_data():
-    folder = SHARED / "data"
-    if not folder.is_dir():
-        pytest.skip(f"no real data at {folder}: set GPUM_SHARED to the folder that holds data/")
-    wifi, coil = tasks.wifi(data_home=folder), tasks.coil(data_home=folder)
+def test_protocol_of_the_real_data(real_data):
+    wifi, coil = tasks.wifi(data_home=real_data), tasks.coil(data_home=real_data)
     assert wifi.splits.shape == (20, 3)
     np.testing.assert_array_equal(wifi.splits // 12, np.tile([0, 1, 2], (20, 1)))
     assert coil.splits.shape == (10, 13)
@@ -153,11 +150,8 @@ def test_the_command_ends_in_one_sentence(arguments, sentence, tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_quick_run_of_everything(tmp_path):
-    folder = SHARED / "data"
-    if not folder.is_dir():
-        pytest.skip(f"no real data at {folder}: set GPUM_SHARED to the folder that holds data/")
-    made = reproduce(["all"], tmp_path, quick=True, data_home=folder, verbose=0)
+def test_quick_run_of_everything(real_data, tmp_path):
+    made = reproduce(["all"], tmp_path, quick=True, data_home=real_data, verbose=0)
     assert len(made) == 5
     assert {p.parent.name for p in Path(tmp_path).rglob("*.png")} == {
         "heat-kernel", "swissroll_250", "swissroll_450", "wifi", "coil",
