@@ -1,4 +1,7 @@
-"""How Sphinx builds these pages: `make docs`. With GPUM_GALLERY=1 the examples are run too (minutes, and real data)."""
+"""How Sphinx builds these pages: `make docs`. With GPUM_GALLERY=1 the examples are run too (minutes).
+
+Those on real data are run where GPUM_DATA names its folder.
+"""
 
 import logging
 import os
@@ -33,7 +36,7 @@ highlight_language = "text"
 myst_enable_extensions = ["dollarmath", "substitution"]
 myst_heading_anchors = 3
 # The picture of `gpum demo`, where somebody has put it.
-DEMO = "![24 labels on a Swiss roll, the prediction on the learned chart, predictions and truth](_static/demo.png)"
+DEMO = "![A Swiss roll with 24 labels, the learned chart, predictions and errors](_static/demo.png)"
 myst_substitutions = {"demo": DEMO if (HERE / "_static" / "demo.png").exists() else ""}
 
 autodoc_typehints = "none"
@@ -42,7 +45,7 @@ autosummary_generate = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"\.py$",
+    "filename_pattern": r"\.py$" if os.environ.get("GPUM_DATA") else r"plot_(?!wifi|image_pose)\w+\.py$",  # real data
     "ignore_pattern": r"(^|[/\\])(_|conftest|test_)\w*\.py$",
     "plot_gallery": RUN,
     "within_subsection_order": "gallery_order.place",
