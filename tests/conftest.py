@@ -12,22 +12,23 @@ from gpum.model_io import Fitted
 SHARED = Path(os.environ.get("GPUM_SHARED", Path(__file__).parents[2] / "shared"))
 
 
+def shared(name, what):
+    folder = SHARED / name
+    if not folder.is_dir():
+        pytest.skip(f"no {what} at {folder}: set GPUM_SHARED to the folder that holds {name}/")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def tasks():
     """The folder of ready regression tasks, where it is there."""
-    folder = SHARED / "tasks"
-    if not folder.is_dir():
-        pytest.skip(f"no regression tasks at {folder}: set GPUM_SHARED to the folder that holds tasks/")
-    return folder
+    return shared("tasks", "regression tasks")
 
 
 @pytest.fixture(scope="session")
 def real_data():
     """The folder of the paper's real data, where it is there."""
-    folder = SHARED / "data"
-    if not folder.is_dir():
-        pytest.skip(f"no real data at {folder}: set GPUM_SHARED to the folder that holds data/")
-    return folder
+    return shared("data", "real data")
 
 
 @pytest.fixture(scope="session")

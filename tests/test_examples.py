@@ -7,8 +7,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from conftest import SHARED
-
 FOLDER = Path(__file__).parents[1] / "examples"
 
 
@@ -22,11 +20,9 @@ def run(monkeypatch):
 
 
 @pytest.fixture
-def real_data(monkeypatch):
+def real_data(real_data, monkeypatch):
     """Let the loaders find the real data, where it is."""
-    if not (SHARED / "data").is_dir():
-        pytest.skip(f"no real data at {SHARED / 'data'}: set GPUM_SHARED to the folder that holds data/")
-    monkeypatch.setenv("GPUM_DATA", str(SHARED / "data"))
+    monkeypatch.setenv("GPUM_DATA", str(real_data))
 
 
 def test_known_surface(run):

@@ -27,7 +27,7 @@ def small(roll_model, monkeypatch):
 
 def run(task, folder):
     with Reporter(0, 1) as report:
-        return splits.run_task(task, folder, n_paths=10, seed=0, n_jobs=None, report=report)
+        return splits.run_task(task, folder, n_paths=10, seed=0, n_jobs=None, report=report)[0]
 
 
 def test_label_sets_of_the_roll():

@@ -51,9 +51,15 @@ def make_swiss_roll(
     f = swiss_roll_function(coords)
     y = np.full(len(coords), np.nan)
     y[:n_labeled] = f[:n_labeled] + noise * rng.standard_normal(n_labeled)
-    r, z = coords.T
-    X = np.stack([r * np.cos(r), r * np.sin(r), z], 1)
-    return Bunch(X=X, y=y, y_true=f, chart_coords=coords, chart=chart, heat_kernel=chart.heat_kernel)
+    return Bunch(
+        X=swiss_roll_points(coords), y=y, y_true=f, chart_coords=coords, chart=chart, heat_kernel=chart.heat_kernel
+    )
+
+
+def swiss_roll_points(coords: Any) -> np.ndarray:
+    """Points of R³ at (r, z), [N, 2] to [N, 3]."""
+    r, z = np.asarray(coords, float).T
+    return np.stack([r * np.cos(r), r * np.sin(r), z], 1)
 
 
 def swiss_roll_function(coords: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import graphs
-from ..datasets import make_swiss_roll
+from ..datasets.swiss_roll import make_swiss_roll, swiss_roll_points
 from ..geometry import Chart, SwissRoll
 from ..heat import heat_kernel
 from ..latent_models import GPLVM, BayesianGPLVM
@@ -79,14 +79,14 @@ def learn(name: str, random_state: int = 0) -> tuple[Any, np.ndarray, Widened]:
     low, high = X.min(0), X.max(0)
     ends = X.reshape(25, 10, 2)[[0, -1], :, 1 - across].mean(1)  # where r is 2 and 12.5
     low[1 - across], high[1 - across] = sorted(ends)
-    targets = model.transform(embed(TARGETS))
+    targets = model.transform(swiss_roll_points(TARGETS))
     return model.chart_, targets, Widened(model.chart_, tuple(low), tuple(high), across)
 
 
 def on_chart(chart: Chart, targets: np.ndarray, method: str, n_paths: int, random_state: int = 0) -> np.ndarray:
     """The kernel of a chart at the targets, [29]."""
     return heat_kernel(
-        chart, targets[START : START + 1], targets, TIME, method, n_paths=max(n_paths, 10), random_state=random_state
+        chart, targets[START : START + 1], targets, TIME, method, n_paths=n_paths, random_state=random_state
     )[0, 0]
 
 
@@ -97,8 +97,8 @@ def on_graph(n: int) -> tuple[np.ndarray, float]:
     """
     along, across = GRAPH_GRIDS[n]
     r, z = np.linspace(*ROLL.r, along), np.linspace(*ROLL.z, across)
-    cloud = embed(np.stack(np.meshgrid(r, z, indexing="ij"), -1).reshape(-1, 2))
-    cloud = np.concatenate([embed(TARGETS), cloud])
+    cloud = swiss_roll_points(np.stack(np.meshgrid(r, z, indexing="ij"), -1).reshape(-1, 2))
+    cloud = np.concatenate([swiss_roll_points(TARGETS), cloud])
     best, chosen = None, 0.0
     for bandwidth in graphs.bandwidth_grid(cloud, GRAPH_BANDWIDTHS):
         space = graphs.diffusion_space(cloud, bandwidth, min(GRAPH_PAIRS, n))
@@ -108,12 +108,6 @@ def on_graph(n: int) -> tuple[np.ndarray, float]:
             best, chosen = kernel, float(bandwidth)
     assert best is not None
     return best, chosen
-
-
-def embed(coords: np.ndarray) -> np.ndarray:
-    """Points (r, z) of the roll in R³, [n, 3]."""
-    r, z = coords.T
-    return np.stack([r * np.cos(r), r * np.sin(r), z], 1)
 
 
 def rms(kernel: np.ndarray, truth: np.ndarray) -> float:

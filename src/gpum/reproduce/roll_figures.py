@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import plots
-from ..datasets.swiss_roll import swiss_roll_function
+from ..datasets.swiss_roll import swiss_roll_function, swiss_roll_points
 from ..geometry import evaluate
 from .figures import figure, latent_panels, letter, path_of
-from .kernels import RADII, ROLL, embed
+from .kernels import RADII, ROLL
 from .methods import METHODS
 from .splits import Records
 from .tasks import SLICE, Task
@@ -52,7 +52,7 @@ def _edges(space: Any, centre: np.ndarray) -> None:
     """The roll's two edges, seen from where it looks like a roll."""
     for z in ROLL.z:
         r = np.linspace(*ROLL.r, 400)
-        space.plot(*(embed(np.stack([r, np.full(400, z)], 1)) - centre).T, color="0.6", linewidth=0.6)
+        space.plot(*(swiss_roll_points(np.stack([r, np.full(400, z)], 1)) - centre).T, color="0.6", linewidth=0.6)
     space.view_init(*VIEW)
 
 

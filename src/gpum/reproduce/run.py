@@ -62,12 +62,12 @@ def reproduce(
             made.append(_heat_kernels(out / "heat-kernel", size, seed, report))
         for task in todo:
             folder = out / task.key
-            records = splits.run_task(task, folder, n_paths=size.paths, seed=seed, n_jobs=n_jobs, report=report)
+            records, latent = splits.run_task(task, folder, n_paths=size.paths, seed=seed, n_jobs=n_jobs, report=report)
             table = tables.regression_table(task, records)
             about = _about(seed, quick, records) | {"warnings": tables.warnings_of(records)}
             tables.write([table], folder, about)
             report.advance(f"{task.title}: figures", 0)
-            _figures(task, splits.latent_model(task, folder, seed, False), records, folder, seed)
+            _figures(task, latent, records, folder, seed)
             made.append(table)
     about = {"gpum": __version__, "versions": splits.versions(), "seed": seed, "quick": quick, "experiments": wanted}
     tables.write(made, out, about | {"seconds": round(time.perf_counter() - begin, 1)})

@@ -29,8 +29,10 @@ def steps_of(task: Task) -> float:
     return first + len(METHODS) * len(task.splits)
 
 
-def run_task(task: Task, folder: Path, *, n_paths: int, seed: int, n_jobs: int | None, report: Reporter) -> Records:
-    """All methods on all splits of a task; finished splits in `folder` are not run again."""
+def run_task(
+    task: Task, folder: Path, *, n_paths: int, seed: int, n_jobs: int | None, report: Reporter
+) -> tuple[Records, Any]:  # fmt: skip
+    """All methods on all splits of a task, and its latent model; finished splits in `folder` are not run again."""
     settings = {"gpum": __version__, "seed": seed, "n_paths": n_paths, "rows": len(task.X)}
     records = Records(folder / "splits.json", settings)
     scale = len(task.X) / 450
@@ -45,7 +47,7 @@ def run_task(task: Task, folder: Path, *, n_paths: int, seed: int, n_jobs: int |
             if not records.has(key, split):
                 records.add(key, split, score(task, estimator, split))
             report.advance("", 1 + (SECONDS.get(key, 0) * scale if split == 0 else 0))
-    return records
+    return records, latent
 
 
 def latent_model(task: Task, folder: Path, seed: int, fresh: bool) -> Any:

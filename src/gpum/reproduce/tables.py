@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files import replacing
 from .methods import METHODS
 from .splits import Records
 from .tasks import Task
@@ -77,12 +79,19 @@ def warnings_of(records: Records) -> dict[str, list[str]]:
 def write(tables: Sequence[ResultTable], folder: Path, about: dict[str, Any]) -> list[Path]:
     """Results as results.md, results.csv and results.json in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = [folder / f"results.{kind}" for kind in ("md", "csv", "json")]
-    made[0].write_text("\n\n".join(table.markdown() for table in tables) + "\n")
     rows = [row for table in tables for row in table.values]
-    with made[1].open("w", newline="") as file:
-        writer = csv.DictWriter(file, sorted({k for row in rows for k in row}))
-        writer.writeheader()
-        writer.writerows(rows)
-    made[2].write_text(json.dumps({"about": about, "results": rows}, indent=1) + "\n")
+    listed = io.StringIO()
+    writer = csv.DictWriter(listed, sorted({k for row in rows for k in row}))
+    writer.writeheader()
+    writer.writerows(rows)
+    texts = {
+        "md": "\n\n".join(table.markdown() for table in tables) + "\n",
+        "csv": listed.getvalue(),
+        "json": json.dumps({"about": about, "results": rows}, indent=1) + "\n",
+    }
+    made = []
+    for kind, text in texts.items():
+        made.append(folder / f"results.{kind}")
+        with replacing(made[-1]) as file:
+            file.write(text.encode())
     return made

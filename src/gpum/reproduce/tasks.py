@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import fetch_coil, fetch_wifi, make_swiss_roll
-from .kernels import embed
+from ..datasets.swiss_roll import swiss_roll_points
 
 SLICE = 4.0  # z of the line on which predictions are compared
 N_SLICE = 61
@@ -64,7 +64,7 @@ def swiss_roll(v: int, n_splits: int = 20, seed: int = 0) -> Task:
     splits = np.array([np.delete(np.arange(24), k) for k in left_out])
     y = np.where(np.isnan(cloud.y), 0.0, cloud.y)
     r = np.linspace(cloud.chart.r[0], cloud.chart.r[1], N_SLICE)
-    line = embed(np.stack([r, np.full(N_SLICE, SLICE)], 1))
+    line = swiss_roll_points(np.stack([r, np.full(N_SLICE, SLICE)], 1))
     data = {"coords": cloud.chart_coords, "line": r}
     return Task(
         f"swissroll_{v}", f"Swiss roll, v = {v}", cloud.X, y, cloud.y_true, splits, np.arange(24, len(cloud.X)),
