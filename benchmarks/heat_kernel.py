@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 from scipy.optimize import nnls
 
-from gpum import BayesianGPLVM, SwissRoll, brownian, datasets, heat_kernel, paths
+from gpum import BayesianGPLVM, SwissRoll, datasets, heat_kernel
 from gpum.geometry import drift, evaluate, inverse_root, straighten
+from gpum.heat import brownian, paths
 
 console = Console(width=110)
 

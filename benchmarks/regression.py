@@ -21,7 +21,7 @@ from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
 from gpum import GPUMRegressor, SwissRoll, datasets
-from gpum.spaces import spectral_settings, spectral_space
+from gpum.regression.spaces import spectral_settings, spectral_space
 
 console = Console()
 SCRIPT = """

@@ -19,8 +19,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpum import GPUMRegressor
-from gpum.diagnostics import leave_one_out
+from gpum import GPUMRegressor, diagnostics
 
 rng = np.random.default_rng(0)
 s, t = rng.uniform(0, 4, 120), rng.uniform(0, 1.5, 120)
@@ -88,7 +87,7 @@ print(f"plain folds: R² {r2.mean():.3f}")
 # -----------------------------------
 # For one fitted model ``leave_one_out`` needs no refit: the row stays in the cloud and only its label goes.
 
-found = leave_one_out(best["gpum"])
+found = diagnostics.leave_one_out(best["gpum"])
 rmse = np.sqrt(np.mean((best.predict(X) - truth)[unlabelled] ** 2))
 print(f"leave-one-out: RMSE {found.rmse:.3f}, {found.inside.mean():.0%} of the labels in their 95 % interval")
 print(f"rows without a label, against the truth: RMSE {rmse:.3f}")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll, datasets
-from gpum.model_io import Fitted
+from gpum.files.model_io import Fitted
 
 SHARED = Path(os.environ.get("GPUM_SHARED", Path(__file__).parents[2] / "shared"))
 

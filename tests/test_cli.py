@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gpum import GPUMRegressor, __version__, files, model_io, tables
+from gpum import GPUMRegressor, __version__, model_io
 from gpum.cli import app
+from gpum.files import tables, whole
 
 N = 40
 FAST = [
@@ -215,7 +216,7 @@ def test_a_folder_without_permission(data, tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(files, "open", refuse, raising=False)
+    monkeypatch.setattr(whole, "open", refuse, raising=False)
     refused(gpum("fit", data, "--target", "y", "--out", tmp_path / "m.gpum"), "cannot write", "Permission denied")
 
 
@@ -248,19 +249,19 @@ def test_predict_refuses_in_one_sentence(model, data, tmp_path):
     assert not out.exists()
 
 
-@pytest.mark.parametrize("stage", ["tables.read", "estimators.GPUMRegressor.fit", "files.os.replace"])
+@pytest.mark.parametrize("stage", ["files.tables.read", "estimators.GPUMRegressor.fit", "files.whole.os.replace"])
 def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    if stage == "files.os.replace":  # the model is fitted, and its file written but for its name
+    if stage == "files.whole.os.replace":  # the model is fitted, and its file written but for its name
         monkeypatch.setattr("gpum.cli.models.GPUMRegressor.fit", lambda self, X, y: self)
     monkeypatch.setattr(f"gpum.{stage}", stop)
     out = tmp_path / "m.gpum"
     args = ["fit", data, "--target", "y", "--drop", "id,note,z", "--out", out]
     result = gpum(*args)
     assert result.exit_code == 130
-    doing = {"tables.read": "reading data.csv", "files.os.replace": "writing m.gpum"}.get(stage, "fitting")
+    doing = {"files.tables.read": "reading data.csv", "files.whole.os.replace": "writing m.gpum"}.get(stage, "fitting")
     assert f"Interrupted while {doing}: nothing was written." in result.stderr
     assert list(tmp_path.iterdir()) == [data]
     out.write_text("old")

@@ -7,7 +7,8 @@ import joblib
 import numpy as np
 import pytest
 
-from gpum import heat_kernel, paths
+from gpum import heat_kernel
+from gpum.heat import paths
 from oracles import ROLL
 
 distributed = pytest.importorskip("distributed")

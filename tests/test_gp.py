@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 
-from gpum import gp
-from gpum.covariances import SMOOTHNESS, Features, Spectral, Stationary
-from gpum.gp import Setting
+from gpum.regression import gp
+from gpum.regression.covariances import SMOOTHNESS, Features, Spectral, Stationary
+from gpum.regression.gp import Setting
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))

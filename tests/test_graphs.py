@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from gpum import graphs
-from gpum.covariances import Spectral
-from gpum.graphs import bandwidth_grid, diffusion_space, diffusion_spaces, graph_space, graph_spaces
+from gpum.regression import graphs
+from gpum.regression.covariances import Spectral
+from gpum.regression.graphs import bandwidth_grid, diffusion_space, diffusion_spaces, graph_space, graph_spaces
 
 
 def circle(n, rng=None):

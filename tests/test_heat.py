@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from gpum import EmbeddedChart, brownian, brownian_path, heat_kernel
+from gpum import EmbeddedChart, brownian_path, heat_kernel
 from gpum.geometry import drift, evaluate, inverse_root
-from gpum.histograms import cleaned, path_features
-from gpum.paths import SELF_SHARE, ball_radius, merged_volumes, plan_legs
+from gpum.heat import brownian
+from gpum.heat.histograms import cleaned, path_features
+from gpum.heat.paths import SELF_SHARE, ball_radius, merged_volumes, plan_legs
 from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, interval_kernel, roll_kernel
 
 # Of the unit sphere, latitudes ±1: at the poles themselves Euler steps in latitude and longitude break down.

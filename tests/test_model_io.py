@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gpum import EuclideanGPRegressor, __version__, files, model_io
-from gpum.model_io import Fitted
+from gpum.files import whole
+from gpum.files.model_io import Fitted
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 
@@ -89,7 +90,7 @@ def test_a_write_that_fails_leaves_the_old_file(path, stop, monkeypatch):
     def fail(fd):
         raise stop
 
-    monkeypatch.setattr(files.os, "fsync", fail)  # when all has been written to the new file
+    monkeypatch.setattr(whole.os, "fsync", fail)  # when all has been written to the new file
     with pytest.raises(stop):
         model_io.write(path, {"another": "object"})
     assert path.read_bytes() == before

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpum import brownian, heat_kernel
+from gpum import heat_kernel
+from gpum.heat import brownian
 from oracles import ROLL, interval_kernel, roll_kernel
 
 BLOCK = 50_000

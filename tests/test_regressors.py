@@ -166,7 +166,7 @@ def test_refits_reuse_the_geometry(roll_model, labelled, monkeypatch):
         raise AssertionError("geometry was computed again")
 
     monkeypatch.setattr(BayesianGPLVM, "fit", refuse)
-    monkeypatch.setattr("gpum.spaces.eigenpairs", refuse)
+    monkeypatch.setattr("gpum.regression.spaces.eigenpairs", refuse)
     again = clone(GPUMRegressor(latent_model=FrozenEstimator(roll_model), random_state=0)).fit(X, y)
     assert np.array_equal(first.transduction_, again.transduction_)
     make("GPUM", roll_model).fit(X, np.where(np.arange(len(y)) % 7 == 0, truth, np.nan))

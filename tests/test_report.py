@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from browser import MISSING, Browser
-from gpum import EmbeddedChart, GPUMRegressor, findings
-from gpum.model_io import Fitted
-from gpum.report import render, write_report
+from gpum import EmbeddedChart, GPUMRegressor
+from gpum.files.model_io import Fitted
+from gpum.report import findings, render, write_report
 
 
 def contents(page):

@@ -7,7 +7,7 @@ from scipy.special import jv
 
 from gpum import EmbeddedChart, heat_kernel, spectral
 from gpum.geometry import evaluate, grid, magnification
-from gpum.spectral import eigenpairs
+from gpum.heat.spectral import eigenpairs
 from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, roll_kernel
 
 TIMES = [2.0, 5.0, 10.0, 50.0, 200.0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpum import tables
+from gpum.files import tables
 
 ENDINGS = [".csv", ".tsv", ".npz", ".parquet"]
 ADVICE = "or remove the row"

@@ -3,16 +3,19 @@
 __version__ = "0.1.0"
 
 from . import datasets, plots
-from .baselines import (
+from .estimators import (
+    GPLVM,
+    BayesianGPLVM,
     EuclideanGPRegressor,
+    GPUMRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
     LatentGPRegressor,
 )
-from .estimators import GPUMRegressor
+from .files import model_io
 from .geometry import EmbeddedChart, LearnedChart, SwissRoll
-from .heat import brownian_path, heat_kernel
-from .latent_models import GPLVM, BayesianGPLVM
+from .heat import brownian_path, heat_kernel, spectral
+from .report import diagnostics
 
 __all__ = [
     "GPLVM",
@@ -28,6 +31,9 @@ __all__ = [
     "__version__",
     "brownian_path",
     "datasets",
+    "diagnostics",
     "heat_kernel",
+    "model_io",
     "plots",
+    "spectral",
 ]

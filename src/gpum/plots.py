@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import diagnostics
+from .estimators.latent_base import AUTO_SHARE as RELEVANT
 from .geometry import Chart, evaluate, magnification
-from .latent_base import AUTO_SHARE as RELEVANT
+from .report import diagnostics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

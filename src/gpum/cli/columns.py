@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..model_io import Fitted
-from ..tables import Table
+from ..files.model_io import Fitted
+from ..files.tables import Table
 
 
 def named(table: Table, option: str, values: Sequence[str]) -> list[str]:

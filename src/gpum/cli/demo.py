@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import datasets, plots
-from ..baselines import EuclideanGPRegressor
-from ..diagnostics import evidence_over_scale
-from ..estimators import GPUMRegressor
-from ..files import replacing
-from ..heat import brownian_path
+from ..estimators.comparison import EuclideanGPRegressor
+from ..estimators.regressor import GPUMRegressor
+from ..files.whole import replacing
+from ..heat.kernel import brownian_path
+from ..report.diagnostics import evidence_over_scale
 
 PATH_TIME = 150.0
 FIGURE = "swiss_roll.png"

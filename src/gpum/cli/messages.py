@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from .. import files
+from ..files import whole as files
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from .. import __version__, model_io, tables
-from ..estimators import GPUMRegressor
-from ..model_io import Fitted
+from .. import __version__
+from ..estimators.regressor import GPUMRegressor
+from ..files import model_io, tables
+from ..files.model_io import Fitted
 from ..progress import Reporter
 from .columns import check_apart, features_of, labels_of, listed, named
 from .messages import brief, called, check_output, collected, duration, note, say, size, stage

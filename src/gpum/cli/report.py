@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .. import model_io
+from ..files import model_io
 from .messages import check_output, say, size, stage
 from .models import Debug, Force, Model, Quiet
 

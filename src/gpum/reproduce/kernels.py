@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import graphs
 from ..datasets.swiss_roll import make_swiss_roll, swiss_roll_points
+from ..estimators.latent_models import GPLVM, BayesianGPLVM
 from ..geometry import Chart, SwissRoll
-from ..heat import heat_kernel
-from ..latent_models import GPLVM, BayesianGPLVM
+from ..heat.kernel import heat_kernel
+from ..regression import graphs
 
 TIME = 50.0
 RADII = 6 + 0.25 * np.arange(-14, 15)

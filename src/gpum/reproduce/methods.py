@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..baselines import (
+from ..estimators.comparison import (
     EuclideanGPRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
     LatentGPRegressor,
 )
-from ..estimators import GPUMRegressor
+from ..estimators.regressor import GPUMRegressor
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__, checks
-from ..latent_models import BayesianGPLVM
+from ..estimators.latent_models import BayesianGPLVM
 from ..plots import plot_relevance
 from ..progress import Reporter
 from . import figures, kernels, roll_figures, splits, tables, tasks

@@ -14,8 +14,8 @@ import joblib
 import numpy as np
 
 from .. import __version__
-from ..files import replacing
-from ..latent_models import BayesianGPLVM
+from ..estimators.latent_models import BayesianGPLVM
+from ..files.whole import replacing
 from ..progress import Reporter
 from .methods import METHODS, estimators
 from .tasks import Task

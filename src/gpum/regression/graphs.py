@@ -39,7 +39,7 @@ from scipy.sparse.linalg import eigsh
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from .gplvm.starts import neighbour_graph
+from ..gplvm.starts import neighbour_graph
 
 NEIGHBOURS = (4, 6, 10, 15)
 WIDTHS = (0.5, 1.0, 2.0, np.inf)

@@ -19,8 +19,9 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from . import brownian, checks, paths
-from .geometry import Chart, evaluate, straighten
+from .. import checks
+from ..geometry import Chart, evaluate, straighten
+from . import brownian, paths
 from .spectral import eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time

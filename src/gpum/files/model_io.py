@@ -18,8 +18,8 @@ from typing import Any
 import joblib
 import numpy as np
 
-from . import __version__
-from .files import existing, replacing
+from .. import __version__
+from .whole import existing, replacing
 
 FORMAT = 1
 MAGIC = b"GPUM model, format "

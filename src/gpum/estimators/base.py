@@ -20,9 +20,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from . import checks, gp, model_io
-from .gp import Posterior, Setting
-from .spaces import Family
+from .. import checks
+from ..files import model_io
+from ..regression import gp
+from ..regression.gp import Posterior, Setting
+from ..regression.spaces import Family
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 MODES = {"average": gp.average, "evidence": gp.best}

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from . import checks, graphs
-from .estimators import SurfaceRegressor
-from .gp import Setting
-from .regression import GPRegressor
-from .spaces import Each, Family, smoothness_names, spectral_settings, stationary_settings
+from .. import checks
+from ..regression import graphs
+from ..regression.gp import Setting
+from ..regression.spaces import Each, Family, smoothness_names, spectral_settings, stationary_settings
+from .base import GPRegressor
+from .regressor import SurfaceRegressor
 
 ALL = 0.9  # of the last mode at the smallest scale: how many modes there are is part of the model
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)

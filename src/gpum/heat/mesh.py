@@ -22,8 +22,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import Delaunay, cKDTree
 
-from .geometry import Chart, evaluate
-from .geometry.straight import probe
+from ..geometry import Chart, evaluate
+from ..geometry.straight import probe
 
 MAX_DIM = 3
 MAX_GRID_NODES = 2_000_000

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .geometry import Chart, drift, evaluate, grid, inverse_root
+from ..geometry import Chart, drift, evaluate, grid, inverse_root
 
 TRIES = 4
 BLOCK = 2000  # paths

@@ -23,7 +23,7 @@ from scipy.sparse.linalg import eigsh
 from scipy.spatial import cKDTree
 from threadpoolctl import threadpool_limits
 
-from .geometry import Chart, evaluate
+from ..geometry import Chart, evaluate
 from .mesh import Mesh, make_mesh, measure
 
 MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}

@@ -13,15 +13,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from . import checks
-from .geometry import Chart, CorridorBoundary, LearnedChart, variance_boundary
-from .gp import Setting
-from .latent_base import LatentModel
-from .latent_models import GPLVM, BayesianGPLVM
-from .progress import Reporter
-from .regression import GPRegressor
-from .reuse import remembered
-from .spaces import (
+from .. import checks
+from ..geometry import Chart, CorridorBoundary, LearnedChart, variance_boundary
+from ..progress import Reporter
+from ..regression.gp import Setting
+from ..regression.reuse import remembered
+from ..regression.spaces import (
     Each,
     Family,
     levels_of,
@@ -32,6 +29,9 @@ from .spaces import (
     spectral_space,
     stationary_settings,
 )
+from .base import GPRegressor
+from .latent_base import LatentModel
+from .latent_models import GPLVM, BayesianGPLVM
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")

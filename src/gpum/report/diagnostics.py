@@ -19,10 +19,11 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from . import checks, gp
-from .geometry import evaluate, length
-from .regression import Output
-from .spaces import SCALES, levels_of
+from .. import checks
+from ..estimators.base import Output
+from ..geometry import evaluate, length
+from ..regression import gp
+from ..regression.spaces import SCALES, levels_of
 
 NO_BOUNDARY = "none"
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import binomtest
 from sklearn.neighbors import NearestNeighbors
 
+from ..files.model_io import Fitted
 from .diagnostics import NO_BOUNDARY, EvidenceOverScale, LeaveOneOut, cuts
-from .model_io import Fitted
 
 FEW = 10  # labels below which error and coverage are anecdotes
 ISOLATED = 6.0  # times the median distance to the nearest row

@@ -1,6 +1,6 @@
 """The report of a fitted model: one HTML file that opens without a network.
 
-Python prepares the numbers and sentences as JSON; the page in `report_page` draws them with plotly.js, which is copied
+Python prepares the numbers and sentences as JSON; the page in `page/` draws them with plotly.js, which is copied
 into the file. Names from the data reach the page only as JSON in which <, > and & are escaped, and there only as text.
 """
 
@@ -13,16 +13,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import contourpy
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
 
+from ..files.model_io import Fitted
+from ..files.whole import check_writable, replacing
+from ..geometry import evaluate, magnification
 from . import findings
 from .diagnostics import EvidenceOverScale, evidence_over_scale, extents, leave_one_out, level_weights
-from .files import check_writable, replacing
-from .geometry import evaluate, magnification
-from .model_io import Fitted
 
 DIGITS = 4  # decimals of a number, relative to the range of its column
 SHOWN_FEATURES = 6  # feature values that go with a row: those of the columns that vary most
@@ -46,7 +45,7 @@ def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
 
 def render(fitted: Fitted) -> str:
     """The report of a fitted model as the text of an HTML page."""
-    page = resources.files(__package__) / "report_page"
+    page = resources.files(__package__) / "page"
     title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
     parts = {
         "title": html.escape(title),
@@ -178,6 +177,8 @@ def _outline(chart: Any) -> list[Any]:
     if chart.dim == 1:
         turns = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
         return [[[float(axes[0][a]), float(axes[0][b - 1])]] for a, b in turns.reshape(-1, 2)]
+    import contourpy
+
     blurred = gaussian_filter(inside.astype(float), 0.8)  # without steps
     lines = contourpy.contour_generator(axes[0], axes[1], blurred.T).lines(0.5)
     return [_columns(np.asarray(line)) for line in lines if len(line) > 3]

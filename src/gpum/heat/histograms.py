@@ -26,10 +26,10 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
+from ..geometry import Chart, StraightChart, evaluate, grid, straighten
+from ..gplvm.starts import neighbour_graph
 from . import brownian, paths
-from .geometry import Chart, StraightChart, evaluate, grid, straighten
-from .gplvm.starts import neighbour_graph
-from .heat import say_waited, step_sizes
+from .kernel import say_waited, step_sizes
 
 TIMES = 10
 SMALLEST, LARGEST = 0.03, 0.25  # √t, of the cloud's extent

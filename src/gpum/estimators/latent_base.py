@@ -21,14 +21,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from . import checks
-from .geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
-from .geometry.metric import expected_metric
-from .gplvm import bound, starts
-from .gplvm.mapping import Mapping
-from .gplvm.optimise import Stage, climb
-from .gplvm.placement import CHUNK, decoder, place
-from .progress import Reporter
+from .. import checks
+from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
+from ..geometry.metric import expected_metric
+from ..gplvm import bound, starts
+from ..gplvm.mapping import Mapping
+from ..gplvm.optimise import Stage, climb
+from ..gplvm.placement import CHUNK, decoder, place
+from ..progress import Reporter
 
 FAR = 2.0
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from

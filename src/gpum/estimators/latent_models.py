@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
-from .geometry.boundary import DEFAULT_LEVEL
-from .gplvm import bound, likelihood, starts
+from .. import checks
+from ..geometry.boundary import DEFAULT_LEVEL
+from ..gplvm import bound, likelihood, starts
 from .latent_base import HELD_NOISE, LatentModel
 
 

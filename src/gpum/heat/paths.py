@@ -27,8 +27,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import qmc
 
+from ..geometry import Chart, StraightChart, evaluate, magnification
 from . import brownian
-from .geometry import Chart, StraightChart, evaluate, magnification
 
 CELL_SHARE = 0.08  # a cell's squared size over the time, at least
 MAX_CELL_SHARE = 1.0  # and at most, where paths are few for the dimension

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .files import existing, replacing
+from .whole import existing, replacing
 
 MISSING = {"", "nan", "na", "n/a", "null", "none"}
 

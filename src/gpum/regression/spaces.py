@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from . import checks
+from .. import checks
+from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart, straighten
+from ..geometry.boundary import DEFAULT_LEVEL
+from ..heat.histograms import PathFeatures, cleaned, path_features
+from ..heat.spectral import Eigenpairs, eigenpairs
 from .covariances import SMOOTHNESS, Covariance, Features, Spectral, Stationary
-from .geometry import Chart, CorridorBoundary, LearnedChart, StraightChart, straighten
-from .geometry.boundary import DEFAULT_LEVEL
 from .gp import Setting
-from .histograms import PathFeatures, cleaned, path_features
 from .reuse import remembered
-from .spectral import Eigenpairs, eigenpairs
 
 LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL

@@ -1,0 +1,5 @@
+"""What a fit says of itself: `diagnostics` as arrays, `findings` in words, `document` as an HTML page (in `page/`)."""
+
+from .document import render, write_report
+
+__all__ = ["render", "write_report"]
