@@ -8,7 +8,7 @@ import gpum
 ROOT = Path(gpum.__file__).parent
 # From the bottom up, as in CONTRIBUTING.md; a module may import from its own line and those before it.
 LAYERS = [
-    ["precision", "checks", "progress"],
+    ["checks", "progress"],
     ["files"],
     ["gplvm"],
     ["geometry"],
@@ -29,7 +29,7 @@ ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli", "progress"},
 }
-NUMERICS = {"precision", "gplvm", "geometry", "heat", "regression"}
+NUMERICS = {"gplvm", "geometry", "heat", "regression"}
 ESTIMATORS = {"sklearn.base", "sklearn.pipeline", "sklearn.frozen", "sklearn.utils.estimator_checks"}
 
 

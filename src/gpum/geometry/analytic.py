@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..precision import float64
 from .chart import Chart
+from .precision import float64
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["phi", "domain", "periodic"])

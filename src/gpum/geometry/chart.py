@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..precision import float64
+from .precision import float64
 
 BATCHES = (64, 1024)  # points at a time
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..gplvm.mapping import Mapping
-from ..precision import float64
 from . import metric
 from .boundary import Boundary
 from .chart import Chart
+from .precision import float64
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["mapping", "boundary"], meta_fields=[])

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import Chebyshev
 
-from ..precision import float64
 from .chart import Chart, evaluate, grid
+from .precision import float64
 
 PROBES = {1: 2000, 2: 120, 3: 30}  # per coordinate
 KNOTS = 513
