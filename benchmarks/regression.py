@@ -41,7 +41,7 @@ def sparse() -> None:
     """Part 1: a known chart, so that only the GP is timed."""
     chart = SwissRoll()
     table = Table("labels", "rows", "GP", "seconds", "rmse", title="Sparse regression (GP part only)")
-    space = spectral_space(chart, None, 100)
+    space = spectral_space([chart], 100)
     for n, N in ((5_000, 6_000), (50_000, 55_000)):
         cloud = datasets.make_swiss_roll(n_labeled=N, n_unlabeled=0, random_state=0)
         X, y, truth = cloud.chart_coords, cloud.y, cloud.y_true
@@ -56,7 +56,7 @@ def sparse() -> None:
         if n > 10_000:
             continue
         rows = space.at(X)
-        settings = spectral_settings(space.values, np.mean(rows**2, 0), 2, 0, 0.0, ["heat"], {})
+        settings = spectral_settings(space.values, np.mean(rows**2, 0), 2, ["heat"])
         begin = time.perf_counter()
         mean = exact(settings, rows[:n], y[:n], rows[n:])
         seconds = time.perf_counter() - begin

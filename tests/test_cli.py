@@ -275,7 +275,7 @@ def test_an_interrupted_prediction(model, data, tmp_path, monkeypatch):
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GPUMRegressor, "predict_quantiles", stop)
+    monkeypatch.setattr(GPUMRegressor, "predictive", stop)
     result = gpum("predict", model, data, "--out", tmp_path / "pred.csv")
     assert result.exit_code == 130
     assert "Interrupted while predicting: nothing was written." in result.stderr

@@ -9,7 +9,8 @@ from scipy.stats import t as student
 
 from gpum.regression import gp
 from gpum.regression.covariances import SMOOTHNESS, Features, Spectral, Stationary
-from gpum.regression.gp import Setting
+from gpum.regression.family import Family, Setting, join
+from gpum.regression.posterior import Located, mixture_quantiles
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))
@@ -21,7 +22,18 @@ def covariances():
     for name, nu in SMOOTHNESS.items():
         yield f"stationary {name}", Stationary(nu, 0.4), X
         yield f"spectral {name}", Spectral(VALUES, np.mean(PHI**2, 0), nu, 2, 0.3), PHI
-    yield "features", Features(24.0), PHI
+    yield "features", Features(np.asarray(1 / np.mean(np.sum(PHI[:, 1:] ** 2, 1))), slice(1, None)), PHI
+    mixed = np.repeat([0.5, 2.0], [10, 15])
+    yield "mixed features", Features(mixed / np.mean(PHI**2 @ mixed)), PHI
+
+
+def family(settings, *rows):
+    """Settings on spaces in which the cloud is `rows`."""
+    return Family([None] * len(rows), settings, list(rows), [0] * len(rows))
+
+
+def at(*rows):
+    return Located.exactly(rows)
 
 
 CASES = [pytest.param(c, a, id=name) for name, c, a in covariances()]
@@ -72,7 +84,7 @@ def test_average_is_the_textbook_mixture():
     """One setting: a multivariate Student t over the grid of noise ratios, by dense algebra."""
     covariance, n = Stationary(1.5, 0.4), 10
     y = np.sin(5 * X[:n, 0])
-    posterior = gp.average([Setting(covariance, 0, 0.0, {})], [X[:n]], y)
+    posterior = gp.average(family([Setting(0, covariance, 0.0)], X), np.arange(n), y)
     prior = np.exp(-0.5 * (np.log10(gp.RATIOS) + 3) ** 2)
     prior /= prior.sum()
     log_p, means, variances = [], [], []
@@ -89,24 +101,24 @@ def test_average_is_the_textbook_mixture():
     p /= p.sum()
     mean = p @ np.array(means)
     variance = p @ (np.array(variances) + np.array(means) ** 2) - mean**2
-    found = posterior.moments([X])
+    found = posterior.moments(at(X))
     assert np.allclose(found[0], mean, atol=1e-8)
     assert np.allclose(found[1], variance, rtol=1e-6, atol=1e-9)
-    assert np.allclose(np.diag(posterior.covariance([X])), found[1], rtol=1e-6, atol=1e-9)
+    assert np.allclose(np.diag(posterior.covariance(at(X))), found[1], rtol=1e-6, atol=1e-9)
 
 
 def test_samples_and_quantiles_have_the_stated_moments():
     y = np.sin(5 * X[:15, 0])
-    settings = [Setting(Stationary(nu, s), 0, 0.0, {}) for nu in (1.5, np.inf) for s in (0.2, 0.6)]
-    posterior = gp.average(settings, [X[:15]], y)
-    points = [X[15:25]]
+    settings = [Setting(0, Stationary(nu, s), 0.0) for nu in (1.5, np.inf) for s in (0.2, 0.6)]
+    posterior = gp.average(family(settings, X), np.arange(15), y)
+    points = at(X[15:25])
     mean, variance = posterior.moments(points)
     draws = posterior.samples(np.random.default_rng(1), points, 20_000, noise=True)
     error = 4 * np.sqrt(variance / 20_000)
     assert np.all(np.abs(draws.mean(1) - mean) < error)
     fourth = np.mean((draws - draws.mean(1, keepdims=True)) ** 4, 1)
     assert np.all(np.abs(draws.var(1) - variance) < 4 * np.sqrt((fourth - draws.var(1) ** 2) / 20_000))
-    quantiles = posterior.quantiles([points], np.array([0.1, 0.5, 0.9]))
+    quantiles = posterior.quantiles(points, np.array([0.1, 0.5, 0.9]))
     below = np.mean(draws[:, :, None] < quantiles[:, None], 1)
     assert np.all(np.abs(below - [0.1, 0.5, 0.9]) < 4 * np.sqrt(0.25 / 20_000))
 
@@ -114,17 +126,27 @@ def test_samples_and_quantiles_have_the_stated_moments():
 def test_quantiles_over_places_and_far_away():
     """One Gaussian part: the quantiles are those of the moments over a row's places, and of the prior where far."""
     y = np.sin(5 * X[:15, 0])
-    posterior = gp.best([Setting(Stationary(np.inf, 0.4), 0, 0.0, {})], [X[:15]], y)
-    places = [[X[15:25] + shift] for shift in (-0.2, 0.2)]
-    means, variances = (np.array(v) for v in zip(*(posterior.moments(p) for p in places), strict=True))
+    posterior = gp.best(family([Setting(0, Stationary(np.inf, 0.4), 0.0)], X), np.arange(15), y)
+    places = [X[15:25] + shift for shift in (-0.2, 0.2)]
+    means, variances = (np.array(v) for v in zip(*(posterior.moments(at(p)) for p in places), strict=True))
     sd = np.sqrt(variances.mean(0) + means.var(0))
     far = np.arange(10) == 3
-    low, high = posterior.quantiles(places, np.array([0.025, 0.975]), far=far).T
+    rows = Located([X[15:25]], [places], [far])
+    low, high = posterior.quantiles(rows, np.array([0.025, 0.975])).T
     mean = np.where(far, 0.0, means.mean(0))
     prior = posterior.best.signal * (2 + posterior.best.ratios)
     half = 1.959964 * np.where(far, np.sqrt(prior), sd)
     assert np.allclose(low, mean - half, atol=1e-5)
     assert np.allclose(high, mean + half, atol=1e-5)
+    # Moments, covariance and samples say the same.
+    assert np.allclose(posterior.moments(rows), [mean, np.where(far, prior, sd**2)])
+    cov = posterior.covariance(rows)
+    assert np.allclose(np.diag(cov), np.where(far, prior, sd**2))
+    assert np.all(cov[3, np.arange(10) != 3] == 0)
+    assert np.linalg.eigvalsh(cov).min() > 0
+    draws = posterior.samples(np.random.default_rng(0), rows, 4000, noise=True)
+    assert np.all(np.abs(draws.mean(1) - mean) < 4.5 * np.sqrt(np.diag(cov) / 4000))
+    assert np.all(np.abs(draws.var(1) / np.diag(cov) - 1) < 4.5 * np.sqrt(2 / 4000))
 
 
 @pytest.mark.parametrize("dof", [3.0, 12.0, np.inf])
@@ -133,7 +155,7 @@ def test_quantiles_of_a_mixture_invert_its_distribution(dof):
     weights = rng.dirichlet(np.ones(50))
     means, sds = rng.normal(size=(50, 4)), np.exp(rng.normal(size=(50, 4)))
     levels = np.array([1e-8, 0.025, 0.5, 0.975])
-    found = gp.mixture_quantiles(weights[:, None], means, sds, dof, levels)
+    found = mixture_quantiles(weights[:, None], means, sds, dof, levels)
     unit = 1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)
     cdf = student.cdf((found.T[:, None] - means) / (unit * sds), dof)
     assert np.allclose(np.einsum("j,ljn->nl", weights, cdf), levels, atol=1e-6)
@@ -144,8 +166,8 @@ def test_best_climbs_to_the_optimum():
     """The evidence of the single best setting is not beaten by any of a fine grid."""
     y = np.sin(4 * X[:, 0]) + 0.05 * RNG.standard_normal(40)
     ends = (0.05, 5.0)
-    settings = [Setting(Stationary(np.inf, s), 0, 0.0, {"scales": ends}) for s in np.geomspace(*ends, 6)]
-    posterior = gp.best(settings, [X], y)
+    settings = [Setting(0, Stationary(np.inf, s), 0.0, scales=ends) for s in np.geomspace(*ends, 6)]
+    posterior = gp.best(family(settings, X), np.arange(40), y)
     grid = [
         gp.log_evidence(Stationary(np.inf, s), X, y, signal, signal + ratio)[0]
         for s in np.geomspace(*ends, 25)
@@ -157,11 +179,11 @@ def test_best_climbs_to_the_optimum():
 
 def test_three_labels_do_not_collapse_the_noise():
     y = np.array([-1.2, 0.1, 1.1])
-    settings = [Setting(Stationary(np.inf, s), 0, 0.0, {}) for s in np.geomspace(0.05, 5, 8)]
-    posterior = gp.average(settings, [X[:3]], y)
-    f, total = (posterior.moments([X[:3]], noise)[1] for noise in (False, True))
+    settings = [Setting(0, Stationary(np.inf, s), 0.0) for s in np.geomspace(0.05, 5, 8)]
+    posterior = gp.average(family(settings, X), np.arange(3), y)
+    f, total = (posterior.moments(at(X[:3]), noise)[1] for noise in (False, True))
     assert np.all(total - f > 1e-4)
-    assert posterior.moments([X[3:]])[1].min() > 1e-2
+    assert posterior.moments(at(X[3:]))[1].min() > 1e-2
 
 
 @pytest.mark.parametrize("n", [2, 3, 12, 40])  # fewer and more labels than features
@@ -171,31 +193,59 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, monkeypatch):
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
     y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * RNG.standard_normal(n)
     power = np.mean(PHI**2, 0)
-    settings = [Setting(Stationary(nu, 0.4), 0, -1.0, {"scales": (0.1, 2.0)}) for nu in (0.5, np.inf)]
-    settings += [Setting(Spectral(VALUES, power, 1.5, 2, s), 1, -0.5, {"scales": (0.1, 2.0)}) for s in (0.1, 0.5)]
+    settings = [Setting(0, Stationary(nu, 0.4), -1.0, scales=(0.1, 2.0)) for nu in (0.5, np.inf)]
+    settings += [Setting(1, Spectral(VALUES, power, 1.5, 2, s), -0.5, scales=(0.1, 2.0)) for s in (0.1, 0.5)]
     labels = [X[:n], PHI[:n]]
     mean, scale = gp.units(y)
-    whole = (gp.average if mode == "average" else gp.best)(settings, labels, (y - mean) / scale)
+    whole = (gp.average if mode == "average" else gp.best)(family(settings, X, PHI), np.arange(n), (y - mean) / scale)
     found = gp.leave_one_out(whole, y)
     for i in range(n):
         others = np.delete(np.arange(n), i)
         mean, scale = gp.units(y[others])
         left, z = [a[others] for a in labels], (y[others] - mean) / scale
         if mode == "average":
-            without = gp.average(settings, left, z)
+            without = gp.average(family(settings, X, PHI), others, z)
         else:
             part = whole.best
             d = gp.decompose(part.setting.covariance, left[part.setting.space], z)
             without = replace(whole, parts=[replace(part, d=d)], labels=left)
-        at = [a[i : i + 1] for a in labels]
-        m, v = without.moments(at)
-        ends = without.quantiles([at], np.array([0.025, 0.975]))
+        place = at(*(a[i : i + 1] for a in labels))
+        m, v = without.moments(place)
+        ends = without.quantiles(place, np.array([0.025, 0.975]))
         assert found[0][i] == pytest.approx(mean + scale * m[0], rel=1e-6)
         assert found[1][i] == pytest.approx(scale**2 * v[0], rel=1e-4)
         assert found[2][i] == pytest.approx(mean + scale * ends[0], abs=5e-3 * scale * v[0] ** 0.5)  # light parts go
 
 
 def test_leave_one_out_needs_two_labels():
-    posterior = gp.average([Setting(Stationary(1.5), 0, 0.0, {})], [X[:1]], np.zeros(1))
+    posterior = gp.average(family([Setting(0, Stationary(1.5), 0.0)], X), np.arange(1), np.zeros(1))
     with pytest.raises(ValueError, match="at least 2"):
         gp.leave_one_out(posterior, np.ones(1))
+
+
+def test_joined_families_have_equal_prior_weight():
+    """Two copies of one family beside another: posterior weights follow the evidence of each, as if alone."""
+    y = np.sin(5 * X[:12, 0])
+    one = family([Setting(0, Stationary(1.5, s), -np.log(2)) for s in (0.2, 0.6)], X)
+    two = family([Setting(0, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), 0.0)], PHI)
+    both = join([one, two])
+    assert both.owners == [0, 1]
+    assert [s.space for s in both.settings] == [0, 0, 1]
+    posterior = gp.average(both, np.arange(12), y)
+    alone = [gp.average(f, np.arange(12), y).log_evidence for f in (one, two)]
+    assert posterior.log_evidence == pytest.approx(np.logaddexp(*alone) - np.log(2))
+
+
+def test_units_of_tiny_and_constant_labels():
+    assert gp.units(np.array([1e-200, 3e-200])) == pytest.approx((2e-200, 1e-200))
+    assert gp.units(np.full(3, 7.0)) == (7.0, 7.0)
+    assert gp.units(np.zeros(2)) == (0.0, 1.0)
+
+
+def test_an_evidence_that_stops_early_is_noted(monkeypatch):
+    from scipy.optimize import OptimizeResult
+
+    stopped = OptimizeResult(x=np.log([0.4, 1.0, 0.01]), fun=1.0, success=False, message="ABNORMAL")
+    monkeypatch.setattr(gp, "minimize", lambda *args, **options: stopped)
+    posterior = gp.best(family([Setting(0, Stationary(1.5, 0.4), 0.0)], X), np.arange(5), X[:5, 0])
+    assert "stopped early (ABNORMAL)" in posterior.notes[0]

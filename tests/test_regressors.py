@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import gpum
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll
+from gpum.regression.posterior import Located
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
 
@@ -75,8 +76,8 @@ def test_interpolates_without_noise(fitted, labelled):
     part = output.posterior.best
     part = replace(part, ratios=np.array([1e-8]), weights=np.ones(1), signal=part.signal[:1])
     posterior = replace(output.posterior, parts=[part])
-    mean, variance = posterior.moments([c[known] for c in model._cloud], noise=False)
-    K = part.setting.covariance.gram(*[model._cloud[part.setting.space][known]] * 2)
+    mean, variance = posterior.moments(Located.exactly([c[known] for c in model._family.rows]), noise=False)
+    K = part.setting.covariance.gram(*[model._family.rows[part.setting.space][known]] * 2)
     if np.linalg.eigvalsh(K).min() < 1e-6:
         pytest.skip("this kernel is singular on the labels: it cannot go through all of them")
     assert np.allclose(output.mean + output.scale * mean, y[known], atol=1e-3)
@@ -290,3 +291,105 @@ def test_scikit_learn_contract(name):
     if name == "GraphLaplacian":
         del options["smoothness"]
     check_estimator(make(name, SMALL, **options))
+
+
+def test_samples_at_far_rows_are_the_priors(roll_model, labelled):
+    """A far row is predicted and sampled alike, as is one whose place is uncertain."""
+    X, y, _ = labelled
+    model = make("GPUM", roll_model).fit(X, y)
+    rows = np.array([[300.0, 300.0, 300.0], X[3] + 0.3, X[0]])
+    with pytest.warns(UserWarning, match="far from the fitted surface"):
+        found = model.predictive(rows)
+    assert found.far.tolist() == [True, False, False]
+    mean, std = found.moments(noise=False)
+    draws = found.samples(8000, random_state=0)
+    assert np.all(np.abs(draws.mean(1) - mean) < 5 * std / np.sqrt(8000))
+    fourth = np.mean((draws - draws.mean(1, keepdims=True)) ** 4, 1)
+    assert np.all(np.abs(draws.var(1) - std**2) < 5 * np.sqrt((fourth - draws.var(1) ** 2) / 8000))
+    assert np.allclose(np.diag(found.cov()), found.std() ** 2, rtol=1e-8)
+
+
+def test_predictive_places_rows_once(roll_model, labelled, monkeypatch):
+    X, y, _ = labelled
+    model = make("GPUM", roll_model).fit(X, y)
+    placed = []
+    place = BayesianGPLVM.place
+    monkeypatch.setattr(BayesianGPLVM, "place", lambda self, S: placed.append(len(S)) or place(self, S))
+    found = model.predictive(np.concatenate([X[:3], X[3:5] + 0.01]))
+    found.mean, found.std(), found.cov(), found.quantiles(), found.samples(2)
+    assert placed == [2]
+    assert np.array_equal(found.latent[:3], model.latent_[:3])
+    assert np.allclose(found.latent[3:], model.transform(X[3:5] + 0.01))
+
+
+def test_labels_are_checked_before_a_surface_is_learned(labelled, monkeypatch):
+    X, y, _ = labelled
+    monkeypatch.setattr(BayesianGPLVM, "fit", lambda *args: pytest.fail("learned"))
+    with pytest.raises(ValueError, match="no labelled row"):
+        GPUMRegressor().fit(X, np.full(len(X), np.nan))
+    with pytest.raises(ValueError, match="output 1 of y has no labelled row"):
+        GPUMRegressor().fit(X, np.column_stack([y, np.full(len(X), np.nan)]))
+    huge = y.copy()
+    huge[5] = 1e200
+    with pytest.raises(ValueError, match="y is 1e\\+200 at row 5, too large"):
+        GPUMRegressor().fit(X, huge)
+    with pytest.raises(ValueError, match="'gplvm' has no inducing points"):
+        GPUMRegressor(latent_model="gplvm", n_inducing=8).fit(X, y)
+
+
+def test_tiny_labels_keep_their_differences(roll_model, labelled):
+    X, y, _ = labelled
+    mean, std = make("GPUM", roll_model).fit(X, y).predict(X, return_std=True)
+    small = make("GPUM", roll_model).fit(X, y * 2.0**-600).predict(X, return_std=True)
+    assert np.allclose(np.array(small) * 2.0**600, [mean, std])
+
+
+def test_options_that_a_kernel_does_not_have():
+    chart, X = SwissRoll(), np.random.default_rng(0).uniform([2, 0], [12.5, 12], (20, 2))
+    y = X[:, 0]
+    with pytest.raises(ValueError, match=r"boundary is the level 0\.5, but the given chart has no family"):
+        GPUMRegressor(latent_model=chart, kernel="brownian", boundary=0.5, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="metric_draws is 3, but kernel='brownian'"):
+        GPUMRegressor(latent_model=chart, kernel="brownian", metric_draws=3, random_state=0).fit(X, y)
+
+
+def test_smoothness_of_the_brownian_kernel():
+    """A Matérn kernel is a gamma mixture of the heat kernels that the paths give: against eigenfunctions."""
+    chart = SwissRoll(r=(2, 5), z=(0, 6))
+    X = np.random.default_rng(0).uniform(*chart.bounds.T, (40, 2))
+    options = {"latent_model": chart, "smoothness": "matern52", "random_state": 0}
+    paths = GPUMRegressor(kernel="brownian", n_paths=4000, **options).fit(X, X[:, 0])
+    exact = GPUMRegressor(kernel="spectral", n_kernel_inducing=200, **options).fit(X, X[:, 0])
+    assert paths.best_setting_["smoothness"] == "matern52"
+    a, b = (model._family for model in (paths, exact))
+    for setting in a.settings[3:8]:  # scales that both grids resolve
+        K = setting.covariance.gram(a.rows[0], a.rows[0])
+        L = b.settings[0].covariance.at(setting.scale).gram(b.rows[0], b.rows[0])
+        assert np.sqrt(np.mean((K - L) ** 2)) < 0.06
+
+
+def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
+    X, y, _ = labelled
+    model = BayesianGPLVM(random_state=0, n_inducing=20, max_iter=300).fit(X)
+    monkeypatch.setattr("gpum.regression.spaces.CONNECTED", 2.0)  # no domain counts as being in one piece
+    found = GPUMRegressor(latent_model=model, random_state=0).fit(X, y)
+    assert sum("falls into pieces on its mesh and is left out" in note for note in found.notes_) == 6
+    one = GPUMRegressor(latent_model=model, boundary=0.5, random_state=0).fit(X, y)
+    assert "level 0.5 falls into pieces" in one.notes_[0]
+
+
+def test_fits_do_not_stay_in_memory():
+    """What is computed on a surface goes when its owner goes."""
+    import gc
+    import weakref
+
+    cloud = gpum.datasets.make_swiss_roll(n_labeled=10, n_unlabeled=40, random_state=0)
+    latent = BayesianGPLVM(starts="pca", n_inducing=8, max_iter=50, tol=1.0, random_state=0)
+    options = {"latent_model": latent, "boundary": 0.5, "n_kernel_inducing": 10, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GPUMRegressor(**options).fit(cloud.X, cloud.y)
+    traces = [weakref.ref(model._surfaces[0]), weakref.ref(model.chart_), weakref.ref(model._family.rows[0])]
+    del model
+    gc.collect()
+    assert [trace() for trace in traces] == [None, None, None]

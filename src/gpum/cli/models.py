@@ -207,6 +207,7 @@ def info(model: Model, debug: Debug = False) -> None:
             ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}"),
         ]
     lines += [("warning", text) for text in about["warnings"]]
+    lines += [("note", text) for text in m.notes_]
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         typer.echo(f"{name:{width}}  {text}")
@@ -214,14 +215,15 @@ def info(model: Model, debug: Debug = False) -> None:
 
 def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.ndarray]:
     """The columns of a prediction, made in chunks."""
-    made: list[tuple[np.ndarray, ...]] = []
+    made: list[tuple[Any, ...]] = []
     with Reporter(verbose, len(X), "placing rows") as report:
         for begin in range(0, len(X), CHUNK):
             rows = X[begin : begin + CHUNK]
             n = len(rows)
-            mean, std = (v.reshape(n, -1) for v in fitted.model.predict(rows, return_std=True))
-            low, high = np.moveaxis(fitted.model.predict_quantiles(rows, INTERVAL).reshape(n, 2, -1), 1, 0)
-            made.append((mean, std, low, high, fitted.model.transform(rows), fitted.model.far_from_surface(rows)))
+            found = fitted.model.predictive(rows)
+            mean, std = (v.reshape(n, -1) for v in found.moments())
+            low, high = np.moveaxis(found.quantiles(INTERVAL).reshape(n, 2, -1), 1, 0)
+            made.append((mean, std, low, high, found.latent, found.far))
             report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
     mean, std, low, high, latent, far = (np.concatenate(v) for v in zip(*made, strict=True))
     columns: dict[str, np.ndarray] = {}

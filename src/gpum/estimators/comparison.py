@@ -5,32 +5,18 @@ They share its regression: hyperparameters by evidence (or averaged), prediction
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import log
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import checks
 from ..regression import graphs
-from ..regression.gp import Setting
-from ..regression.spaces import Each, Family, smoothness_names, spectral_settings, stationary_settings
+from ..regression.surfaces import FlatSurface, GraphSurface, Surface, flat_surface
 from .base import GPRegressor
 from .regressor import SurfaceRegressor
 
-ALL = 0.9  # of the last mode at the smallest scale: how many modes there are is part of the model
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """Points as coordinates, each divided by a scale of its own."""
-
-    scale: np.ndarray
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """Scaled coordinates, [n, p]."""
-        return points / self.scale
 
 
 class EuclideanGPRegressor(GPRegressor):
@@ -46,12 +32,8 @@ class EuclideanGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _family(self, X: np.ndarray) -> Family:
-        names = smoothness_names(self.smoothness)
-        spread = float(np.sqrt(np.mean(X.var(0))))
-        space = Scaled(np.asarray(spread if spread > 0 else 1.0))
-        cloud = space.at(X)
-        return Each([space]), stationary_settings(cloud, 0, 0.0, names, {}), [cloud]
+    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
+        return [flat_surface(X)]
 
 
 class LatentGPRegressor(SurfaceRegressor):
@@ -84,36 +66,16 @@ class LatentGPRegressor(SurfaceRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, X: np.ndarray) -> None:
-        self._learn_latent(self.latent_model, X)
-
-    def _family(self, X: np.ndarray) -> Family:
-        names = smoothness_names(self.smoothness)
+    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
+        model = self._learn_latent(self.latent_model, X)
         q = self.latent_.shape[1]
         scales = [np.ones(q)]
         for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
             scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
-        spaces = [Scaled(scale) for scale in scales]
-        cloud = [space.at(self.latent_) for space in spaces]
-        settings: list[Setting] = []
-        for k, rows in enumerate(cloud):
-            settings += stationary_settings(rows, k, -log(len(spaces)), names, {"stretch": tuple(scales[k])})
-        return Each(list(spaces)), settings, cloud
+        return [FlatSurface(self.latent_, scales, model.placement)]
 
 
-class GraphRegressor(GPRegressor):
-    """What the two graph methods share: eigenvectors of graphs on the cloud as representations of its rows."""
-
-    def _graph_family(self, spaces: list[Any], names: list[str]) -> Family:
-        settings: list[Setting] = []
-        for k, space in enumerate(spaces):
-            power = np.mean(space.vectors**2, 0)
-            weight = -log(len(spaces))
-            settings += spectral_settings(space.values, power, 0.0, k, weight, names, space.info, resolved=ALL)
-        return Each(spaces), settings, [space.vectors for space in spaces]
-
-
-class GraphLaplacianGPRegressor(GraphRegressor):
+class GraphLaplacianGPRegressor(GPRegressor):
     """GL-GP: heat kernel of the graph Laplacian of all pairs (appendix G).
 
     Bandwidth, number of eigenpairs and diffusion time are chosen by evidence, or averaged over.
@@ -128,12 +90,12 @@ class GraphLaplacianGPRegressor(GraphRegressor):
         self.normalisation = normalisation
         self.hyperparameters = hyperparameters
 
-    def _family(self, X: np.ndarray) -> Family:
+    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
         checks.option(self.normalisation, "normalisation", ("paper", "authors"))
-        return self._graph_family(graphs.diffusion_spaces(X, normalisation=self.normalisation), ["heat"])
+        return [GraphSurface(graphs.diffusion_spaces(X, normalisation=self.normalisation))]
 
 
-class GraphMaternGPRegressor(GraphRegressor):
+class GraphMaternGPRegressor(GPRegressor):
     """Matérn kernel on the normalised Laplacian of the symmetric graph of nearest neighbours.
 
     Number of neighbours, width of the weights, smoothness and length scale are chosen by evidence, or averaged over.
@@ -151,8 +113,8 @@ class GraphMaternGPRegressor(GraphRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _family(self, X: np.ndarray) -> Family:
+    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
         tried: Any = graphs.NEIGHBOURS
         if self.n_neighbors is not None:
             tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, len(X) - 1, "fewer than the rows of X"),)
-        return self._graph_family(graphs.graph_spaces(X, tried), smoothness_names(self.smoothness))
+        return [GraphSurface(graphs.graph_spaces(X, tried))]

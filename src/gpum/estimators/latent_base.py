@@ -29,6 +29,7 @@ from ..gplvm.mapping import Mapping
 from ..gplvm.optimise import Stage, climb
 from ..gplvm.placement import CHUNK, decoder, place
 from ..progress import Reporter
+from ..regression.surfaces import ChartSurface, Placement
 
 FAR = 2.0
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
@@ -130,6 +131,15 @@ class LatentModel(TransformerMixin, BaseEstimator):
         rows = self._rows * self.scale_
         spacing = float(NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()[0].max())
         return points, sd, away > FAR * spacing
+
+    def placement(self, S: np.ndarray) -> Placement:
+        """`place`, as regression wants it."""
+        return Placement(*self.place(S))
+
+    def surface(self, rows: np.ndarray) -> ChartSurface:
+        """The learned chart with a cloud's coordinates [N, q] in it; kept, with what is computed on it, for refits."""
+        kept: dict[bytes, ChartSurface] = self.__dict__.setdefault("_surfaces", {})
+        return kept.setdefault(rows.tobytes(), ChartSurface(self.chart_, rows, self.placement))
 
     def _check(self, S: Any) -> np.ndarray:
         if self.latent_dim != "auto":
@@ -285,6 +295,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._rows = rows
+        self._surfaces: dict[bytes, ChartSurface] = {}
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)

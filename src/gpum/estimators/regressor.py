@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from math import log
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -14,29 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
-from ..geometry import Chart, CorridorBoundary, LearnedChart, variance_boundary
-from ..progress import Reporter
-from ..regression.gp import Setting
-from ..regression.reuse import remembered
-from ..regression.spaces import (
-    Each,
-    Family,
-    levels_of,
-    path_family,
-    plane_space,
-    smoothness_names,
-    spectral_settings,
-    spectral_space,
-    stationary_settings,
-)
+from ..geometry import Chart
+from ..regression.family import smoothness_names
+from ..regression.surfaces import ChartSurface, Placement, Surface, Wanted
 from .base import GPRegressor
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
-PLANE = 0.25  # prior weight of no boundary at all: the plain kernel of even coordinates
-N_MODES = 100
 
 
 class SurfaceRegressor(TransformerMixin, GPRegressor):
@@ -76,8 +60,11 @@ class SurfaceRegressor(TransformerMixin, GPRegressor):
             return (X, np.zeros_like(X)) if return_std else X
         return self.latent_model_.transform(X, return_std=return_std)
 
-    def _place(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        return super()._place(X) if self.latent_model_ is None else self.latent_model_.place(X)
+    def _latent_of(self, index: np.ndarray, new: np.ndarray, placements: Sequence[Placement]) -> np.ndarray | None:
+        latent = self.latent_[np.maximum(index, 0)]
+        if placements:
+            latent[new] = placements[0].points
+        return latent
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -175,84 +162,39 @@ class GPUMRegressor(SurfaceRegressor):
             checks.integer(self.n_kernel_inducing, "n_kernel_inducing", 2, None, "None uses every labelled row")
         return checks.cloud(X, "X", min_rows=2 if isinstance(self.latent_model, Chart) else 3)
 
-    def _learn(self, X: np.ndarray) -> None:
+    def _learn(self, X: np.ndarray) -> list[Surface]:
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = self.latent_model
-        self.latent_model_ = None
         if isinstance(given, Chart):
             if X.shape[1] != given.dim:
                 raise ValueError(
                     f"X has {X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a known "
                     "chart X holds coordinates in it"
                 )
-            self.chart_, self.latent_ = given, X
-            return
+            self.latent_model_, self.chart_, self.latent_ = None, given, X
+            return [ChartSurface(given, X)]
         options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
+        if options and given == "gplvm":
+            raise ValueError(
+                f"n_inducing is {self.n_inducing!r}, but latent_model='gplvm' has no inducing points; use "
+                "latent_model='bgplvm', or n_inducing=None"
+            )
         model = self._learn_latent(given, X, **options)
         self.chart_ = model.chart_
-        if not isinstance(self.boundary, str) and not isinstance(self.chart_.boundary, CorridorBoundary):
-            raise ValueError(
-                f"boundary is the level {self.boundary!r}, but the given latent model has the paper's boundary, which "
-                "has no levels; use boundary='average', or a latent model with boundary='corridors'"
-            )
-        if self.boundary == "variance":
-            rng = np.random.default_rng(self._seed)
-            mapping, latent = self.chart_.mapping, model.latent_
-            self.chart_ = remembered(
-                model.chart_,
-                ("variance", self._seed),
-                lambda: LearnedChart(mapping, variance_boundary(rng, mapping, latent)),
-            )
+        return [model.surface(self.latent_)]
 
-    def _family(self, X: np.ndarray) -> Family:
-        kernel = self.kernel
-        if kernel == "auto":
-            kernel = "spectral" if self.chart_.dim <= 2 else "brownian"
-        if kernel == "brownian":
-            with Reporter(self.verbose, None, "simulating Brownian paths"):
-                return path_family(
-                    self.chart_,
-                    self.latent_,
-                    level=None if isinstance(self.boundary, str) else float(self.boundary),
-                    n_paths=self.n_paths,
-                    step_size=self.step_size,
-                    max_time=self.max_time,
-                    n_inducing=self.n_kernel_inducing,
-                    seed=self._seed,
-                    n_jobs=self.n_jobs,
-                )
-        return self._spectral_family()
-
-    def _spectral_family(self) -> Family:
-        names = smoothness_names(self.smoothness)
-        n_modes = self.n_kernel_inducing or N_MODES
-        draws = self.metric_draws if isinstance(self.chart_, LearnedChart) else 0
-        keys = [jax.random.fold_in(jax.random.key(self._seed), k) for k in range(draws)]
-        with_plane = self.boundary == "average" and isinstance(self.chart_, LearnedChart)
-        spaces: list[Any] = []
-        settings: list[Setting] = []
-        cloud: list[np.ndarray] = []
-        levels = levels_of(self.chart_, self.boundary)
-        domains = []
-        with Reporter(self.verbose, len(levels), "first mesh") as report:
-            for k, (level, _) in enumerate(levels):  # each finished level is kept, should the next be interrupted
-                key = ("spectral", level, n_modes, draws, self._seed if draws else None)
-                domains.append(remembered(self.chart_, key, partial(spectral_space, self.chart_, level, n_modes, keys)))
-                report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
-        for space, (_, log_prior) in zip(domains, levels, strict=True):
-            if not space.connected and len(levels) > 1:
-                continue  # a domain that the mesh could not keep in one piece says nothing
-            rows = remembered(space, self.latent_.tobytes(), partial(space.at, self.latent_))
-            power, weight = np.mean(rows**2, 0), log_prior + (log(1 - PLANE) if with_plane else 0.0)
-            settings += spectral_settings(
-                space.values, power, self.chart_.dim, len(spaces), weight, names, space.info, self.max_time
-            )
-            spaces.append(space)
-            cloud.append(rows)
-        if with_plane:
-            space = remembered(self.chart_, "plane", partial(plane_space, self.chart_))
-            rows = space.at(self.latent_)
-            settings += stationary_settings(rows, len(spaces), log(PLANE), names, {"level": "none"}, self.max_time)
-            spaces.append(space)
-            cloud.append(rows)
-        return Each(spaces), settings, cloud
+    def _wanted(self) -> Wanted:
+        return Wanted(
+            smoothness_names(self.smoothness),
+            boundary=self.boundary,
+            kernel=self.kernel,
+            n_modes=self.n_kernel_inducing,
+            metric_draws=self.metric_draws,
+            max_time=self.max_time,
+            n_paths=self.n_paths,
+            step_size=self.step_size,
+            n_inducing=self.n_kernel_inducing,
+            seed=self._seed,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )

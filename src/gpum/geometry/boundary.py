@@ -127,9 +127,9 @@ class CorridorBoundary(Boundary):
         """The same family at another level."""
         return replace(self, level=np.asarray(float(level)))
 
-    def levels(self, n: int) -> np.ndarray:
-        """n levels from the tightest, 0, to the paper's α, in equal ratios of 1 + level."""
-        return np.expm1(np.linspace(0.0, np.log1p(float(self.max_level)), n))
+    def levels(self, n: int, most: float = np.inf) -> np.ndarray:
+        """At most n levels from the tightest, 0, to the paper's α (or `most`), in equal ratios of 1 + level."""
+        return np.unique(np.expm1(np.linspace(0.0, np.log1p(min(float(self.max_level), most)), n)))
 
 
 def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries: int = 1000) -> float:

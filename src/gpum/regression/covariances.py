@@ -13,12 +13,13 @@ the mean of y:
     factor(a)        F with K(a, a) = F Fᵀ, or None
     slope(a, V)      diag(Vᵀ ∂K(a, a)/∂log scale V)
     at(scale)        the same with another scale
+    prior            its variance at a point of which nothing is known
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class Covariance(ABC):
     """See the module."""
 
     scale: float
+    prior = 2.0  # of the constant, and of k on average over the cloud
 
     @abstractmethod
     def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray: ...
@@ -60,7 +62,7 @@ class Weighted(Covariance):
         return 1 + (a * self.weights) @ b.T
 
     def diag(self, a: np.ndarray) -> np.ndarray:
-        return 1 + a**2 @ self.weights
+        return 1 + np.sum(a**2 * self.weights, 1)
 
     def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
         return U.sum(0) + (a * self.weights) @ (b.T @ U)
@@ -113,17 +115,23 @@ class Spectral(Weighted):
 
 @dataclass(frozen=True)
 class Features(Weighted):
-    """The inner product of features [n, k], scaled by their mean square `power` over the cloud."""
+    """Σ_i weights_i a_i b_i of features [n, k]; with `columns`, of those only. Its scale cannot move."""
 
-    power: float
+    weights: np.ndarray
+    columns: slice = field(default_factory=lambda: slice(None))
     scale: float = 1.0
 
-    @property
-    def weights(self) -> np.ndarray:  # type: ignore[override]
-        return np.asarray(1 / self.power)
+    def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return super().gram(a[:, self.columns], b[:, self.columns])
 
     def diag(self, a: np.ndarray) -> np.ndarray:
-        return 1 + np.sum(a**2, 1) / self.power
+        return super().diag(a[:, self.columns])
+
+    def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return super().times(a[:, self.columns], b[:, self.columns], U)
+
+    def factor(self, a: np.ndarray) -> np.ndarray | None:
+        return super().factor(a[:, self.columns])
 
 
 @dataclass(frozen=True)

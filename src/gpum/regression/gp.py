@@ -6,7 +6,8 @@ y is centred and scaled before it comes here. A *setting* is one covariance K (a
 labels K = U S Uᵀ, and with z = Uᵀy everything is a sum over eigenvalues:
 
     log p(y | σ_h², r) = -½ (Q/σ_h² + log|K + rI| + n log 2πσ_h²),   Q = Σ z²/(S + r) + (|y|² - |z|²)/r
-    mean(x) = k(x)U (z/(S + r)),   var(x) = σ_h² (K(x, x) - Σ (k(x)U)²/(S + r))          (errata 4)
+
+Predictions from it are in `posterior`.
 
 "average": r runs over a grid (log₁₀ r ~ N(-3, 1)), σ_h² ~ InvGamma(A0, B0) is integrated in closed form, which makes
 each prediction a Student t with 2a degrees of freedom, a = A0 + n/2, b = B0 + Q/2; settings and ratios are weighted
@@ -19,19 +20,21 @@ Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import log, pi
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize
-from scipy.optimize.elementwise import find_root
 from scipy.special import gammaln, logsumexp
-from scipy.stats import t as student
 
 from .covariances import Covariance
+from .family import Family
+from .posterior import Decomposed, Part, Posterior, mixture_quantiles
+
+# What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
+Inference = Callable[[Family, np.ndarray, np.ndarray], Posterior]
 
 A0, B0 = 1.0, 1.0  # σ_h² ~ InvGamma: median 1.4, heavy above
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
@@ -40,42 +43,15 @@ LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One covariance, the space whose representation it takes, its log prior weight, and what it is in words."""
-
-    covariance: Covariance
-    space: int
-    log_prior: float
-    info: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Decomposed:
-    """K = U S Uᵀ on the labels and y in that basis."""
-
-    U: np.ndarray  # [n, k]
-    S: np.ndarray
-    z: np.ndarray
-    rest: float  # |y|² outside the span of U
-
-    def quadratic(self, r: Any) -> np.ndarray:
-        """Q for each ratio."""
-        r = np.atleast_1d(r)
-        return (self.z**2) @ (1 / (self.S[:, None] + r)) + self.rest / r
-
-    def log_det(self, r: Any) -> np.ndarray:
-        """log|K + rI| for each ratio."""
-        r = np.atleast_1d(r)
-        return np.log(self.S[:, None] + r).sum(0) + (len(self.U) - len(self.S)) * np.log(r)
-
-
 def units(y: np.ndarray) -> tuple[float, float]:
     """Mean and scale by which labels come to the units of this module."""
-    mean, scale = float(y.mean()), float(y.std())
+    size = float(np.abs(y).max())
+    if size == 0:
+        return 0.0, 1.0
+    mean, scale = float((y / size).mean()), float((y / size).std())  # squares of very small labels would vanish
     if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
         scale = abs(mean) if mean else 1.0
-    return mean, scale
+    return size * mean, size * scale
 
 
 def _ratio_prior() -> np.ndarray:
@@ -119,139 +95,12 @@ def log_evidence(
     return value, np.array([by_scale, by_signal, by_noise])
 
 
-@dataclass(frozen=True)
-class Part:
-    """A setting with its share of the posterior: one weight, and one E[σ_h²], for each noise ratio."""
-
-    setting: Setting
-    d: Decomposed
-    ratios: np.ndarray
-    weights: np.ndarray
-    signal: np.ndarray
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """A mixture of GPs. `dof` is that of each part's Student t (infinite for "evidence")."""
-
-    parts: list[Part]
-    labels: list[np.ndarray]  # representation of the labelled points in each space
-    dof: float
-    log_evidence: float
-
-    @property
-    def best(self) -> Part:
-        """The heaviest part."""
-        return max(self.parts, key=lambda part: float(part.weights.sum()))
-
-    def components(self, points: Sequence[np.ndarray], noise: bool) -> Iterator[tuple[np.ndarray, ...]]:
-        """For each part weights [J], means [n, J] and variances [n, J] at points given in every space."""
-        for part in self.parts:
-            b = points[part.setting.space]
-            G, inverse, k = self._project(part, b)
-            means = G @ (part.d.z[:, None] * inverse)
-            variance = np.maximum(k[:, None] - G**2 @ inverse, 0.0) + noise * part.ratios
-            yield part.weights, means, part.signal * variance
-
-    def _project(self, part: Part, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        covariance = part.setting.covariance
-        G = covariance.times(b, self.labels[part.setting.space], part.d.U)
-        return G, 1 / (part.d.S[:, None] + part.ratios), covariance.diag(b)
-
-    def moments(self, points: Sequence[np.ndarray], noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the mixture, [n] each."""
-        mean, square = 0.0, 0.0
-        for weights, means, variances in self.components(points, noise):
-            mean = mean + means @ weights
-            square = square + (variances + means**2) @ weights
-        return np.asarray(mean), np.maximum(square - np.asarray(mean) ** 2, 0.0)
-
-    def covariance(self, points: Sequence[np.ndarray], noise: bool = True) -> np.ndarray:
-        """Covariance of the mixture between points, [n, n]."""
-        n = len(points[0])
-        total, mean = np.zeros((n, n)), np.zeros(n)
-        for part in self.parts:
-            b = points[part.setting.space]
-            G, inverse, _ = self._project(part, b)
-            means = G @ (part.d.z[:, None] * inverse)
-            scaled = part.weights * part.signal
-            total += scaled.sum() * part.setting.covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T
-            total += noise * float(scaled @ part.ratios) * np.eye(n) + (means * part.weights) @ means.T
-            mean += means @ part.weights
-        total -= np.outer(mean, mean)
-        return 0.5 * (total + total.T)
-
-    def quantiles(
-        self, places: Sequence[Sequence[np.ndarray]], levels: np.ndarray, noise: bool = True, far: Any = False
-    ) -> np.ndarray:
-        """Quantiles of the mixture, [n, levels], at points given in every space.
-
-        A point whose place is uncertain has several places: a component then has the mean and variance over them, as
-        the mixture in `moments` has. Where `far`, components are those of the prior (mean 0, variance 2 σ_h²).
-        """
-        found = [list(self.components(points, noise)) for points in places]
-        weights, means, sds = [], [], []
-        for part, *at in zip(self.parts, *found, strict=True):
-            m, v = np.array([mean for _, mean, _ in at]), np.array([variance for _, _, variance in at])
-            m, v = m.mean(0), v.mean(0) + m.var(0)
-            weights.append(part.weights)
-            means.append(np.where(far, 0.0, m.T))
-            sds.append(np.sqrt(np.where(far, (part.signal * (2 + noise * part.ratios))[:, None], v.T)))
-        return mixture_quantiles(
-            np.concatenate(weights)[:, None], np.concatenate(means), np.concatenate(sds), self.dof, levels
-        )  # fmt: skip
-
-    def samples(self, rng: np.random.Generator, points: Sequence[np.ndarray], n: int, noise: bool) -> np.ndarray:
-        """n draws of f (or, with noise, of new observations) at points, [points, n]."""
-        flat = [(part, j) for part in self.parts for j in range(len(part.weights))]
-        chosen = rng.choice(len(flat), n, p=np.array([part.weights[j] for part, j in flat]))
-        draws = np.empty((len(points[0]), n))
-        for index in np.unique(chosen):
-            part, j = flat[index]
-            where = np.flatnonzero(chosen == index)
-            b = points[part.setting.space]
-            G, inverse, _ = self._project(part, b)
-            K = part.setting.covariance.gram(b, b) - (G * inverse[:, j]) @ G.T
-            w, V = eigh(0.5 * (K + K.T))
-            z = (V * np.sqrt(np.maximum(w, 0.0))) @ rng.standard_normal((len(b), len(where)))
-            z += noise * np.sqrt(part.ratios[j]) * rng.standard_normal(z.shape)
-            scale = np.full(len(where), part.signal[j])
-            if np.isfinite(self.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
-                scale = part.signal[j] * (0.5 * self.dof - 1) / rng.gamma(0.5 * self.dof, size=len(where))
-            draws[:, where] = (G @ (part.d.z * inverse[:, j]))[:, None] + z * np.sqrt(scale)
-        return draws
-
-
-def mixture_quantiles(
-    weights: np.ndarray, means: np.ndarray, sds: np.ndarray, dof: float, levels: np.ndarray
-) -> np.ndarray:
-    """Quantiles [n, levels] of n mixtures of Student t: means and sds [J, n], weights [J, n] or [J, 1]."""
-    heavy = np.any(weights > 1e-4 * weights.max(0), axis=1)
-    weights, means = np.broadcast_to(weights, means.shape)[heavy], means[heavy]
-    weights = weights / weights.sum(0)
-    sds = np.maximum(sds[heavy] * (1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)), 1e-300)
-    cut = -student.ppf(min(1e-7, 0.1 * levels.min(), 0.1 * (1 - levels.max())), dof)
-    grid = cut * np.sinh(np.linspace(-8, 8, 20_001)) / np.sinh(8)  # a look-up (within 1e-7) is cheaper than the cdf
-    cdf = student.cdf(grid, dof)
-
-    def below(x: np.ndarray, row: np.ndarray) -> np.ndarray:
-        return np.sum(weights[:, row] * np.interp((x - means[:, row]) / sds[:, row], grid, cdf), 0)
-
-    found = []
-    for level in levels:
-        reach = -student.ppf(min(level, 1 - level) / 2, dof)
-        ends = (means - reach * sds).min(0), (means + reach * sds).max(0)
-        excess = lambda x, row, level=level: below(x, row) - level
-        root = find_root(excess, ends, args=(np.arange(means.shape[1]),), tolerances={"fatol": 1e-8})
-        found.append(root.x)
-    return np.stack(found, 1)
-
-
-def average(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -> Posterior:
-    """The posterior averaged over settings, noise ratio and σ_h²."""
+def average(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
+    """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
+    labels = [rows[known] for rows in family.rows]
     a, ratio_prior = A0 + len(y) / 2, _ratio_prior()
     scored = []
-    for setting in settings:
+    for setting in family.settings:
         d = decompose(setting.covariance, labels[setting.space], y)
         b = B0 + 0.5 * d.quadratic(RATIOS)
         log_p = -a * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + ratio_prior
@@ -268,11 +117,11 @@ def average(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray
     return Posterior(parts, labels, 2 * a, float(logsumexp(mass) + constant))
 
 
-def best(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -> Posterior:
+def best(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
-    n, top = len(y), None
+    labels, n, top = [rows[known] for rows in family.rows], len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    for setting in settings:
+    for setting in family.settings:
         d = decompose(setting.covariance, labels[setting.space], y)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
         profile = -0.5 * (n * np.log(quadratic) + d.log_det(ratios))
@@ -281,8 +130,8 @@ def best(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -
             top = float(profile[j]), setting, ratios[j], float(quadratic[j])
     assert top is not None
     _, setting, ratio, signal = top
-    start = np.log([setting.covariance.scale, max(signal, 1e-12), ratio])
-    low, high = np.log(setting.info.get("scales", np.exp(start[[0, 0]])))  # by default a scale that cannot move
+    start = np.log([setting.scale, max(signal, 1e-12), ratio])
+    low, high = np.log(setting.scales or np.exp(start[[0, 0]]))  # without a range the scale cannot move
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         covariance = setting.covariance.at(np.exp(theta[0]))
@@ -291,14 +140,13 @@ def best(settings: Sequence[Setting], labels: list[np.ndarray], y: np.ndarray) -
 
     bounds = [(low, high), (log(1e-12), log(1e6)), (log(LEAST_RATIO), log(1e3))]
     found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    notes = () if found.success else (f"the climb of the evidence stopped early ({found.message})",)
     scale, signal, ratio = np.exp(found.x)
     covariance = setting.covariance.at(scale)
     d = decompose(covariance, labels[setting.space], y)
-    info = {**setting.info, "scale": float(scale)}
-    part = Part(
-        Setting(covariance, setting.space, 0.0, info), d, np.array([ratio]), np.ones(1), np.array([signal])
-    )  # fmt: skip
-    return Posterior([part], labels, np.inf, -float(found.fun))
+    setting = replace(setting, covariance=covariance, log_prior=0.0)
+    part = Part(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
+    return Posterior([part], labels, np.inf, -float(found.fun), notes)
 
 
 def leave_one_out(

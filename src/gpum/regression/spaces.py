@@ -1,55 +1,38 @@
-"""The settings that GP regression on a chart chooses from, or averages over.
+"""Spaces of a chart, and the settings on them.
 
-A *space* is one domain with a representation of its points: eigenfunctions of one boundary level, or path histograms at
-one diffusion time. Its settings are covariances on it, with log prior weights:
+boundary level   exponential with mean DEFAULT_LEVEL, at LEVELS values in equal ratios of 1 + level
+no boundary      prior weight PLANE beside all levels: the plain kernel of the chart's even coordinates
+heat kernels from paths, at TIMES times; a Matérn kernel is a gamma mixture of heat kernels over time,
 
-    boundary level   exponential with mean DEFAULT_LEVEL, at LEVELS values in equal ratios of 1 + level
-    smoothness       equal weights
-    scale            log-uniform (√t of the heat kernel, κ of Matérn), from what the modes resolve to the extent
-
-Where the surface is learned, "no boundary" stands beside the levels: the plain kernel of the chart's even coordinates.
+    (2ν/κ² + λ)^{-ν-q/2} ∝ ∫ t^{ν+q/2-1} e^{-νt/κ²} e^{-λt/2} dt
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from math import log
 from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from .. import checks
-from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart, straighten
+from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart
 from ..geometry.boundary import DEFAULT_LEVEL
-from ..heat.histograms import PathFeatures, cleaned, path_features
 from ..heat.spectral import Eigenpairs, eigenpairs
-from .covariances import SMOOTHNESS, Covariance, Features, Spectral, Stationary
-from .gp import Setting
-from .reuse import remembered
+from .covariances import SMOOTHNESS, Features, Spectral, Stationary
+from .family import Setting, ladder
 
 LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL
-SCALES = 12
 RESOLVED = 0.05  # what the smallest scale leaves of the last mode
 CONNECTED = 1e-6  # λ_1/λ_k below which a domain counts as torn
 TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
-
-
-# What represents points in every space, the settings, and the cloud's representations.
-Family = tuple[Callable[[np.ndarray], list[np.ndarray]], list[Setting], list[np.ndarray]]
-
-
-@dataclass(frozen=True)
-class Each:
-    """Points in each of several spaces by itself."""
-
-    spaces: list[Any]
-
-    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """Representations [n, k] of points, one for each space."""
-        return [space.at(points) for space in self.spaces]
+# Largest scales, of the extent π/√λ_1: a heat kernel is all but constant when √t is 0.7 of it, a Matérn kernel keeps
+# changing for longer.
+LARGEST_HEAT, LARGEST_MATERN = 0.7, 2.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +40,6 @@ class SpectralSpace:
     """Points as values of the eigenfunctions of one domain (of several, for draws of the metric)."""
 
     pairs: tuple[Eigenpairs, ...]
-    info: dict[str, Any]
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Eigenfunctions at chart points [n, q], [n, k]."""
@@ -74,73 +56,6 @@ class SpectralSpace:
         return all(p.values[1] > CONNECTED * p.values[-1] for p in self.pairs)
 
 
-def smoothness_names(smoothness: str) -> list[str]:
-    """The kernels that an estimator's `smoothness` stands for."""
-    checks.option(smoothness, "smoothness", ("average", *SMOOTHNESS))
-    return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
-
-
-def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
-    """Boundary levels of a chart and their log prior weights; one entry where there is no family."""
-    boundary = chart.boundary if isinstance(chart, LearnedChart) else None
-    if not isinstance(boundary, CorridorBoundary):
-        return [(None, 0.0)]
-    if level != "average":
-        return [(float(level), 0.0)]
-    top = min(float(boundary.max_level), MAX_LEVEL)
-    levels = np.unique(np.expm1(np.linspace(0.0, np.log1p(top), LEVELS)))
-    prior = np.exp(-levels / DEFAULT_LEVEL) * (1 + levels)
-    return list(zip(levels.tolist(), np.log(prior / prior.sum()).tolist(), strict=True))
-
-
-def spectral_space(chart: Chart, level: float | None, n_modes: int, draws: Sequence[Any] = ()) -> SpectralSpace:
-    """The space of one boundary level; with keys `draws`, of as many draws of the metric."""
-    if level is not None:
-        chart = chart.with_level(level)  # type: ignore[attr-defined]
-    charts = [chart.draw(key) for key in draws] if len(draws) else [chart]  # type: ignore[attr-defined]
-    pairs = tuple(eigenpairs(c, n_modes=n_modes, tol=TOLERANCE, warn=False) for c in charts)
-    return SpectralSpace(pairs, {} if level is None else {"level": level})
-
-
-def spectral_settings(
-    values: np.ndarray, power: np.ndarray, dim: float, space: int, log_prior: float,
-    smoothness: Sequence[str], info: dict[str, Any], max_time: float | None = None, resolved: float = RESOLVED,
-) -> list[Setting]:  # fmt: skip
-    """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
-
-    `power` is the mean square of each eigenfunction over the cloud; the smallest scale leaves `resolved` of the last
-    mode (where that is much, smaller scales change nothing).
-    """
-    varies = values[values > 1e-9 * values.max()]
-    extent = float(np.pi / np.sqrt(varies.min()))
-    small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
-    open_ends = ("low",) if resolved < 0.5 else ()
-    return _ladder(
-        lambda nu, scale: Spectral(values, power, nu, dim, scale),
-        small, lambda nu: (0.7 if np.isinf(nu) else 2.0) * extent,
-        space, log_prior, smoothness, {**info, "open": open_ends}, max_time,
-    )  # fmt: skip
-
-
-def _ladder(
-    covariance: Callable[[float, float], Covariance], small: float, largest: Callable[[float], float],
-    space: int, log_prior: float, smoothness: Sequence[str], info: dict[str, Any], max_time: float | None,
-) -> list[Setting]:  # fmt: skip
-    """covariance(ν, scale) at SCALES scales, in equal ratios, for each smoothness; √max_time bounds heat kernels."""
-    settings = []
-    for name in smoothness:
-        nu = SMOOTHNESS[name]
-        large = largest(nu)
-        if max_time is not None and np.isinf(nu):
-            large = min(large, float(np.sqrt(max_time)))
-        ends = (min(small, large / 2), large)
-        for scale in np.geomspace(*ends, SCALES):
-            described = {**info, "smoothness": name, "scale": float(scale), "scales": ends}
-            weight = log_prior - log(len(smoothness)) - log(SCALES)
-            settings.append(Setting(covariance(nu, float(scale)), space, weight, described))
-    return settings
-
-
 @dataclass(frozen=True)
 class PlaneSpace:
     """Points as even coordinates of the chart (see `geometry.straight`): the surface unrolled, without a boundary."""
@@ -152,42 +67,97 @@ class PlaneSpace:
         return self.chart.coordinates(points)
 
 
-def plane_space(chart: Chart) -> PlaneSpace:
-    """The chart unrolled. For a flat surface without gaps no kernel with a reflecting boundary is as good."""
-    return PlaneSpace(straighten(chart))
+@dataclass(frozen=True)
+class ScaledSpace:
+    """Points as coordinates, each divided by a scale of its own."""
+
+    scale: np.ndarray
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Scaled coordinates, [n, p]."""
+        return points / self.scale
+
+
+@dataclass(frozen=True)
+class PathSpace:
+    """Points as path histograms (see `heat.histograms`): those of all times side by side, from one simulation."""
+
+    features: Any
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Features of chart points [n, q], [n, k]."""
+        return np.concatenate(self.features(points), 1)
+
+
+def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
+    """Boundary levels of a chart and their log prior weights; one entry where there is no family."""
+    boundary = chart.boundary if isinstance(chart, LearnedChart) else None
+    if not isinstance(boundary, CorridorBoundary):
+        return [(None, 0.0)]
+    if level != "average":
+        return [(float(level), 0.0)]
+    levels = boundary.levels(LEVELS, MAX_LEVEL)
+    prior = np.exp(-levels / DEFAULT_LEVEL) * (1 + levels)
+    return list(zip(levels.tolist(), np.log(prior / prior.sum()).tolist(), strict=True))
+
+
+def spectral_space(charts: Sequence[Chart], n_modes: int) -> SpectralSpace:
+    """The space of one domain: of one chart, or of several draws of it."""
+    return SpectralSpace(tuple(eigenpairs(c, n_modes=n_modes, tol=TOLERANCE, warn=False) for c in charts))
+
+
+def spectral_settings(
+    values: np.ndarray, power: np.ndarray, dim: float, smoothness: Sequence[str], log_prior: float = 0.0,
+    max_time: float | None = None, resolved: float = RESOLVED, **about: Any,
+) -> list[Setting]:  # fmt: skip
+    """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
+
+    `power` is the mean square of each eigenfunction over the cloud; the smallest scale leaves `resolved` of the last
+    mode (where that is much, smaller scales change nothing).
+    """
+    varies = values[values > 1e-9 * values.max()]
+    extent = float(np.pi / np.sqrt(varies.min()))
+    small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
+    return ladder(
+        lambda nu, scale: Spectral(values, power, nu, dim, scale),
+        small, lambda nu: (LARGEST_HEAT if np.isinf(nu) else LARGEST_MATERN) * extent,
+        smoothness, log_prior, max_time, open_ends=("low",) if resolved < 0.5 else (), **about,
+    )  # fmt: skip
 
 
 def stationary_settings(
-    cloud: np.ndarray, space: int, log_prior: float, smoothness: Sequence[str], info: dict[str, Any],
-    max_time: float | None = None,
-) -> list[Setting]:  # fmt: skip
+    cloud: np.ndarray, smoothness: Sequence[str], log_prior: float = 0.0, max_time: float | None = None, **about: Any
+) -> list[Setting]:
     """Heat and Matérn kernels of coordinates, at SCALES scales each, from the rows' spacing to twice their extent."""
     nearest = NearestNeighbors(n_neighbors=1).fit(cloud).kneighbors()[0]
     extent = max(float(np.sqrt(12 * cloud.var(0).sum())), 1e-12)
     small = min(max(float(nearest.mean()), 1e-3 * extent), extent)
-    return _ladder(Stationary, small, lambda nu: 2 * extent, space, log_prior, smoothness, info, max_time)
+    return ladder(Stationary, small, lambda nu: 2 * extent, smoothness, log_prior, max_time, **about)
 
 
-def path_family(
-    chart: Chart, rows: np.ndarray, *, level: float | None, n_paths: int, step_size: float | None,
-    max_time: float | None, n_inducing: int | None, seed: int, n_jobs: int | None,
-) -> Family:  # fmt: skip
-    """Heat kernels from paths, one space a diffusion time; all times of a point come from one simulation."""
-    if level is not None:
-        chart = remembered(chart, ("level", level), lambda: chart.with_level(level))  # type: ignore[attr-defined]
-    key = ("paths", n_paths, step_size, max_time, n_inducing, seed)
-    features = remembered(
-        chart, (*key, rows.tobytes()), lambda: path_features(chart, rows, *key[1:], n_jobs=n_jobs)
-    )  # fmt: skip
-    cloud = remembered(features, rows.tobytes(), lambda: features(rows))
-    if isinstance(features, PathFeatures):
-        raw, noisy = features, cloud
-        features = remembered(raw, ("clean", rows.tobytes()), lambda: cleaned(raw, noisy))
-        cloud = remembered(features, rows.tobytes(), lambda: features.clean(noisy))
+def path_settings(
+    times: np.ndarray, sizes: Sequence[int], cloud: np.ndarray, dim: int, smoothness: Sequence[str],
+    log_prior: float = 0.0, **about: Any,
+) -> list[Setting]:  # fmt: skip
+    """Heat kernels at each of the times, and Matérn kernels as mixtures of them; features of time k fill sizes[k]."""
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    blocks = [slice(a, b) for a, b in pairwise(ends)]
+    power = np.array([np.mean(np.sum(cloud[:, block] ** 2, 1)) for block in blocks])
+    scales = np.sqrt(times)
     settings = []
-    ends = (float(np.sqrt(features.times[0])), float(np.sqrt(features.times[-1])))
-    for k, t in enumerate(features.times):
-        covariance = Features(float(np.mean(np.sum(cloud[k] ** 2, 1))), float(np.sqrt(t)))
-        info = {"smoothness": "heat", "scale": float(np.sqrt(t)), "scales": ends, "open": ("low", "high")}
-        settings.append(Setting(covariance, k, -log(len(features.times)), info))
-    return features, settings, cloud
+    for name in smoothness:
+        weight = log_prior - log(len(smoothness)) - log(len(times))
+        make: Callable[..., Setting] = partial(
+            Setting, 0, log_prior=weight, smoothness=name, scales=(float(scales[0]), float(scales[-1])), **about
+        )
+        for k, scale in enumerate(scales):
+            if np.isinf(SMOOTHNESS[name]):
+                covariance = Features(np.asarray(1 / power[k]), blocks[k], float(scale))
+                settings.append(make(covariance, open_ends=("low", "high")))
+            else:
+                # times are in equal ratios: the integral over log t is a plain sum
+                a, rate = SMOOTHNESS[name] + dim / 2, SMOOTHNESS[name] / scale**2
+                log_w = a * np.log(times) - rate * times
+                w = np.exp(log_w - log_w.max())
+                settings.append(make(Features(np.repeat(w / (w @ power), sizes), scale=float(scale))))
+    return settings

@@ -20,12 +20,12 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
-from ..estimators.base import Output
+from ..estimators.predictive import Output
 from ..geometry import evaluate, length
 from ..regression import gp
-from ..regression.spaces import SCALES, levels_of
+from ..regression.family import NO_BOUNDARY, SCALES
+from ..regression.spaces import levels_of
 
-NO_BOUNDARY = "none"
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
 TORN = 6.0
 
@@ -85,16 +85,16 @@ def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
 
 def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
     """The settings that the posterior consists of, over their scale."""
-    parts = sorted(_output(model, output).posterior.parts, key=lambda part: -part.weights.sum())
-    info = [part.setting.info for part in parts]
-    scale = np.array([part.setting.covariance.scale for part in parts])
-    weight = np.array([part.weights.sum() for part in parts])
+    parts = sorted(_output(model, output).posterior.parts, key=lambda part: -part.weight)
+    settings = [part.setting for part in parts]
+    scale = np.array([s.scale for s in settings])
+    weight = np.array([part.weight for part in parts])
     log_evidence = np.log(weight) - [part.setting.log_prior for part in parts]
     return EvidenceOverScale(
-        [i.get("smoothness", "heat") for i in info],
-        [i.get("level") for i in info],
+        [s.smoothness for s in settings],
+        [s.level for s in settings],
         scale,
-        np.array([i.get("scales", (s, s)) for i, s in zip(info, scale, strict=True)]),
+        np.array([s.scales or (s.scale, s.scale) for s in settings]),
         weight,
         log_evidence - log_evidence.max(),
     )

@@ -98,7 +98,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "targets": [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))],
         "about": [[str(key), _short(value)] for key, value in about.items()],
         "settings": [[str(key), _short(value)] for key, value in settings.items()],
-        "messages": [str(message) for message in fitted.about.get("warnings", [])],
+        "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
     }
 
 

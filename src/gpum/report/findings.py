@@ -9,7 +9,8 @@ from scipy.stats import binomtest
 from sklearn.neighbors import NearestNeighbors
 
 from ..files.model_io import Fitted
-from .diagnostics import NO_BOUNDARY, EvidenceOverScale, LeaveOneOut, cuts
+from ..regression.family import NO_BOUNDARY
+from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts
 
 FEW = 10  # labels below which error and coverage are anecdotes
 ISOLATED = 6.0  # times the median distance to the nearest row
@@ -144,9 +145,8 @@ def _about_settings(model: Any, k: int) -> list[str]:
     parts = model._outputs[k].posterior.parts
     at = dict.fromkeys(("low", "high"), 0.0)
     for part in parts:
-        ends = dict(zip(at, part.setting.info.get("scales", ()), strict=False))
-        for end in part.setting.info.get("open", ()):
-            at[end] += float(part.weights.sum()) * (abs(np.log(part.setting.covariance.scale / ends[end])) < 1e-3)
+        for end in at:
+            at[end] += part.weight * part.setting.at_end(end)
     found = []
     if at["low"] > 0.25:
         found.append(

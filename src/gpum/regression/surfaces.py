@@ -1,0 +1,248 @@
+"""Surfaces: whatever stands between a cloud and its spaces.
+
+A surface has its own points: coordinates of a chart, or rows of the data space. It says where rows never seen lie
+(`place`) and hands out spaces with settings (`family`). Learned and known charts, graphs and flat space are surfaces;
+another geometry is one more class here.
+
+What a surface has computed it keeps (`kept`), so that other labels on the same cloud do not repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Any, Protocol, TypeVar
+
+import jax
+import numpy as np
+
+from ..geometry import Chart, CorridorBoundary, LearnedChart, straighten, variance_boundary
+from ..heat.histograms import PathFeatures, cleaned, path_features
+from ..progress import Reporter
+from . import spaces
+from .family import NO_BOUNDARY, Family, Setting
+
+T = TypeVar("T")
+
+PLANE = 0.25  # prior weight of no boundary at all
+N_MODES = 100
+MAX_SPECTRAL_DIM = 2  # kernel="auto" takes paths above
+ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where rows lie on a surface: points, their standard deviations (None: known exactly), which are far from it."""
+
+    points: np.ndarray  # [n, ...]
+    sd: np.ndarray | None
+    far: np.ndarray  # [n], bool
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of the kernels on a surface; see `GPUMRegressor`."""
+
+    smoothness: Sequence[str]
+    boundary: float | str = "average"
+    kernel: str = "auto"
+    n_modes: int | None = None
+    metric_draws: int = 0
+    max_time: float | None = None
+    n_paths: int = 1000
+    step_size: float | None = None
+    n_inducing: int | None = None
+    seed: int = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+
+
+class Surface(Protocol):
+    """See the module."""
+
+    name: str
+
+    def place(self, X: np.ndarray) -> Placement:
+        """Where rows X [n, p] that are not of the cloud lie."""
+
+    def family(self, wanted: Wanted) -> Family:
+        """Spaces of the surface, settings on them, and the cloud in each."""
+
+
+@dataclass(eq=False)
+class ChartSurface:
+    """A chart, known or learned, with the cloud's coordinates in it.
+
+    `placed` finds rows on a learned chart; without it rows are coordinates.
+    """
+
+    chart: Chart
+    rows: np.ndarray  # [N, q]
+    placed: Callable[[np.ndarray], Placement] | None = None
+    name: str = "chart"
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+
+    def place(self, X: np.ndarray) -> Placement:
+        """Points of the chart for rows X."""
+        return Placement(X, None, np.zeros(len(X), bool)) if self.placed is None else self.placed(X)
+
+    def family(self, wanted: Wanted) -> Family:
+        """Eigenfunctions of every boundary level and no boundary at all, or path histograms."""
+        chart = self._bounded(wanted)
+        kernel = wanted.kernel
+        if kernel == "auto":
+            kernel = "spectral" if chart.dim <= MAX_SPECTRAL_DIM else "brownian"
+        return self._spectral(chart, wanted) if kernel == "spectral" else self._brownian(chart, wanted)
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """`make()`, or what it returned the last time for this key."""
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
+
+    def _bounded(self, wanted: Wanted) -> Chart:
+        """The chart with the kind of boundary that is asked for."""
+        if wanted.boundary == "variance" and isinstance(self.chart, LearnedChart):
+            mapping, rng = self.chart.mapping, np.random.default_rng(wanted.seed)
+            return self._once(
+                ("variance", wanted.seed), lambda: LearnedChart(mapping, variance_boundary(rng, mapping, self.rows))
+            )
+        if not isinstance(wanted.boundary, str) and not (
+            isinstance(self.chart, LearnedChart) and isinstance(self.chart.boundary, CorridorBoundary)
+        ):
+            raise ValueError(
+                f"boundary is the level {wanted.boundary!r}, but the given chart has no family of boundary levels (a "
+                "known chart, or the paper's boundary); use boundary='average', or a latent model with "
+                "boundary='corridors'"
+            )
+        return self.chart
+
+    def _at_level(self, chart: Chart, level: float | None, draws: Sequence[Any] = ()) -> list[Chart]:
+        """The chart at a boundary level, or draws of it."""
+        if level is not None:
+            assert isinstance(chart, LearnedChart)
+            chart = chart.with_level(level)
+        return [chart.draw(key) for key in draws] if isinstance(chart, LearnedChart) and len(draws) else [chart]
+
+    def _spectral(self, chart: Chart, wanted: Wanted) -> Family:
+        learned = isinstance(chart, LearnedChart)
+        draws = wanted.metric_draws if learned else 0
+        keys = [jax.random.fold_in(jax.random.key(wanted.seed), k) for k in range(draws)]
+        with_plane = wanted.boundary == "average" and learned
+        n_modes = wanted.n_modes or N_MODES
+        levels = spaces.levels_of(chart, wanted.boundary)
+        kind = (wanted.boundary == "variance", n_modes, draws, wanted.seed if draws else None)
+        domains: list[tuple[Any, np.ndarray]] = []
+        with Reporter(wanted.verbose, len(levels), "first mesh") as report:
+            for k, (level, _) in enumerate(levels):  # each finished level is kept, should the next be interrupted
+
+                def make(level: float | None = level) -> tuple[Any, np.ndarray]:
+                    space = spaces.spectral_space(self._at_level(chart, level, keys), n_modes)
+                    return space, space.at(self.rows)
+
+                domains.append(self._once(("spectral", level, *kind), make))
+                report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
+        members: list[tuple[Any, np.ndarray, list[Setting]]] = []
+        notes = []
+        for (space, rows), (level, log_prior) in zip(domains, levels, strict=True):
+            if not space.connected:
+                said = "the surface" if level is None else f"the domain at boundary level {level:.2g}"
+                if len(levels) > 1:
+                    notes.append(f"{said} falls into pieces on its mesh and is left out")
+                    continue
+                notes.append(f"{said} falls into pieces on its mesh: they share nothing but the mean")
+            weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
+            settings = spaces.spectral_settings(
+                space.values, np.mean(rows**2, 0), chart.dim, wanted.smoothness, weight, wanted.max_time, level=level
+            )
+            members.append((space, rows, settings))
+        if with_plane:
+            plane = self._once("plane", lambda: spaces.PlaneSpace(straighten(chart)))
+            rows = plane.at(self.rows)
+            settings = spaces.stationary_settings(
+                rows, wanted.smoothness, log(PLANE), wanted.max_time, level=NO_BOUNDARY
+            )
+            members.append((plane, rows, settings))
+        return Family.of(members, notes)
+
+    def _brownian(self, chart: Chart, wanted: Wanted) -> Family:
+        if wanted.metric_draws:
+            raise ValueError(
+                f"metric_draws is {wanted.metric_draws}, but kernel='brownian' has no draws of the metric; use "
+                "kernel='spectral', or metric_draws=0"
+            )
+        level = None if isinstance(wanted.boundary, str) else float(wanted.boundary)
+        options = (wanted.n_paths, wanted.step_size, wanted.max_time, wanted.n_inducing, wanted.seed)
+
+        def make() -> tuple[Any, list[np.ndarray]]:
+            features = path_features(self._at_level(chart, level)[0], self.rows, *options, n_jobs=wanted.n_jobs)
+            rows = features(self.rows)
+            if isinstance(features, PathFeatures):
+                features = cleaned(features, rows)
+                rows = features.clean(rows)
+            return features, rows
+
+        with Reporter(wanted.verbose, None, "simulating Brownian paths"):
+            features, rows = self._once(("paths", wanted.boundary, *options), make)
+        cloud = np.concatenate(rows, 1)
+        sizes = [part.shape[1] for part in rows]
+        settings = spaces.path_settings(features.times, sizes, cloud, chart.dim, wanted.smoothness)
+        return Family.of([(spaces.PathSpace(features), cloud, settings)])
+
+
+@dataclass(eq=False)
+class FlatSurface:
+    """Coordinates with stationary kernels: the data space itself, or (with `placed`) the plane of a latent model.
+
+    Coordinates are divided by each of `scales`.
+    """
+
+    rows: np.ndarray  # [N, p]
+    scales: Sequence[np.ndarray]
+    placed: Callable[[np.ndarray], Placement] | None = None
+    name: str = "flat"
+
+    def place(self, X: np.ndarray) -> Placement:
+        """Coordinates of rows X."""
+        return Placement(X, None, np.zeros(len(X), bool)) if self.placed is None else self.placed(X)
+
+    def family(self, wanted: Wanted) -> Family:
+        """One space a scale."""
+        members = []
+        for scale in self.scales:
+            space = spaces.ScaledSpace(scale)
+            rows, prior = space.at(self.rows), -log(len(self.scales))
+            about = {"stretch": tuple(scale.tolist())} if scale.ndim else {}
+            settings = spaces.stationary_settings(rows, wanted.smoothness, prior, wanted.max_time, about=about)
+            members.append((space, rows, settings))
+        return Family.of(members)
+
+
+@dataclass(eq=False)
+class GraphSurface:
+    """Graphs on the cloud, as spaces of their eigenvectors (`graphs`)."""
+
+    spaces: Sequence[Any]
+    name: str = "graph"
+
+    def place(self, X: np.ndarray) -> Placement:
+        """Rows of the data space are their own places."""
+        return Placement(X, None, np.zeros(len(X), bool))
+
+    def family(self, wanted: Wanted) -> Family:
+        """One space a graph."""
+        members = []
+        for space in self.spaces:
+            settings = spaces.spectral_settings(
+                space.values, np.mean(space.vectors**2, 0), 0.0, wanted.smoothness, -log(len(self.spaces)),
+                wanted.max_time, ALL_MODES, about=space.info,
+            )  # fmt: skip
+            members.append((space, space.vectors, settings))
+        return Family.of(members)
+
+
+def flat_surface(X: np.ndarray) -> FlatSurface:
+    """The data space, scaled as a whole."""
+    spread = float(np.sqrt(np.mean(X.var(0))))
+    return FlatSurface(X, [np.asarray(spread if spread > 0 else 1.0)])
