@@ -11,6 +11,7 @@ from gpum.regression import gp
 from gpum.regression.covariances import SMOOTHNESS, Features, Spectral, Stationary
 from gpum.regression.family import Family, Setting, join
 from gpum.regression.posterior import Located, mixture_quantiles
+from gpum.regression.spaces import path_settings
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))
@@ -234,6 +235,23 @@ def test_joined_families_have_equal_prior_weight():
     posterior = gp.average(both, np.arange(12), y)
     alone = [gp.average(f, np.arange(12), y).log_evidence for f in (one, two)]
     assert posterior.log_evidence == pytest.approx(np.logaddexp(*alone) - np.log(2))
+
+
+@pytest.mark.parametrize("name", ["matern12", "matern32", "matern52", "heat"])
+def test_matern_kernels_are_mixtures_of_heat_kernels(name):
+    """With exact features φ√e^{-λt/2} of each time, kernels from paths are those from eigenvalues."""
+    times = np.geomspace(1e-3, 30.0, 24)
+    phi, values = PHI[:, 1:], VALUES[1:]
+    cloud = np.concatenate([phi * np.exp(-values * t / 4) for t in times], 1)
+    settings = path_settings(times, [24] * len(times), cloud, 2, [name])
+    spectral = Spectral(values, np.mean(phi**2, 0), SMOOTHNESS[name], 2)
+    for setting, time in list(zip(settings, times, strict=True))[8:16]:  # scales whose times are on the grid
+        exact = spectral.at(setting.scale).gram(phi, phi)
+        if name == "heat":
+            exact = 1 + (phi * np.exp(-values * setting.scale**2 / 2)) @ phi.T
+            exact = 1 + (exact - 1) / np.mean(np.diag(exact) - 1)
+        assert np.abs(setting.covariance.gram(cloud, cloud) - exact).max() < 2e-2 * np.abs(exact).max()
+        assert setting.scale == pytest.approx(np.sqrt(time))
 
 
 def test_units_of_tiny_and_constant_labels():

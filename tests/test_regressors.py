@@ -353,21 +353,6 @@ def test_options_that_a_kernel_does_not_have():
         GPUMRegressor(latent_model=chart, kernel="brownian", metric_draws=3, random_state=0).fit(X, y)
 
 
-def test_smoothness_of_the_brownian_kernel():
-    """A Matérn kernel is a gamma mixture of the heat kernels that the paths give: against eigenfunctions."""
-    chart = SwissRoll(r=(2, 5), z=(0, 6))
-    X = np.random.default_rng(0).uniform(*chart.bounds.T, (40, 2))
-    options = {"latent_model": chart, "smoothness": "matern52", "random_state": 0}
-    paths = GPUMRegressor(kernel="brownian", n_paths=4000, **options).fit(X, X[:, 0])
-    exact = GPUMRegressor(kernel="spectral", n_kernel_inducing=200, **options).fit(X, X[:, 0])
-    assert paths.best_setting_["smoothness"] == "matern52"
-    a, b = (model._family for model in (paths, exact))
-    for setting in a.settings[3:8]:  # scales that both grids resolve
-        K = setting.covariance.gram(a.rows[0], a.rows[0])
-        L = b.settings[0].covariance.at(setting.scale).gram(b.rows[0], b.rows[0])
-        assert np.sqrt(np.mean((K - L) ** 2)) < 0.06
-
-
 def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
     X, y, _ = labelled
     model = BayesianGPLVM(random_state=0, n_inducing=20, max_iter=300).fit(X)

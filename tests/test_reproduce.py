@@ -93,6 +93,21 @@ def test_results_of_other_settings_are_not_mixed_in(tmp_path):
     assert not splits.Records(tmp_path / "splits.json", {"n_paths": 20}).has("gl", 0)
 
 
+def test_results_of_other_code_are_not_used_again(small, tmp_path, monkeypatch):
+    run(small, tmp_path)
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "one.py").write_text("a = 1")
+    monkeypatch.setattr(splits, "PACKAGE", package)
+    before = splits.code()
+    (package / "one.py").write_text("a = 2")
+    assert splits.code() != before
+    again = []
+    monkeypatch.setattr(splits, "score", lambda *args: again.append(args[2]) or {"rmse": 0.0})
+    run(small, tmp_path)
+    assert len(again) == 3 * len(METHODS)
+
+
 def test_score_is_what_it_says(small):
     found = splits.score(small, EuclideanGPRegressor(), 1)
     model = EuclideanGPRegressor().fit(small.X, small.labels(1))

@@ -6,6 +6,7 @@ import json
 import platform
 import time
 import warnings
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from typing import Any
 import joblib
 import numpy as np
 
-from .. import __version__
 from ..estimators.latent_models import BayesianGPLVM
 from ..files.whole import replacing
 from ..progress import Reporter
 from .methods import METHODS, estimators
 from .tasks import Task
 
+PACKAGE = Path(__file__).parents[1]
 SECONDS = {"latent model": 20, "brownian": 90, "spectral": 15, "variance": 10}  # of a first fit, for the time left
 
 
@@ -33,7 +34,7 @@ def run_task(
     task: Task, folder: Path, *, n_paths: int, seed: int, n_jobs: int | None, report: Reporter
 ) -> tuple[Records, Any]:  # fmt: skip
     """All methods on all splits of a task, and its latent model; finished splits in `folder` are not run again."""
-    settings = {"gpum": __version__, "seed": seed, "n_paths": n_paths, "rows": len(task.X)}
+    settings = {"code": code(), "seed": seed, "n_paths": n_paths, "rows": len(task.X)}
     records = Records(folder / "splits.json", settings)
     scale = len(task.X) / 450
     report.advance(f"{task.title}: latent model", 0)
@@ -116,6 +117,14 @@ class Records:
     def _write(self) -> None:
         with replacing(self.path) as file:
             file.write(json.dumps({"settings": self.settings, "methods": self.methods}).encode())
+
+
+def code() -> str:
+    """What tells one state of this package's code from another: finished splits of other code are not used again."""
+    digest = sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def versions() -> dict[str, str]:
