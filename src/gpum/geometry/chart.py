@@ -54,6 +54,10 @@ class Chart(ABC):
     def inside(self, x: Any) -> Any:
         """Whether x is on the surface: a Boolean."""
 
+    def complex(self) -> Any:
+        """The inside as a complex (see `geometry.complex`), where the chart knows one; else None."""
+        return None
+
     @float64
     def metric_derivative(self, x: Any) -> Any:
         """∂G_ab/∂x_l, shape [q, q, q] with l last. By autodiff unless a chart knows better."""

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..gplvm.mapping import Mapping
 from . import metric
-from .boundary import Boundary
+from .boundary import Boundary, CorridorBoundary
 from .chart import Chart
+from .complex import Complex, complex_of
 from .precision import float64
 
 
@@ -72,6 +73,10 @@ class LearnedChart(Chart):
         The mean over draws of its metric is this chart's metric.
         """
         return replace(self, mapping=self.mapping.draw(key))
+
+    def complex(self) -> Complex | None:
+        """The inside as simplices and corridors on the rows; None for a boundary that is not made of them."""
+        return complex_of(self.boundary) if isinstance(self.boundary, CorridorBoundary) else None
 
     def with_level(self, level: float) -> LearnedChart:
         """The same chart with its boundary at another level (see `CorridorBoundary`)."""

@@ -21,7 +21,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart
 from ..geometry.boundary import DEFAULT_LEVEL
-from ..heat.spectral import Eigenpairs, eigenpairs
+from ..heat import elements
+from ..heat.spectral import eigenpairs
 from .covariances import SMOOTHNESS, Features, Spectral, Stationary
 from .family import Setting, ladder
 
@@ -39,7 +40,7 @@ LARGEST_HEAT, LARGEST_MATERN = 0.7, 2.0
 class SpectralSpace:
     """Points as values of the eigenfunctions of one domain (of several, for draws of the metric)."""
 
-    pairs: tuple[Eigenpairs, ...]
+    pairs: tuple[Any, ...]  # eigenpairs of a mesh, or of a complex
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Eigenfunctions at chart points [n, q], [n, k]."""
@@ -103,7 +104,14 @@ def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, floa
 
 def spectral_space(charts: Sequence[Chart], n_modes: int) -> SpectralSpace:
     """The space of one domain: of one chart, or of several draws of it."""
-    return SpectralSpace(tuple(eigenpairs(c, n_modes=n_modes, tol=TOLERANCE, warn=False) for c in charts))
+    found: list[Any] = []
+    for chart in charts:
+        inside = chart.complex()
+        if inside is None:
+            found.append(eigenpairs(chart, n_modes=n_modes, tol=TOLERANCE, warn=False))
+        else:
+            found.append(elements.eigenpairs(chart, inside, n_modes))
+    return SpectralSpace(tuple(found))
 
 
 def spectral_settings(

@@ -1,0 +1,157 @@
+"""A domain of a learned chart as a complex on the rows of the cloud: simplices, and corridors as curves.
+
+At level λ the surface consists of the simplices whose sides all count, and of corridors, thin tubes along edges that
+belong to none of them (see `boundary`). A tube needs no mesh: it is a curve with the volume of its cross-section.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import gamma, pi
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from .boundary import CorridorBoundary
+
+FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
+SAME = 1e-9  # of the extent: corners of elements this close are one node
+
+
+@dataclass(frozen=True)
+class Complex:
+    """Simplices [K, q + 1] and corridors [E, 2] on nodes [n, q] of a chart.
+
+    section : volume of each corridor's cross-section in the chart, times its length in the chart, [E].
+    frame : [q, q], chart coordinates to coordinates in which distances are fair.
+    """
+
+    nodes: np.ndarray
+    simplices: np.ndarray
+    corridors: np.ndarray
+    section: np.ndarray
+    frame: np.ndarray
+
+    @property
+    def dim(self) -> int:
+        """The dimension q."""
+        return self.nodes.shape[1]
+
+    def pieces(self) -> int:
+        """In how many pieces the complex hangs together."""
+        pairs = [self.corridors, *(self.simplices[:, [0, k]] for k in range(1, self.dim + 1))]
+        i, j = np.concatenate(pairs).T
+        graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.nodes),) * 2)
+        labels = connected_components(graph, directed=False)[1]
+        return len(np.unique(labels[np.concatenate([i, j])]))
+
+
+def nearest_weights(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Barycentric weights [m, c] of the place on each simplex, corners [m, c, d], that is nearest to a point [m, d]."""
+    c = corners.shape[1]
+    side = corners[:, 1:] - corners[:, :1]
+    gram = side @ np.swapaxes(side, 1, 2)
+    gram += 1e-14 * np.trace(gram, axis1=1, axis2=2)[:, None, None] * np.eye(c - 1) + 1e-300 * np.eye(c - 1)
+    local = np.linalg.solve(gram, side @ (points - corners[:, 0])[..., None])[..., 0]
+    weights = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
+    off = np.flatnonzero((weights < 0).any(1))
+    if c == 1 or not len(off):
+        return weights
+    best = np.full(len(off), np.inf)
+    for k in range(c):  # a place outside is nearest to a point of some facet
+        facet = np.delete(np.arange(c), k)
+        some = np.zeros((len(off), c))
+        some[:, facet] = nearest_weights(points[off], corners[off][:, facet])
+        away = np.linalg.norm(points[off] - np.einsum("mc,mcd->md", some, corners[off]), axis=1)
+        closer = away < best
+        weights[off[closer]], best[closer] = some[closer], away[closer]
+    return weights
+
+
+def halved(whole: Complex) -> Complex:
+    """The complex with every side halved: 2^q simplices for each (q ≤ 2), two corridors for each."""
+    q, n = whole.dim, len(whole.nodes)
+    cells = whole.simplices
+    sides = [(i, j) for i, j in combinations(range(q + 1), 2)]
+    pairs = np.concatenate([whole.corridors, *(cells[:, s] for s in sides)])
+    edges, number = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True)
+    middle = n + number.ravel()
+    of_corridor, of_cell = middle[: len(whole.corridors)], middle[len(whole.corridors) :].reshape(len(sides), -1).T
+    nodes = np.concatenate([whole.nodes, whole.nodes[edges].mean(1)])
+    if q == 1:
+        finer = [np.stack([cells[:, 0], of_cell[:, 0]], 1), np.stack([of_cell[:, 0], cells[:, 1]], 1)]
+    else:
+        (a, b, c), (ab, ac, bc) = cells.T, of_cell.T
+        finer = [np.stack(t, 1) for t in ((a, ab, ac), (b, ab, bc), (c, ac, bc), (ab, ac, bc))]
+    ends = whole.corridors
+    corridors = np.concatenate([np.stack([ends[:, 0], of_corridor], 1), np.stack([of_corridor, ends[:, 1]], 1)])
+    return Complex(nodes, np.concatenate(finer), corridors, np.tile(0.5 * whole.section, 2), whole.frame)
+
+
+def complex_of(boundary: CorridorBoundary) -> Complex:
+    """The complex of a family of domains at its level: simplices, and the corridors that are sides of none of them."""
+    level, frame = float(boundary.level), np.asarray(boundary.frame)
+    q = len(frame)
+    here = np.asarray(boundary.simplex_level) <= level
+    corner = np.asarray(boundary.corner)[here]
+    side = np.linalg.inv(np.asarray(boundary.to_weights)[here])  # [K, q, q], sides are columns
+    cells = np.concatenate([corner[:, None], corner[:, None] + np.swapaxes(side, 1, 2)], 1)
+    here = np.asarray(boundary.corridor_level) <= level
+    start = np.asarray(boundary.start)[here]
+    lines = np.stack([start, start + np.asarray(boundary.along)[here]], 1)
+    nodes, number = _merged(np.concatenate([cells.reshape(-1, q), lines.reshape(-1, q)]))
+    cell, line = number[: len(cells) * (q + 1)].reshape(-1, q + 1), number[len(cells) * (q + 1) :].reshape(-1, 2)
+    stay = _sound(nodes, cell)
+    line_code = np.sort(line, 1) @ [len(nodes), 1]
+    here_level = np.asarray(boundary.corridor_level)[here]
+    bare = ~np.isin(line_code, _side_codes(cell[stay], len(nodes))) & (line[:, 0] != line[:, 1])
+    bare &= (here_level == 0) | ~np.isin(line_code, _side_codes(cell[~stay], len(nodes)))  # the tree holds every row
+    cell = cell[stay]
+    length = np.linalg.norm(lines[bare, 1] - lines[bare, 0], axis=1)
+    section = cross_section(np.asarray(boundary.radius)[here][bare], q) * length / abs(np.linalg.det(frame))
+    return Complex(np.linalg.solve(frame, nodes.T).T, cell, line[bare], section, frame)
+
+
+def _side_codes(cells: np.ndarray, n: int) -> np.ndarray:
+    """A number for each side of the simplices."""
+    return np.concatenate([np.sort(cells[:, s], 1) @ [n, 1] for s in combinations(range(cells.shape[1]), 2)])
+
+
+def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Which simplices stay when flat ones are peeled off the rim, [K].
+
+    A triangle that is all but a line has no area, yet ties the function on its long side to a parabola: along a
+    straight rim, where rows stand a little in and out, such ties span many rows.
+    """
+    q, stay = nodes.shape[1], np.ones(len(cells), bool)
+    if q == 1 or not len(cells):
+        return stay
+    corner = nodes[cells]
+    longest = np.max([np.linalg.norm(corner[:, i] - corner[:, j], axis=1) for i, j in combinations(range(q + 1), 2)], 0)
+    flat = np.abs(np.linalg.det(corner[:, 1:] - corner[:, :1])) < FLAT * longest**q
+    facets = np.sort(np.stack([np.delete(cells, k, 1) for k in range(q + 1)], 1), 2)  # [K, q + 1, q]
+    _, number = np.unique(facets.reshape(-1, q), axis=0, return_inverse=True)
+    number = number.reshape(len(cells), q + 1)
+    while True:
+        rim = np.bincount(number[stay].ravel(), minlength=number.max() + 1)[number] == 1
+        peeled = stay & flat & (rim.sum(1) == 1)  # with more sides on the rim a corner would lose its last simplex
+        if not peeled.any():
+            return stay
+        stay &= ~peeled
+
+
+def _merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct places among points that agree up to rounding, and the number of each point's place."""
+    near = cKDTree(points).query_pairs(SAME * max(float(np.ptp(points, axis=0).max()), 1e-300), output_type="ndarray")
+    graph = coo_matrix((np.ones(len(near)), near.T), shape=(len(points),) * 2)
+    number = connected_components(graph, directed=False)[1]
+    _, first = np.unique(number, return_index=True)
+    return points[first], number
+
+
+def cross_section(radius: np.ndarray, q: int) -> np.ndarray:
+    """Volume of the (q - 1)-ball of each radius: what a tube is cut to."""
+    return pi ** ((q - 1) / 2) / gamma((q - 1) / 2 + 1) * radius ** (q - 1)

@@ -1,0 +1,207 @@
+"""Eigenpairs of a learned chart inside its corridors: elements of mixed dimension, without a mesh of thin parts.
+
+A domain of `CorridorBoundary` is a complex on the rows of the cloud: simplices [K, q + 1], and corridors, thin tubes
+along edges that belong to no simplex. A tube is a curve: along x(s) = a + s(b - a) with v = b - a its limit has
+
+    stiffness ∫ m u'² / g ds,    mass ∫ m u² ds,    g = vᵀGv,    m = √det G · (volume of the cross-section) |v|
+
+so corridors are line elements (a metric graph) and simplices are plain finite elements, quadratic both, glued where
+they share a row. Simplices are halved along every side until there are UNKNOWNS_PER_MODE unknowns a mode.
+
+    weak form on simplices    ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v dx
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import gamma
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_matrix, csr_matrix
+from scipy.spatial import cKDTree
+from skfem.quadrature import get_quadrature
+from skfem.refdom import RefLine, RefTet, RefTri
+
+from ..geometry import Chart, evaluate
+from ..geometry.complex import Complex, halved, nearest_weights
+from .lanczos import lowest
+
+UNKNOWNS_PER_MODE = 12  # quadratic elements then have the highest mode to a few per cent, the first to 1e-3
+MAX_HALVINGS = 3
+LEAST_UNKNOWNS = 3  # for a mode: of those higher up nothing is right
+NEAR = 8  # rows around a point whose simplices and corridors it may lie on
+
+SHAPES = {1: RefLine, 2: RefTri, 3: RefTet}
+
+
+def rule(q: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points [r, q + 1] (barycentric) and weights [r] on a simplex, exact to the fourth degree; weights sum to 1."""
+    x, w = get_quadrature(SHAPES[q], 4)
+    return np.concatenate([1 - x.sum(0, keepdims=True), x]).T, w / w.sum()
+
+
+@dataclass(frozen=True)
+class ComplexEigenpairs:
+    """λ_i [k] in ascending order and φ_i at the unknowns [n, k] of a complex."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+    base: Complex
+    fine: Complex  # halved
+    cell_dofs: np.ndarray  # of the fine simplices
+    corridor_dofs: np.ndarray
+    volume: float
+
+    @property
+    def dim(self) -> int:
+        """The dimension q of the surface."""
+        return self.base.dim
+
+    @cached_property
+    def _finder(self) -> tuple[cKDTree, csr_matrix]:
+        """Nodes of the fine complex that have elements, and the elements at each (simplices first)."""
+        fine = self.fine
+        corners = np.concatenate([fine.simplices.ravel(), fine.corridors.ravel()])
+        cells = np.repeat(np.arange(len(fine.simplices)), self.dim + 1)
+        lines = np.repeat(np.arange(len(fine.corridors)) + len(fine.simplices), 2)
+        at = csr_matrix((np.ones(len(corners)), (corners, np.concatenate([cells, lines]))))
+        return cKDTree(fine.nodes @ fine.frame.T), at
+
+    def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n]."""
+        points = np.atleast_2d(np.asarray(points, float)) @ self.fine.frame.T
+        tree, at = self._finder
+        near = tree.query(points, k=min(NEAR, len(self.fine.nodes)))[1].reshape(len(points), -1)
+        count = np.diff(at.indptr)[near]
+        row = np.repeat(np.arange(len(points)), count.sum(1))
+        first = np.repeat(at.indptr[near].ravel(), count.ravel())
+        begin = np.cumsum(count.ravel()) - count.ravel()
+        element = at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
+        weights, off = self._weights(points[row], element)
+        best = np.lexsort((element, off, row))
+        best = best[np.searchsorted(row[best], np.arange(len(points)))]
+        return element[best], weights[best], off[best]
+
+    def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""
+        fine, K = self.fine, len(self.fine.simplices)
+        nodes = fine.nodes @ fine.frame.T
+        weights = np.zeros((len(points), self.dim + 1))
+        is_line = element >= K
+        ends = np.full((len(element), self.dim + 1), -1)
+        ends[~is_line] = fine.simplices[element[~is_line]]
+        ends[is_line, :2] = fine.corridors[element[is_line] - K]
+        weights[~is_line] = nearest_weights(points[~is_line], nodes[ends[~is_line]])
+        weights[is_line, :2] = nearest_weights(points[is_line], nodes[ends[is_line, :2]])
+        on = np.einsum("mc,mcq->mq", weights, nodes[ends])
+        return weights, np.linalg.norm(points - on, axis=1)
+
+    def at(self, points: Any) -> np.ndarray:
+        """φ_i at points [n, q] of the chart, [n, k]; a point off the complex takes the nearest place on it."""
+        element, weights, _ = self.locate(points)
+        K, found = len(self.fine.simplices), np.empty((len(element), len(self.values)))
+        for mine, dofs, w in (
+            (element < K, self.cell_dofs[element[element < K]], weights[element < K]),
+            (element >= K, self.corridor_dofs[element[element >= K] - K], weights[element >= K, :2]),
+        ):
+            found[mine] = np.einsum("nl,nlk->nk", quadratic(w), self.vectors[dofs])
+        return found
+
+
+def quadratic(weights: np.ndarray) -> np.ndarray:
+    """Quadratic shape functions at barycentric weights [..., c]: corners, then sides in the order of combinations."""
+    pairs = [weights[..., i] * weights[..., j] for i, j in combinations(range(weights.shape[-1]), 2)]
+    return np.concatenate([weights * (2 * weights - 1), 4 * np.stack(pairs, -1)], -1)
+
+
+def _slopes(weights: np.ndarray) -> np.ndarray:
+    """∂(shape functions)/∂(weights) at barycentric weights [r, c], [r, local, c]."""
+    r, c = weights.shape
+    corner = np.eye(c) * (4 * weights - 1)[:, :, None]
+    sides = np.zeros((r, c * (c - 1) // 2, c))
+    for k, (i, j) in enumerate(combinations(range(c), 2)):
+        sides[:, k, i], sides[:, k, j] = 4 * weights[:, j], 4 * weights[:, i]
+    return np.concatenate([corner, sides], 1)
+
+
+def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
+    """The first eigenpairs of a complex in a chart, of its metric only."""
+    fine = whole
+    for _ in range(MAX_HALVINGS if whole.dim <= 2 else 0):
+        if _unknowns(fine) >= UNKNOWNS_PER_MODE * n_modes:
+            break
+        fine = halved(fine)
+    n, cell_dofs, corridor_dofs = _number(fine)
+    K1, M1 = _on_simplices(chart, fine)
+    K2, M2 = _on_corridors(chart, fine)
+    K = _gather([(cell_dofs, K1), (corridor_dofs, K2)], n)
+    M = _gather([(cell_dofs, M1), (corridor_dofs, M2)], n)
+    found = lowest(K, M, min(n_modes, n // LEAST_UNKNOWNS + 1))
+    return ComplexEigenpairs(found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, float(M.sum()))
+
+
+def _unknowns(c: Complex) -> int:
+    return len(np.unique(np.concatenate([c.simplices.ravel(), c.corridors.ravel()]))) + len(_sides(c)[0])
+
+
+def _sides(c: Complex) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct sides of all elements, and the number of each element's sides: simplices first, side by side."""
+    pairs = [c.simplices[:, s] for s in combinations(range(c.dim + 1), 2)]
+    edges, number = np.unique(np.sort(np.concatenate([*pairs, c.corridors]), 1), axis=0, return_inverse=True)
+    return edges, number.ravel()
+
+
+def _number(c: Complex) -> tuple[int, np.ndarray, np.ndarray]:
+    """Unknowns at the nodes in use and in the middle of every side: how many, and those of each element."""
+    used, corners = np.unique(np.concatenate([c.simplices.ravel(), c.corridors.ravel()]), return_inverse=True)
+    edges, side = _sides(c)
+    K, local = len(c.simplices), c.dim * (c.dim + 1) // 2
+    of_cells = side[: K * local].reshape(local, K).T + len(used)
+    of_lines = side[K * local :, None] + len(used)
+    split = c.simplices.size
+    cells = np.concatenate([corners.ravel()[:split].reshape(K, c.dim + 1), of_cells], 1)
+    lines = np.concatenate([corners.ravel()[split:].reshape(-1, 2), of_lines], 1)
+    return len(used) + len(edges), cells, lines
+
+
+def _on_simplices(chart: Chart, c: Complex) -> tuple[np.ndarray, np.ndarray]:
+    """Stiffness and mass of every simplex, [K, local, local] each."""
+    at, share = rule(c.dim)
+    corner = c.nodes[c.simplices]  # [K, q + 1, q]
+    side = corner[:, 1:] - corner[:, :1]
+    x = np.einsum("rc,kcq->krq", at, corner)
+    G = evaluate(chart, "metric", x.reshape(-1, c.dim)).reshape(*x.shape[:2], c.dim, c.dim)
+    size = np.abs(np.linalg.det(side))[:, None] / gamma(c.dim + 1)
+    root = np.sqrt(np.maximum(np.linalg.det(G), 1e-300)) * size * share
+    slope = np.linalg.inv(side)  # [K, q, q]: gradients of the last q weights are its columns
+    grad = np.concatenate([-slope.sum(2, keepdims=True), slope], 2)  # [K, q, q + 1]
+    du = np.einsum("rlc,kqc->krlq", _slopes(at), grad)
+    stiffness = np.einsum("kr,krla,krab,krmb->klm", root, du, np.linalg.inv(G), du, optimize=True)
+    shape = quadratic(at)
+    return stiffness, np.einsum("kr,rl,rm->klm", root, shape, shape)
+
+
+def _on_corridors(chart: Chart, c: Complex) -> tuple[np.ndarray, np.ndarray]:
+    """Stiffness and mass of every corridor, [E, 3, 3] each."""
+    at, share = rule(1)
+    a, b = c.nodes[c.corridors].transpose(1, 0, 2)
+    v = b - a
+    x = np.einsum("rc,ceq->erq", at, np.stack([a, b]))
+    G = evaluate(chart, "metric", x.reshape(-1, c.dim)).reshape(*x.shape[:2], c.dim, c.dim)
+    m = np.sqrt(np.maximum(np.linalg.det(G), 1e-300)) * c.section[:, None] * share
+    g = np.maximum(np.einsum("ea,erab,eb->er", v, G, v), 1e-300)
+    shape, ds = quadratic(at), _slopes(at) @ np.array([-1.0, 1.0])  # weights are (1 - s, s)
+    return np.einsum("er,rl,rm->elm", m / g, ds, ds), np.einsum("er,rl,rm->elm", m, shape, shape)
+
+
+def _gather(parts: list[tuple[np.ndarray, np.ndarray]], n: int) -> csr_matrix:
+    """The sum of element matrices, [n, n]."""
+    rows = [np.repeat(dofs, dofs.shape[1], 1).ravel() for dofs, _ in parts]
+    columns = [np.tile(dofs, (1, dofs.shape[1])).ravel() for dofs, _ in parts]
+    values = [matrix.ravel() for _, matrix in parts]
+    return coo_matrix(
+        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(n, n)
+    ).tocsr()  # fmt: skip

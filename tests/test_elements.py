@@ -1,0 +1,124 @@
+"""Eigenpairs of complexes: simplices and corridors in any chart, against closed forms."""
+
+import numpy as np
+import pytest
+from scipy.spatial import Delaunay
+
+from gpum import EmbeddedChart
+from gpum.geometry.complex import Complex, complex_of, cross_section, halved
+from gpum.heat.elements import eigenpairs, rule
+
+FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
+
+
+def box_eigenvalues(sides, n):
+    waves = np.stack(np.meshgrid(*[np.arange(30)] * len(sides), indexing="ij"), -1).reshape(-1, len(sides))
+    return np.sort(np.sum((np.pi * waves / np.asarray(sides)) ** 2, 1))[:n]
+
+
+def box(sides, n, seed=0):
+    """A box filled with random rows and its corners, triangulated, without corridors."""
+    q = len(sides)
+    corners = np.stack(np.meshgrid(*[[0.0, 1.0]] * q, indexing="ij"), -1).reshape(-1, q)
+    edge = np.linspace(0, 1, n + 1)
+    rows = np.stack(np.meshgrid(*[edge] * q, indexing="ij"), -1).reshape(-1, q)
+    inner = np.all((rows > 0) & (rows < 1), 1)
+    rows[inner] += np.random.default_rng(seed).uniform(-0.2, 0.2, (inner.sum(), q)) / n
+    nodes = np.unique(np.concatenate([corners, rows]), axis=0) * sides
+    cells = np.arange(len(nodes))[:, None] + [0, 1] if q == 1 else Delaunay(nodes, qhull_options="QJ Pp").simplices
+    cells = cells[:-1] if q == 1 else cells
+    volume = np.abs(np.linalg.det(nodes[cells[:, 1:]] - nodes[cells[:, :1]]))
+    return Complex(nodes, cells[volume > 1e-9], np.zeros((0, 2), int), np.zeros(0), np.eye(q))
+
+
+@pytest.mark.parametrize("sides", [(3.0,), (2.0, 1.3), (1.0, 1.2, 0.9)])
+def test_boxes(sides):
+    pairs = eigenpairs(FLAT[len(sides)], box(sides, 8), 30)
+    assert pairs.volume == pytest.approx(np.prod(sides))
+    np.testing.assert_allclose(pairs.values[:10], box_eigenvalues(sides, 10), rtol=2e-3, atol=1e-7)
+    points = np.random.default_rng(1).uniform(0, sides, (500, len(sides)))
+    f = pairs.at(points)
+    exact = (
+        np.cos(np.pi * points[:, 0] / sides[0]) if sides[0] == max(sides) else np.cos(np.pi * points[:, 1] / sides[1])
+    )
+    assert abs(np.corrcoef(f[:, 1], exact)[0, 1]) > 0.9999
+    grid = np.random.default_rng(2).uniform(0, sides, (20_000, len(sides)))
+    gram = pairs.at(grid)[:, :5].T @ pairs.at(grid)[:, :5] * np.prod(sides) / len(grid)
+    assert np.abs(gram - np.eye(5)).max() < 5 * 2 / np.sqrt(len(grid))  # |φ_iφ_j| V ≤ 2^q or so
+
+
+def test_eigenvalues_converge_at_fourth_order():
+    """Quadratic elements: the error of an eigenvalue falls as h⁴ when every side is halved."""
+    whole = box((2.0, 1.3), 4)
+    exact = box_eigenvalues((2.0, 1.3), 8)[1:]
+    errors = []
+    for _ in range(3):
+        pairs = eigenpairs(FLAT[2], whole, 8)
+        if len(pairs.fine.nodes) > len(whole.nodes):  # halved by itself: compare what was asked for
+            whole = pairs.fine
+        errors.append(np.mean(pairs.values[1:8] / exact - 1))
+        whole = halved(whole)
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all((orders > 3.5) & (orders < 4.7)), orders
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_rules_are_exact(q):
+    from math import factorial
+
+    at, w = rule(q)
+    for powers in [(4, 0), (2, 2), (3, 1), (1, 1)]:
+        exact = factorial(powers[0]) * factorial(powers[1]) * factorial(q) / factorial(sum(powers) + q)
+        assert w @ (at[:, 0] ** powers[0] * at[:, 1] ** powers[1]) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("q", [2, 3])
+def test_a_star_of_corridors_is_a_metric_graph(q):
+    """Three arms of length L with free ends: λ = (kπ/2L)², odd k twice, even k once (Kirchhoff at the middle)."""
+    angle = 2 * np.pi * np.arange(3) / 3
+    ends = np.zeros((3, q))
+    ends[:, 0], ends[:, 1] = np.cos(angle), np.sin(angle)
+    nodes = np.concatenate([np.zeros((1, q)), 2.0 * ends])
+    tubes = np.full(3, 2.0 * cross_section(np.array(0.1), q))
+    star = Complex(nodes, np.zeros((0, q + 1), int), np.array([[0, 1], [0, 2], [0, 3]]), tubes, np.eye(q))
+    pairs = eigenpairs(FLAT[q], star, 20)
+    k = np.array([0, 1, 1, 2, 3, 3, 4, 5, 5])
+    few = min(len(k), len(pairs.values))
+    np.testing.assert_allclose(
+        pairs.values[:few], ((k * np.pi / 4) ** 2)[:few], rtol=2e-3 if q == 2 else 3e-2, atol=1e-7
+    )
+    assert pairs.volume == pytest.approx(3 * tubes[0])
+    assert star.pieces() == 1
+
+
+def test_corridors_feel_the_metric():
+    """A curve of a chart is as long as its image: an arc of a cone, straight in the chart."""
+    chart = EmbeddedChart(lambda x: x * 3.0, [(0.0, 5.0)] * 2)
+    nodes = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    line = Complex(nodes, np.zeros((0, 3), int), np.array([[0, 1], [1, 2]]), np.full(2, 0.1), np.eye(2))
+    length = 3 * 2 * np.sqrt(2)
+    found = eigenpairs(chart, line, 4).values
+    np.testing.assert_allclose(found, (np.pi * np.arange(4) / length) ** 2, rtol=1e-3, atol=1e-8)
+
+
+def test_points_off_the_complex_take_the_nearest_place():
+    pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
+    on, off = np.array([[1.0, 0.4]]), np.array([[1.7, 0.4]])
+    assert pairs.locate(off)[2] == pytest.approx(0.7, abs=1e-9)
+    assert pairs.locate(on)[2] < 1e-12
+    np.testing.assert_allclose(pairs.at(off), pairs.at(on), atol=1e-9)
+
+
+def test_domains_of_a_learned_chart(roll, roll_model):
+    """Each level: one piece, every row on it, and at the loosest the spectrum of the unrolled rectangle."""
+    u = np.array([0.5 * (r * np.sqrt(1 + r * r) + np.arcsinh(r)) for r in (2.0, 12.5)])
+    exact = box_eigenvalues((u[1] - u[0], 12.0), 12)
+    for level in roll_model.chart_.boundary.levels(4, 3.0):
+        chart = roll_model.chart_.with_level(level)
+        inside = complex_of(chart.boundary)
+        pairs = eigenpairs(chart, inside, 60)
+        assert inside.pieces() == 1
+        assert pairs.locate(roll_model.latent_)[2].max() < 1e-9
+        assert pairs.values[1] > 1e-6 * pairs.values[-1]
+        if level > 0:
+            np.testing.assert_allclose(pairs.values[1:12], exact[1:], rtol=0.04)
