@@ -8,7 +8,7 @@ from scipy.ndimage import label
 
 from conftest import make_ring
 from gpum import BayesianGPLVM, datasets
-from gpum.geometry import evaluate, neighbours, volume
+from gpum.geometry import evaluate, volume
 from gpum.geometry.boundary import paper_alpha, variance_boundary
 
 
@@ -23,21 +23,6 @@ def pieces(chart, n=500):
 def ring_model():
     S, _ = make_ring()
     return BayesianGPLVM(random_state=0).fit(S)
-
-
-def test_minimax_equals_brute_force():
-    """Against the bottleneck form of Floyd-Warshall on the tree."""
-    rng = np.random.default_rng(0)
-    points = rng.standard_normal((40, 3))
-    tree = neighbours.spanning_tree(points)
-    steps = neighbours.distance(points, tree)
-    D = np.full((40, 40), np.inf)
-    D[tree[:, 0], tree[:, 1]] = D[tree[:, 1], tree[:, 0]] = steps
-    np.fill_diagonal(D, 0)
-    for k in range(40):
-        D = np.minimum(D, np.maximum(D[:, k : k + 1], D[k : k + 1]))
-    pairs = np.array([(i, j) for i in range(40) for j in range(i + 1, 40)])
-    np.testing.assert_allclose(neighbours.minimax(tree, steps, pairs), D[pairs[:, 0], pairs[:, 1]])
 
 
 def test_every_level_holds_the_data_in_one_piece(roll_model, ring_model):

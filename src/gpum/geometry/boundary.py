@@ -9,7 +9,7 @@ neighbours) are joined from the level
 
     λ_ij = v_ij · max(u_ij, 0.2)
 
-on, where v_ij is how much wider their gap along the surface is than the steps around it (see `neighbours`) and u_ij the
+on, where v_ij is how much wider their gap along the surface is than the steps around it (see `gaps`) and u_ij the
 largest standard deviation of φ on the way across, in the same steps. A gap stays open when it is wide
 *and* the surface in it is not known; one over which the surface is known to a fifth of a step may be five
 times as wide.
@@ -32,8 +32,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import neighbours
 from ..gplvm.mapping import Mapping
-from . import neighbours
+from . import gaps
 from .metric import expected_metric
 
 DEFAULT_LEVEL = 0.5
@@ -138,8 +139,7 @@ def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries
     δ_X is the largest distance of a latent point to its nearest neighbour; shifts are drawn again
     until α exceeds the variance at every data point.
     """
-    nearest = neighbours.NearestNeighbors(n_neighbors=1).fit(X).kneighbors()[0]
-    delta = float(nearest.max())
+    delta = float(neighbours.spacing(X).max())
     at_data = float(np.max(_at_rows(mapping.variance, X)))
     for _ in range(tries):
         direction = rng.standard_normal(X.shape)
@@ -168,35 +168,35 @@ def corridor_boundary(
     images = _at_rows(mapping.mean, X)
     frame = np.linalg.cholesky(_at_rows(partial(expected_metric, mapping), X).mean(0)).T
     points = X @ frame.T
-    tree = neighbours.spanning_tree(images)
+    tree, _ = neighbours.spanning_tree(images)
     near = neighbours.mutual_neighbours(images, 2)
-    cells = neighbours.simplices(points)
-    edges = neighbours.unique_pairs(np.concatenate([tree, near, neighbours.sides(cells)]))
-    typical = neighbours.minimax(tree, neighbours.distance(images, tree), edges)
+    cells = gaps.simplices(points)
+    edges = gaps.unique_pairs(np.concatenate([tree, near, gaps.sides(cells)]))
+    typical = gaps.minimax(tree, neighbours.distance(images, tree), edges)
     a, b = X[edges[:, 0]], X[edges[:, 1]]
     length = _lengths(mapping, a, b)
-    wide = neighbours.looseness(length, typical)
+    wide = gaps.looseness(length, typical)
     between = a[:, None] + np.linspace(0.1, 0.9, 5)[:, None] * (b - a)[:, None]
     variance = _at_rows(mapping.variance, between.reshape(-1, X.shape[1])).reshape(len(edges), -1)
     variance = np.maximum(variance.max(1), 0.0)
     unknown = np.sqrt(np.sum(mapping.scale**2) * variance) / np.maximum(typical, 1e-300)
     level_of_edge = wide * np.maximum(unknown, KNOWN)
     # The tree counts from the first; beside it and the closest pairs, only what the paper's α admits.
-    level_of_edge[neighbours.members(edges, tree)] = 0.0
-    asked = neighbours.members(edges, np.concatenate([tree, near]))
+    level_of_edge[gaps.members(edges, tree)] = 0.0
+    asked = gaps.members(edges, np.concatenate([tree, near]))
     level_of_edge[(variance > _alpha_or_none(rng, mapping, X)) & ~asked] = np.inf
-    sides = neighbours.side_index(cells, edges)
-    level_of_edge = neighbours.close_slits(sides, length, level_of_edge)
+    sides = gaps.side_index(cells, edges)
+    level_of_edge = gaps.close_slits(sides, length, level_of_edge)
     cell_level = level_of_edge[sides].max(1, initial=0.0)
 
     admitted = np.isfinite(level_of_edge)
     edges, level_of_edge = edges[admitted], level_of_edge[admitted]
     start, end = points[edges[:, 0]], points[edges[:, 1]]
-    radius = RADIUS * neighbours.step_size(points, tree)[edges].min(1)
+    radius = RADIUS * gaps.step_size(points, tree)[edges].min(1)
     cells, cell_level = cells[np.isfinite(cell_level)], cell_level[np.isfinite(cell_level)]
     corner, to_weights, sound = _barycentric(points, cells)
     cells, cell_level = cells[sound], cell_level[sound]
-    bins = neighbours.quantile_bins(points, BINS.get(X.shape[1], 1))
+    bins = gaps.quantile_bins(points, BINS.get(X.shape[1], 1))
     ends = np.stack([start, end], 1)
     margin = radius[:, None]
     reach = radius[:, None] * np.sqrt(np.diag(np.linalg.inv(frame.T @ frame)))
@@ -208,8 +208,8 @@ def corridor_boundary(
         frame=frame, start=_and_one(start), along=_and_one(end - start), radius=_and_one(radius),
         corridor_level=_and_one(level_of_edge, np.inf), corner=_and_one(corner), to_weights=_and_one(to_weights),
         simplex_level=_and_one(cell_level, np.inf), bins=bins,
-        corridors_in=neighbours.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
-        simplices_in=neighbours.bin_lists(bins, points[cells].min(1), points[cells].max(1)),
+        corridors_in=gaps.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
+        simplices_in=gaps.bin_lists(bins, points[cells].min(1), points[cells].max(1)),
     )  # fmt: skip
 
 

@@ -18,9 +18,8 @@ from math import log
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
-from .. import checks
+from .. import checks, neighbours
 from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart, straighten
 from ..geometry.boundary import DEFAULT_LEVEL
 from ..heat.histograms import PathFeatures, cleaned, path_features
@@ -162,9 +161,8 @@ def stationary_settings(
     max_time: float | None = None,
 ) -> list[Setting]:  # fmt: skip
     """Heat and Matérn kernels of coordinates, at SCALES scales each, from the rows' spacing to twice their extent."""
-    nearest = NearestNeighbors(n_neighbors=1).fit(cloud).kneighbors()[0]
-    extent = max(float(np.sqrt(12 * cloud.var(0).sum())), 1e-12)
-    small = min(max(float(nearest.mean()), 1e-3 * extent), extent)
+    extent = max(neighbours.extent(cloud), 1e-12)
+    small = min(max(float(neighbours.spacing(cloud).mean()), 1e-3 * extent), extent)
     return _ladder(Stationary, small, lambda nu: 2 * extent, space, log_prior, smoothness, info, max_time)
 
 
