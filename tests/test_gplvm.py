@@ -153,7 +153,7 @@ def test_compression_keeps_the_gram_matrix():
         np.testing.assert_allclose(data.factor @ data.factor.T, S @ S.T, atol=1e-10 * np.abs(S @ S.T).max())
 
 
-@pytest.mark.parametrize(("N", "p", "m"), [(30, 5, 8), (27, 60, 27), (300, 3, 23)])
+@pytest.mark.parametrize(("N", "p", "m"), [(27, 60, 27), (300, 3, 23)])
 def test_filled_arrays_change_nothing(N, p, m):
     """Bound, likelihood and their gradients are those of the arrays as they are.
 
@@ -164,10 +164,10 @@ def test_filled_arrays_change_nothing(N, p, m):
     plain = bound.compress(S)
     filled = bound.fill_cloud(plain)
     assert len(filled.factor) == padding.size(N) > N
-    exact = jax.value_and_grad(lambda t: -bound.bound(t, plain))(theta)
+    exact = jax.jit(jax.value_and_grad(lambda t: -bound.bound(t, plain)))(theta)
     found = bound.negative_bound(theta, filled)
     ml = likelihood.Parameters(theta.mu, theta.log_ell, theta.log_gamma, theta.log_beta)
-    exact_ml = jax.value_and_grad(lambda t: -likelihood.log_likelihood(t, plain))(ml)
+    exact_ml = jax.jit(jax.value_and_grad(lambda t: -likelihood.log_likelihood(t, plain)))(ml)
     found_ml = likelihood.negative_log_likelihood(ml, filled)
     for a, b in ((exact, found), (exact_ml, found_ml)):
         assert float(b[0]) == pytest.approx(float(a[0]), rel=1e-12)
@@ -200,7 +200,7 @@ def test_little_is_filled_in(n):
 
 
 def test_the_root_of_the_point_posterior():
-    theta, S = problem(N=12)
+    theta, _ = problem(N=12)
     theta = likelihood.Parameters(theta.mu, theta.log_ell, theta.log_gamma, theta.log_beta)
     K = kernel_matrix(theta.X, theta.X, theta) + JITTER * np.exp(theta.log_gamma) * np.eye(12)
     noise = float(likelihood.noise_variance(theta))

@@ -17,9 +17,11 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.spatial import Delaunay
 
+from ..gplvm import padding
 from ..neighbours import distance
 
 MAX_SIMPLEX_DIM = 3
+LIST = 8  # lists of a bin have a multiple of so many places
 
 
 def simplices(points: np.ndarray) -> np.ndarray:
@@ -95,7 +97,10 @@ def quantile_bins(points: np.ndarray, n: int) -> np.ndarray:
 
 
 def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """For each bin the boxes low..high [K, q] that touch it, [n, ..., n, longest]; short lists end in K."""
+    """For each bin the boxes low..high [K, q] that touch it, [n, ..., n, width]; lists end in K.
+
+    The width is that of the longest list, filled up to one of a few sizes (see `gplvm.padding`).
+    """
     q, n = len(bins), bins.shape[1] + 1
     first = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, low.T, strict=True)], 1)
     last = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, high.T, strict=True)], 1)
@@ -110,7 +115,7 @@ def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
     order = np.argsort(place, kind="stable")
     box, place = box[order], place[order]
     touch = np.bincount(place, minlength=n**q)
-    table = np.full((n**q, max(1, int(touch.max()))), len(low), np.int32)
+    table = np.full((n**q, padding.size(int(touch.max()), LIST)), len(low), np.int32)
     table[place, np.arange(len(box)) - np.repeat(np.cumsum(touch) - touch, touch)] = box
     return table.reshape(*(n,) * q, -1)
 

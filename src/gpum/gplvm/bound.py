@@ -146,7 +146,7 @@ def negative_bound(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
     """-F and its gradient. What is filled in before the compiled program is taken out after it."""
     filled, live = _filled(theta, len(cloud.weight))
     value, gradient = _negative_bound(filled, cloud, live)
-    return value, _live(gradient, *theta.mu.shape[:1], len(theta.Z))
+    return value, _live(gradient, len(theta.mu), len(theta.Z))
 
 
 @jax.jit

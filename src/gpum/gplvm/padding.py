@@ -12,7 +12,7 @@ import numpy as np
 
 ROWS = 16  # rows of a cloud come in multiples of this
 INDUCING = 10  # and inducing points of this: the numbers that people choose cost nothing
-SHARE = 4  # 2^-SHARE of the next power of two is the step between sizes of larger arrays: at most an eighth is filled in
+SHARE = 4  # between larger sizes the step is 2^-SHARE of the next power of two: at most an eighth is filled in
 
 
 def size(n: int, step: int = ROWS) -> int:

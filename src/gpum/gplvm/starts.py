@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 from sklearn.cluster import KMeans
@@ -9,6 +12,8 @@ from sklearn.cluster import KMeans
 from ..neighbours import neighbour_graph
 
 LANDMARKS = 1000
+ISOMAP_NEIGHBOURS = (5, 7, 10)
+THIN = 0.1  # a coordinate of Isomap that much smaller than another may be noise: also start with one scale for all
 
 
 def pca(S: np.ndarray, q: int) -> np.ndarray:
@@ -33,6 +38,31 @@ def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) ->
     w, V = np.linalg.eigh(B)
     w, V = np.maximum(w[::-1][:q], np.finfo(float).eps * abs(w).max()), V[:, ::-1][:, :q]
     return -0.5 * (D2 - centre[:, None]).T @ (V / np.sqrt(w))
+
+
+def named(
+    rows: np.ndarray, q: int, asked: Sequence[Any], rng: np.random.Generator
+) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
+    """Name and latent rows [N, q] of every start that is asked for, each with random numbers of its own.
+
+    `asked` holds "pca", "isomap" (several numbers of neighbours) and arrays, which are taken as they are.
+    """
+    kinds: list[tuple[str, Any]] = []
+    for start in asked:
+        if not isinstance(start, str):
+            kinds.append(("given", np.asarray(start, float)))
+        elif start == "pca":
+            kinds.append(("pca", None))
+        else:
+            kinds += [(f"isomap({k})", k) for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS})]
+    for (name, kind), own in zip(kinds, rng.spawn(len(kinds)), strict=True):
+        if name == "given":
+            yield name, kind, own
+            continue
+        X = pca(rows, q) if name == "pca" else isomap(rows, q, kind, own)
+        yield name, standardise(X), own
+        if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
+            yield f"{name}, one scale", standardise(X, by_column=False), own
 
 
 def standardise(X: np.ndarray, by_column: bool = True) -> np.ndarray:
