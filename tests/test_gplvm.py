@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpum.gplvm import bound, likelihood, psi
+from gpum.geometry.metric import expected_metric
+from gpum.gplvm import bound, likelihood, padding, psi
 from gpum.gplvm.kernel import JITTER
+from gpum.gplvm.mapping import Mapping
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,7 @@ def test_psi_statistics_equal_gauss_hermite_quadrature():
     args = bound._in_kernel_units(theta)
     gamma = np.exp(theta.log_gamma)
     np.testing.assert_allclose(gamma * psi.psi1(*args), psi1, rtol=1e-10)
-    np.testing.assert_allclose(gamma**2 * psi.psi2(*args), psi2, rtol=1e-10)
+    np.testing.assert_allclose(gamma**2 * psi.psi2(*args, np.ones(len(theta.mu))), psi2, rtol=1e-10)
 
 
 def textbook_bound(theta, S):
@@ -62,7 +64,7 @@ def textbook_bound(theta, S):
     N, p = S.shape
     beta, gamma = np.exp(theta.log_beta), np.exp(theta.log_gamma)
     args = bound._in_kernel_units(theta)
-    psi1, psi2 = gamma * np.asarray(psi.psi1(*args)), gamma**2 * np.asarray(psi.psi2(*args))
+    psi1, psi2 = gamma * np.asarray(psi.psi1(*args)), gamma**2 * np.asarray(psi.psi2(*args, np.ones(len(theta.mu))))
     Kuu = kernel_matrix(theta.Z, theta.Z, theta) + JITTER * gamma * np.eye(len(theta.Z))
     A = Kuu + beta * psi2
     C = psi1.T @ S
@@ -149,3 +151,74 @@ def test_compression_keeps_the_gram_matrix():
         data = bound.compress(S)
         assert data.factor.shape[1] <= min(shape)
         np.testing.assert_allclose(data.factor @ data.factor.T, S @ S.T, atol=1e-10 * np.abs(S @ S.T).max())
+
+
+@pytest.mark.parametrize(("N", "p", "m"), [(27, 60, 27), (300, 3, 23)])
+def test_filled_arrays_change_nothing(N, p, m):
+    """Bound, likelihood and their gradients are those of the arrays as they are.
+
+    Short length scales: a Kuu near singularity makes more of rounding than 1e-12, filled up or not.
+    """
+    theta, S = problem(N, p, m)
+    theta = replace(theta, log_ell=theta.log_ell - 2)
+    plain = bound.compress(S)
+    filled = bound.fill_cloud(plain)
+    assert len(filled.factor) == padding.size(N) > N
+    exact = jax.jit(jax.value_and_grad(lambda t: -bound.bound(t, plain)))(theta)
+    found = bound.negative_bound(theta, filled)
+    ml = likelihood.Parameters(theta.mu, theta.log_ell, theta.log_gamma, theta.log_beta)
+    exact_ml = jax.jit(jax.value_and_grad(lambda t: -likelihood.log_likelihood(t, plain)))(ml)
+    found_ml = likelihood.negative_log_likelihood(ml, filled)
+    for a, b in ((exact, found), (exact_ml, found_ml)):
+        assert float(b[0]) == pytest.approx(float(a[0]), rel=1e-12)
+        for whole, part in zip(jax.tree.leaves(a[1]), jax.tree.leaves(b[1]), strict=True):
+            np.testing.assert_allclose(part, whole, atol=1e-12 * np.abs(whole).max(), rtol=0)
+
+
+def test_what_is_filled_in_may_be_anything():
+    """Rows without weight and inducing inputs that are not live: their values reach nothing."""
+    theta, S = problem(N=30, m=8)
+    cloud = bound.fill_cloud(bound.compress(S))
+    filled, live = bound._filled(theta, len(cloud.weight))
+    zero = bound._negative_bound(filled, cloud, live)
+    rng = np.random.default_rng(1)
+    noise = {name: rng.standard_normal(getattr(filled, name).shape) for name in ("mu", "log_s", "Z")}
+    for name, n in (("mu", 30), ("log_s", 30), ("Z", 8)):
+        noise[name][:n] = getattr(filled, name)[:n]
+    other = bound._negative_bound(replace(filled, **noise), cloud, live)
+    for a, b in zip(jax.tree.leaves(zero), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.any(zero[1].mu[30:])
+    assert not np.any(zero[1].Z[8:])
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 129, 257, 1000, 12345])
+def test_little_is_filled_in(n):
+    assert n <= padding.size(n) <= max(1.125 * n, n + 15)
+    assert padding.size(padding.size(n)) == padding.size(n)
+    assert padding.size(50, padding.INDUCING) == 50
+
+
+def test_the_root_of_the_point_posterior():
+    theta, _ = problem(N=12)
+    theta = likelihood.Parameters(theta.mu, theta.log_ell, theta.log_gamma, theta.log_beta)
+    K = kernel_matrix(theta.X, theta.X, theta) + JITTER * np.exp(theta.log_gamma) * np.eye(12)
+    noise = float(likelihood.noise_variance(theta))
+    _, Lam, R = likelihood.posterior(theta)
+    np.testing.assert_allclose(R @ R.T @ (K + K @ K / noise), np.eye(12), atol=1e-6)
+    np.testing.assert_allclose(Lam @ (K + np.exp(-theta.log_beta) * np.eye(12)), np.eye(12), atol=1e-9)
+
+
+def test_a_filled_mapping_is_the_same_mapping():
+    theta, S = problem(N=30, m=8)
+    P, Lam, R = bound.inducing_posterior(theta)
+    plain = Mapping.from_weights(
+        theta.Z, np.exp(theta.log_ell), 1.3, 7.0, P @ S, Lam, R, np.zeros(S.shape[1]), np.ones(S.shape[1])
+    )
+    filled = plain.filled()
+    assert len(filled.Z) == 10
+    x = np.array([0.3, -0.2])
+    np.testing.assert_allclose(filled.mean(x), plain.mean(x), rtol=1e-13)
+    np.testing.assert_allclose(filled.variance(x), plain.variance(x), rtol=1e-12)
+    np.testing.assert_allclose(expected_metric(filled, x), expected_metric(plain, x), rtol=1e-12)
+    assert not np.any(filled.draw(jax.random.key(0)).W[8:])

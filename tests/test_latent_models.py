@@ -11,7 +11,7 @@ from scipy.interpolate import RBFInterpolator
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from gpum import GPLVM, BayesianGPLVM, datasets
+from gpum import GPLVM, BayesianGPLVM, datasets, neighbours
 from gpum.geometry import evaluate, length, volume
 
 MODELS = [BayesianGPLVM, GPLVM]
@@ -130,14 +130,35 @@ def test_auto_dimension_of_a_curve():
     assert volume(model.chart_) > 0
 
 
+def segment(chart, ends):
+    return length(chart, *ends.reshape(2, -1))
+
+
+def lengths(chart, a, b):
+    """Length of the straight chart segment from each row of a to that of b."""
+    return evaluate(chart, segment, np.concatenate([a, b], 1))
+
+
+def bent(t):
+    """A surface of as many dimensions as t [n, q] has, without noise."""
+    return np.concatenate([t, np.sin(2 * t), t[:, :1] ** 2], 1)
+
+
 @pytest.mark.parametrize("q", [1, 3])
-def test_other_dimensions(q):
-    rng = np.random.default_rng(0)
-    t = rng.uniform(0, 1, (60, q))
-    S = np.concatenate([t, np.sin(2 * t), t[:, :1] ** 2], 1)
-    model = BayesianGPLVM(latent_dim=q, random_state=0).fit(S)
+def test_lengths_in_other_dimensions(q):
+    """Lengths of paths over the surface, straight in the true coordinates: exact against the learned chart."""
+    t = np.random.default_rng(0).uniform(0, 1, (60, q))
+    model = BayesianGPLVM(latent_dim=q, random_state=0).fit(bent(t))
     assert evaluate(model.chart_, "inside", model.latent_).all()
-    assert model.chart_.metric_derivative(model.latent_[0]).shape == (q, q, q)
+    for a, b in np.random.default_rng(1).permutation(60)[:20].reshape(-1, 2):
+        path = bent(t[a] + np.linspace(0, 1, 40)[:, None] * (t[b] - t[a]))
+        exact = neighbours.distance(path, np.stack([np.arange(39), np.arange(1, 40)], 1)).sum()
+        X = model.transform(path)
+        assert lengths(model.chart_, X[:-1], X[1:]).sum() == pytest.approx(exact, rel=5e-3)
+    if q == 1:
+        order = np.argsort(t[:, 0])
+        assert np.all(np.diff(model.latent_[order, 0]) > 0) or np.all(np.diff(model.latent_[order, 0]) < 0)
+    np.testing.assert_allclose(evaluate(model.chart_, "mean", model.latent_), bent(t), atol=0.01)
 
 
 @pytest.mark.parametrize(
@@ -178,10 +199,106 @@ def test_scaling_is_mapped_back():
     np.testing.assert_allclose(image, (S * [1, 1, 1, 1e-3])[0], atol=0.1)
 
 
-def test_convergence_is_reported():
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        model = BayesianGPLVM(random_state=0, max_iter=3).fit(small_cloud())
+@pytest.mark.parametrize("latent_dim", [2, "auto"])
+def test_convergence_is_reported(latent_dim):
+    """Also where "auto" keeps all dimensions that it starts from."""
+    S = small_cloud()
+    with pytest.warns(ConvergenceWarning, match="out of iterations.*raise max_iter"):
+        model = BayesianGPLVM(latent_dim, random_state=0, max_iter=3, tol=1e-9).fit(S if latent_dim == 2 else S[:, :3])
     assert not model.converged_
+    assert model.history_[-1]["status"] == "out of iterations"
+
+
+def test_a_short_last_round_is_not_convergence():
+    """One iteration gains less than a tolerance that is wide, and says nothing."""
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        model = BayesianGPLVM(starts="pca", random_state=0, max_iter=1, tol=100.0).fit(small_cloud())
+    assert not model.converged_
+
+
+def test_finalists_stand_beside_the_winner(roll_model):
+    best, second = roll_model.finalists_
+    assert (best.bound, best.start, best.converged) == (roll_model.bound_, roll_model.start_, roll_model.converged_)
+    assert second.bound <= best.bound
+    assert second.start != best.start
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-40, 1e200])
+def test_any_scale_fits(factor):
+    """The model is free of scale: the same fit, with lengths in units of unit_."""
+    S = small_cloud()
+    plain, scaled = (BayesianGPLVM(starts="pca", random_state=0).fit(c * S) for c in (1.0, factor))
+    assert plain.unit_ == 1.0
+    assert 0.1 < factor / scaled.unit_ < 10
+    assert scaled.bound_ == pytest.approx(plain.bound_, abs=0.01 * len(S))  # the optimiser's own tolerance
+    a = length(plain.chart_, plain.latent_[0], plain.latent_[1])
+    b = length(scaled.chart_, scaled.latent_[0], scaled.latent_[1])
+    assert b * (scaled.unit_ / factor) == pytest.approx(a, rel=0.02)
+    new = np.concatenate([S[:5] * factor, 50 * factor * np.ones((1, 4))])
+    points, sd, far = scaled.place(new)
+    np.testing.assert_array_equal(far, [False] * 5 + [True])
+    assert np.all(np.isfinite(points) & np.isfinite(sd))
+
+
+def test_columns_of_any_scale_count_alike():
+    S = small_cloud()
+    tiny = BayesianGPLVM(starts="pca", scale_columns=True, random_state=0).fit(S * [1e-200, 1, 1, 1e90])
+    plain = BayesianGPLVM(starts="pca", scale_columns=True, random_state=0).fit(S)
+    assert tiny.bound_ == pytest.approx(plain.bound_, abs=0.01 * len(S))
+
+
+def test_a_row_beyond_all_squares_is_far():
+    model = BayesianGPLVM(starts="pca", random_state=0).fit(small_cloud())
+    S = small_cloud()[:3]
+    S[0, 2], S[1] = 1e300, -1e305
+    points, sd, far = model.place(S)
+    np.testing.assert_array_equal(far, [True, True, False])
+    assert np.all(np.isfinite(points) & np.isfinite(sd))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_stray_row_does_not_hide_what_is_far(model):
+    """Rows a few steps off the surface are far, whether or not one row of the cloud is a mistake."""
+    S = small_cloud(60)
+    stray = np.concatenate([S, [[1.5, 1.5, 40.0, 0.0]]])
+    G = np.random.default_rng(5).standard_normal((12, 4))
+    off = S[:12] + 4 * G / np.linalg.norm(G, axis=1, keepdims=True)
+    for cloud in (S, stray):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted = model(starts="pca", random_state=0).fit(cloud)
+        assert fitted.place(off)[2].mean() > 0.7  # some directions run along the surface
+        assert not fitted.place(small_cloud(100, seed=9)[60:])[2].any()
+
+
+@pytest.mark.parametrize("boundary", ["corridors", "variance"])
+@pytest.mark.parametrize("model", MODELS)
+def test_two_patches_far_apart(model, boundary):
+    """One chart, no crash and no endless search; the way between the patches is one corridor, or none."""
+    t = np.random.default_rng(0).uniform(0, 1, (45, 2))
+    patch = np.column_stack([t, 0.3 * np.sin(3 * t[:, 0])])
+    S = np.concatenate([patch, patch + np.array([20, 0, 0])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = model(starts="isomap", boundary=boundary, random_state=0).fit(S)
+    assert evaluate(fitted.chart_, "inside", fitted.latent_).all()
+    away = np.linalg.norm(evaluate(fitted.chart_, "mean", fitted.latent_) - S, axis=1)
+    assert away.max() < 2
+    assert not fitted.place(S + 0.01)[2].any()
+    assert fitted.place(np.array([[10.5, 0.5, 8.0]]))[2].all()
+
+
+def test_folds_of_a_cross_validation_share_their_programs():
+    """Sizes that differ by a few rows compile nothing anew: bound, posterior and placing."""
+    from gpum.gplvm import bound, placement
+
+    programs = (bound._negative_bound, bound._inducing_posterior, placement._place, placement.decoder)
+    S, sizes = small_cloud(), []
+    for rows in (S[:21], S[:22], S[:27]):
+        model = BayesianGPLVM(starts="pca", random_state=0).fit(rows)
+        model.place(S[:3])
+        sizes.append([program._cache_size() for program in programs])
+    assert sizes[0] == sizes[1] == sizes[2]
 
 
 def test_interrupt_keeps_what_was_reached(monkeypatch):
@@ -223,6 +340,8 @@ BAD = [
     ({"starts": [np.zeros((3, 2))]}, None, "starts must have shape"),
     ({"max_iter": 0}, None, "max_iter must be"),
     ({"tol": 0.0}, None, "tol must be a positive"),
+    ({}, np.where(np.arange(160).reshape(40, 4) == 14, 1e300, small_cloud()), "S has 1e.300 at row 3, column 2"),
+    ({}, np.where(np.arange(160).reshape(40, 4) == 14, -1.7e308, small_cloud()), "-1.7e.308 at row 3, column 2"),
 ]
 
 
@@ -281,3 +400,9 @@ def test_real_tasks_fit(tasks, name):
         model = BayesianGPLVM(latent_dim="auto", random_state=0).fit(S)
     print(f"{name}: latent_dim='auto' chose {model.latent_dim_}, relevances {model.relevance_.round(4)}")
     assert evaluate(model.chart_, "inside", model.latent_).all()
+    # Neighbours in the data are neighbours on the chart: it is torn nowhere, and folds nothing together.
+    tree, away = neighbours.spanning_tree(S)
+    steps = lengths(model.chart_, *model.latent_[tree.T])
+    assert np.max(steps / away) < 1.3  # noise makes steps in the data longer, not shorter
+    nearest, around = neighbours.nearest(S)[1], neighbours.nearest(model.latent_, 5)[1]
+    assert np.mean(np.any(nearest == around, axis=1)) > 0.9

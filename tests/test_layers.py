@@ -8,7 +8,7 @@ import gpum
 ROOT = Path(gpum.__file__).parent
 # From the bottom up, as in CONTRIBUTING.md; a module may import from its own line and those before it.
 LAYERS = [
-    ["checks", "progress"],
+    ["checks", "neighbours", "progress"],
     ["files"],
     ["gplvm"],
     ["geometry"],

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import checks
 from ..geometry.boundary import DEFAULT_LEVEL
-from ..gplvm import bound, likelihood, starts
-from .latent_base import HELD_NOISE, LatentModel
+from ..gplvm.models import ByPoints, Variational
+from .latent_base import LatentModel
 
 
 class BayesianGPLVM(LatentModel):
@@ -24,8 +23,8 @@ class BayesianGPLVM(LatentModel):
     scale_columns : False scales the whole cloud by one number, which keeps its geometry; True each column.
     boundary : "corridors" (default, a family of domains) or "variance" (the paper's rule).
     boundary_level : level of the default family; 0 is the tightest.
-    max_iter, tol : a run stops when 100 iterations gain less than tol nats per row; a run that stops at
-        max_iter raises a ConvergenceWarning.
+    max_iter, tol : a run stops when 100 iterations gain less than tol nats per row; a run that stops otherwise, at
+        max_iter or because the optimiser breaks down, raises a ConvergenceWarning.
     n_jobs : starts that run at once (joblib; `joblib.parallel_config(backend="dask")` takes a cluster); the fit
         does not depend on it.
     random_state : seed; the same seed gives the same fit.
@@ -37,13 +36,12 @@ class BayesianGPLVM(LatentModel):
     ard_ : relevances 1/ell², [q].
     bound_ : the variational bound reached (nats, of the scaled data); history_ : every round of every start.
     converged_, start_ : whether, and from which start, the best run converged.
-    chart_ : the learned chart, in the units of the data.
+    finalists_ : the fits that reached the end, best first (each with `bound`, `start`, `converged`).
+    chart_ : the learned chart, in the units of the data; for a cloud smaller than 1e-30 or larger than 1e30 in units of
+        unit_, which is 1 otherwise.
     """
 
-    _hold_latent = ("mu", "log_s")
     _as_points = False
-    _negative = staticmethod(bound.negative_bound)
-    _typical_steps = staticmethod(bound.typical_steps)
 
     def __init__(
         self,
@@ -78,28 +76,8 @@ class BayesianGPLVM(LatentModel):
             checks.integer(self.n_inducing, "n_inducing", 1, len(S), "use at most one inducing point for each row of S")
         return S
 
-    def _start(self, X: np.ndarray, rng: np.random.Generator) -> bound.Parameters:
-        m = self.n_inducing or min(len(X), 50)
-        return bound.Parameters(
-            mu=X,
-            log_s=np.full(X.shape, np.log(0.01)),
-            Z=starts.inducing_inputs(X, m, rng),
-            log_ell=np.zeros(X.shape[1]),
-            log_gamma=np.asarray(0.0),
-            log_beta=np.asarray(-np.log(HELD_NOISE)),
-        )
-
-    def _read(self, theta: bound.Parameters) -> Any:
-        return theta.mu, np.exp(theta.log_s), theta.Z, np.exp(theta.log_beta), bound.inducing_posterior(theta)
-
-    def _reorder(self, theta: bound.Parameters, order: np.ndarray) -> bound.Parameters:
-        return replace(
-            theta,
-            mu=theta.mu[:, order],
-            log_s=theta.log_s[:, order],
-            Z=theta.Z[:, order],
-            log_ell=theta.log_ell[order],
-        )
+    def _model(self) -> Variational:
+        return Variational(self.n_inducing)
 
 
 class GPLVM(LatentModel):
@@ -108,10 +86,7 @@ class GPLVM(LatentModel):
     Parameters and attributes as for `BayesianGPLVM`; `bound_` is the log likelihood, `latent_variance_` is 0.
     """
 
-    _hold_latent = ("X",)
     _as_points = True
-    _negative = staticmethod(likelihood.negative_log_likelihood)
-    _typical_steps = staticmethod(likelihood.typical_steps)
 
     def __init__(
         self,
@@ -138,12 +113,5 @@ class GPLVM(LatentModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _start(self, X: np.ndarray, rng: np.random.Generator) -> likelihood.Parameters:
-        return likelihood.Parameters(X, np.zeros(X.shape[1]), np.asarray(0.0), np.asarray(-np.log(HELD_NOISE)))
-
-    def _read(self, theta: likelihood.Parameters) -> Any:
-        beta = 1 / likelihood.noise_variance(theta)
-        return theta.X, np.zeros(theta.X.shape), theta.X, beta, likelihood.posterior(theta)
-
-    def _reorder(self, theta: likelihood.Parameters, order: np.ndarray) -> likelihood.Parameters:
-        return replace(theta, X=theta.X[:, order], log_ell=theta.log_ell[order])
+    def _model(self) -> ByPoints:
+        return ByPoints()

@@ -1,7 +1,7 @@
 """Charts: a metric and an inside test, learned or analytic.
 
 `chart` holds what follows from any metric (drift, volume, magnification), `metric` the random metric
-of a learned mapping, `boundary` and `neighbours` where a learned surface ends, `learned` and `analytic`
+of a learned mapping, `boundary` and `gaps` where a learned surface ends, `learned` and `analytic`
 the charts themselves, `straight` any chart in even coordinates.
 """
 

@@ -9,7 +9,7 @@ neighbours) are joined from the level
 
     λ_ij = v_ij · max(u_ij, 0.2)
 
-on, where v_ij is how much wider their gap along the surface is than the steps around it (see `neighbours`) and u_ij the
+on, where v_ij is how much wider their gap along the surface is than the steps around it (see `gaps`) and u_ij the
 largest standard deviation of φ on the way across, in the same steps. A gap stays open when it is wide
 *and* the surface in it is not known; one over which the surface is known to a fifth of a step may be five
 times as wide.
@@ -22,7 +22,6 @@ of whose edges are such. At 0 that is the spanning tree, at the largest level ev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,13 +31,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import neighbours
+from ..gplvm import padding
 from ..gplvm.mapping import Mapping
-from . import neighbours
+from . import gaps
+from .chart import BATCHES, evaluate
 from .metric import expected_metric
 
 DEFAULT_LEVEL = 0.5
 RADIUS = 0.12  # half width of a corridor, in steps of the spanning tree
 BINS = {1: 64, 2: 32, 3: 10}  # along each coordinate
+FILL = 64  # corridors and simplices come in multiples of this, see `gplvm.padding`
 KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known
 
 
@@ -85,8 +88,8 @@ class CorridorBoundary(Boundary):
     Both live in frame·x, chart coordinates in which the mean metric is the identity. Corridor e is the
     points within `radius` of the segment start + t along, t in [0, 1]; simplex c is the points whose
     weights to_weights (frame·x - corner) are ≥ 0 and sum to ≤ 1. Space is cut into bins, and only what
-    touches the bin of x is looked at; the last corridor and the last simplex fill up short lists and have
-    level infinity.
+    touches the bin of x is looked at; corridors and simplices after the last fill up short lists and arrays and
+    have level infinity.
     """
 
     level: Any
@@ -138,13 +141,12 @@ def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries
     δ_X is the largest distance of a latent point to its nearest neighbour; shifts are drawn again
     until α exceeds the variance at every data point.
     """
-    nearest = neighbours.NearestNeighbors(n_neighbors=1).fit(X).kneighbors()[0]
-    delta = float(nearest.max())
-    at_data = float(np.max(_at_rows(mapping.variance, X)))
+    delta = float(neighbours.spacing(X).max())
+    at_data = float(np.max(evaluate(mapping, "variance", X)))
     for _ in range(tries):
         direction = rng.standard_normal(X.shape)
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        alpha = float(np.max(_at_rows(mapping.variance, X + delta * direction)))
+        alpha = float(np.max(evaluate(mapping, "variance", X + delta * direction)))
         if alpha > at_data:
             return alpha
     raise FloatingPointError(
@@ -165,38 +167,38 @@ def corridor_boundary(
     rng: np.random.Generator, mapping: Mapping, X: np.ndarray, level: float = DEFAULT_LEVEL
 ) -> CorridorBoundary:
     """The default family for latent rows X [N, q]."""
-    images = _at_rows(mapping.mean, X)
-    frame = np.linalg.cholesky(_at_rows(partial(expected_metric, mapping), X).mean(0)).T
+    images = evaluate(mapping, "mean", X)
+    frame = np.linalg.cholesky(evaluate(mapping, expected_metric, X).mean(0)).T
     points = X @ frame.T
-    tree = neighbours.spanning_tree(images)
+    tree, _ = neighbours.spanning_tree(images)
     near = neighbours.mutual_neighbours(images, 2)
-    cells = neighbours.simplices(points)
-    edges = neighbours.unique_pairs(np.concatenate([tree, near, neighbours.sides(cells)]))
-    typical = neighbours.minimax(tree, neighbours.distance(images, tree), edges)
+    cells = gaps.simplices(points)
+    edges = gaps.unique_pairs(np.concatenate([tree, near, gaps.sides(cells)]))
+    typical = gaps.minimax(tree, neighbours.distance(images, tree), edges)
     a, b = X[edges[:, 0]], X[edges[:, 1]]
     length = _lengths(mapping, a, b)
-    wide = neighbours.looseness(length, typical)
+    wide = gaps.looseness(length, typical)
     between = a[:, None] + np.linspace(0.1, 0.9, 5)[:, None] * (b - a)[:, None]
-    variance = _at_rows(mapping.variance, between.reshape(-1, X.shape[1])).reshape(len(edges), -1)
+    variance = evaluate(mapping, "variance", between.reshape(-1, X.shape[1])).reshape(len(edges), -1)
     variance = np.maximum(variance.max(1), 0.0)
     unknown = np.sqrt(np.sum(mapping.scale**2) * variance) / np.maximum(typical, 1e-300)
     level_of_edge = wide * np.maximum(unknown, KNOWN)
     # The tree counts from the first; beside it and the closest pairs, only what the paper's α admits.
-    level_of_edge[neighbours.members(edges, tree)] = 0.0
-    asked = neighbours.members(edges, np.concatenate([tree, near]))
+    level_of_edge[gaps.members(edges, tree)] = 0.0
+    asked = gaps.members(edges, np.concatenate([tree, near]))
     level_of_edge[(variance > _alpha_or_none(rng, mapping, X)) & ~asked] = np.inf
-    sides = neighbours.side_index(cells, edges)
-    level_of_edge = neighbours.close_slits(sides, length, level_of_edge)
+    sides = gaps.side_index(cells, edges)
+    level_of_edge = gaps.close_slits(sides, length, level_of_edge)
     cell_level = level_of_edge[sides].max(1, initial=0.0)
 
     admitted = np.isfinite(level_of_edge)
     edges, level_of_edge = edges[admitted], level_of_edge[admitted]
     start, end = points[edges[:, 0]], points[edges[:, 1]]
-    radius = RADIUS * neighbours.step_size(points, tree)[edges].min(1)
+    radius = RADIUS * gaps.step_size(points, tree)[edges].min(1)
     cells, cell_level = cells[np.isfinite(cell_level)], cell_level[np.isfinite(cell_level)]
     corner, to_weights, sound = _barycentric(points, cells)
     cells, cell_level = cells[sound], cell_level[sound]
-    bins = neighbours.quantile_bins(points, BINS.get(X.shape[1], 1))
+    bins = gaps.quantile_bins(points, BINS.get(X.shape[1], 1))
     ends = np.stack([start, end], 1)
     margin = radius[:, None]
     reach = radius[:, None] * np.sqrt(np.diag(np.linalg.inv(frame.T @ frame)))
@@ -205,17 +207,17 @@ def corridor_boundary(
         level=np.asarray(float(level)),
         max_level=np.asarray(level_of_edge.max(initial=0.0)),
         bounds=np.stack([box.min(0), box.max(0)], 1),
-        frame=frame, start=_and_one(start), along=_and_one(end - start), radius=_and_one(radius),
-        corridor_level=_and_one(level_of_edge, np.inf), corner=_and_one(corner), to_weights=_and_one(to_weights),
-        simplex_level=_and_one(cell_level, np.inf), bins=bins,
-        corridors_in=neighbours.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
-        simplices_in=neighbours.bin_lists(bins, points[cells].min(1), points[cells].max(1)),
+        frame=frame, start=_and_more(start), along=_and_more(end - start), radius=_and_more(radius),
+        corridor_level=_and_more(level_of_edge, np.inf), corner=_and_more(corner), to_weights=_and_more(to_weights),
+        simplex_level=_and_more(cell_level, np.inf), bins=bins,
+        corridors_in=gaps.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
+        simplices_in=gaps.bin_lists(bins, points[cells].min(1), points[cells].max(1)),
     )  # fmt: skip
 
 
-def _and_one(rows: np.ndarray, value: float = 0.0) -> np.ndarray:
-    """The rows and one more, which short lists point to."""
-    return np.concatenate([rows, np.full((1, *rows.shape[1:]), value)])
+def _and_more(rows: np.ndarray, value: float = 0.0) -> np.ndarray:
+    """The rows and one more, which short lists point to, filled up to a size that many boundaries share."""
+    return padding.fill(rows, padding.size(len(rows) + 1, FILL), value=value)
 
 
 def _alpha_or_none(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) -> float:
@@ -228,12 +230,13 @@ def _alpha_or_none(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) ->
 
 def _lengths(mapping: Mapping, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Length of the image of each straight segment from a to b under the mean of φ, [e]."""
+    return evaluate(mapping, _length, np.concatenate([a, b], 1), BATCHES[0])
 
-    def length(ends: Array) -> Array:
-        along = ends[0] + jnp.linspace(0, 1, 9)[:, None] * (ends[1] - ends[0])
-        return jnp.sum(jnp.linalg.norm(jnp.diff(jax.vmap(mapping.mean)(along), axis=0), axis=1))
 
-    return _at_rows(length, np.stack([a, b], 1), 64)
+def _length(mapping: Mapping, ends: Array) -> Array:
+    a, b = jnp.split(ends, 2)
+    along = a + jnp.linspace(0, 1, 9)[:, None] * (b - a)
+    return jnp.sum(jnp.linalg.norm(jnp.diff(jax.vmap(mapping.mean)(along), axis=0), axis=1))
 
 
 def _barycentric(X, cells):
@@ -243,9 +246,3 @@ def _barycentric(X, cells):
     size = np.abs(frame).max((1, 2), initial=0.0) ** X.shape[1]
     sound = np.abs(np.linalg.det(frame)) > 1e-9 * size if len(cells) else np.zeros(0, bool)
     return corner[sound], np.linalg.inv(frame[sound]), sound
-
-
-def _at_rows(function: Callable[[Array], Array], X: np.ndarray, batch: int = 1024) -> np.ndarray:
-    """A function of one point at the rows of X, in bounded memory."""
-    with jax.enable_x64(True):
-        return np.asarray(jax.lax.map(function, jnp.asarray(X), batch_size=batch))

@@ -114,14 +114,18 @@ def volume(chart: Chart, n: int | None = None) -> float:
     return float(cell * evaluate(chart, magnification, points).sum())
 
 
-def evaluate(chart: Chart, function: str | Callable[[Chart, Any], Any], points: Any) -> np.ndarray:
+def evaluate(
+    chart: Any, function: str | Callable[[Any, Any], Any], points: Any, batch: int | None = None
+) -> np.ndarray:
     """A chart's method, or a function of this module, at many points, in bounded memory.
 
     `evaluate(chart, "metric", points)` and `evaluate(chart, drift, points)` take points [n, q] and
-    return a NumPy array [n, ...].
+    return a NumPy array [n, ...]. Anything that JAX takes apart may stand for the chart (a `Mapping` does);
+    `batch` is for functions that need much memory at a point.
     """
     points = np.asarray(points, float)
-    batch = BATCHES[-1] if len(points) > BATCHES[0] else BATCHES[0]  # only two programs are ever compiled
+    if batch is None:
+        batch = BATCHES[-1] if len(points) > BATCHES[0] else BATCHES[0]  # only two programs are ever compiled
     padded = np.pad(points, ((0, max(-len(points) % batch, batch * (not len(points)))), (0, 0)), mode="constant")
     if len(points):
         padded[len(points) :] = points[-1]
@@ -131,7 +135,7 @@ def evaluate(chart: Chart, function: str | Callable[[Chart, Any], Any], points: 
 
 
 @partial(jax.jit, static_argnames=("function",))
-def _at_batch(chart: Chart, points: Array, function: Any) -> Array:
+def _at_batch(chart: Any, points: Array, function: Any) -> Array:
     def at(x: Array) -> Any:
         return getattr(chart, function)(x) if isinstance(function, str) else function(chart, x)
 

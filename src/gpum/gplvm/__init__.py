@@ -10,7 +10,8 @@ Notation, used in every module of this folder (the paper's, with its errata mend
     beta           noise *precision*
     k(x, z) = gamma exp(-½ Σ_a (x_a - z_a)² / ell_a²)
 
-Files, in the order the data flows: `starts` (PCA, Isomap), `kernel`, `psi` (ψ statistics), `bound`
-(the collapsed bound and q(U)), `likelihood` (the maximum-likelihood model), `optimise` (L-BFGS in
-rounds), `mapping` (the posterior of φ) and `placement` (where new rows lie).
+Files, in the order the data flows: `starts` (PCA, Isomap), `padding` (shapes that programs share), `kernel`, `psi`
+(ψ statistics), `bound` (the collapsed bound and q(U)), `likelihood` (the maximum-likelihood model), `models` (what a
+model supplies, and the two that do), `optimise` (L-BFGS in rounds), `race` (which start wins), `mapping` (the posterior
+of φ) and `placement` (where new rows lie).
 """

@@ -11,7 +11,7 @@ most N columns, and the cost no longer depends on p.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,16 +21,18 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
+from . import padding
 from .kernel import JITTER, unit_gram
 from .psi import psi1, psi2
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["factor", "trace", "p"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["factor", "weight", "trace", "p"], meta_fields=[])
 @dataclass(frozen=True)
 class Cloud:
-    """What the bound needs of S: a factor Y with YYᵀ = SSᵀ, tr SSᵀ, and the number of columns p."""
+    """What the bound needs of S: a factor Y with YYᵀ = SSᵀ, weights of its rows, tr SSᵀ, the number of columns p."""
 
-    factor: Any
+    factor: Any  # [N, r]; 0 in rows without weight
+    weight: Any  # [N]; 1, or 0 for rows that only fill up the array
     trace: float
     p: float
 
@@ -60,18 +62,37 @@ def compress(S: np.ndarray) -> Cloud:
         w, V = np.linalg.eigh(S @ S.T)
         keep = w > w[-1] * 1e-14
         factor = V[:, keep] * np.sqrt(w[keep])
-    return Cloud(np.ascontiguousarray(factor), float(np.sum(S * S)), float(p))
+    return Cloud(np.ascontiguousarray(factor), np.ones(N), float(np.sum(S * S)), float(p))
 
 
-def bound(theta: Parameters, cloud: Cloud, jitter: float = JITTER) -> Array:
-    """The bound F, a scalar (nats)."""
-    N, p = len(cloud.factor), cloud.p
+def fill_cloud(cloud: Cloud) -> Cloud:
+    """The same cloud, its rows and columns filled up to a size that many clouds share."""
+    rows, columns = map(padding.size, cloud.factor.shape)
+    wide = columns if cloud.factor.shape[1] > padding.ROWS else cloud.factor.shape[1]
+    return replace(
+        cloud, factor=padding.fill(cloud.factor, rows, wide), weight=padding.fill(cloud.weight, rows)
+    )  # fmt: skip
+
+
+def bound(theta: Parameters, cloud: Cloud, jitter: float | Array = JITTER, live: Any = None) -> Array:
+    """The bound F, a scalar (nats); `live` [m] is 0 for inducing inputs that only fill up the array."""
+    p, weight = cloud.p, jnp.asarray(cloud.weight)
+    N = jnp.sum(weight)
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    mu, s, Z = _in_kernel_units(theta)
-    C = beta * jnp.sqrt(gamma) * psi1(mu, s, Z).T @ cloud.factor
-    fit = _collapsed(unit_gram(Z, jitter), psi2(mu, s, Z), C, beta * gamma, p)
+    live = jnp.ones(len(theta.Z)) if live is None else live
+    K, Psi1, Psi2 = _statistics(theta, weight, live, jitter)
+    C = beta * jnp.sqrt(gamma) * Psi1.T @ cloud.factor
+    fit = _collapsed(K, Psi2, C, beta * gamma, p)
     fit += 0.5 * N * p * (theta.log_beta - jnp.log(2 * jnp.pi) - beta * gamma) - 0.5 * beta * cloud.trace
-    return fit - jnp.sum(divergence(theta.mu, theta.log_s))
+    return fit - weight @ jnp.sum(divergence(theta.mu, theta.log_s), 1)
+
+
+def _statistics(theta: Parameters, weight: Array, live: Array, jitter: float | Array) -> tuple[Array, Array, Array]:
+    """Kuu, ψ1 and ψ2 in kernel units."""
+    mu, s, Z = _in_kernel_units(theta)
+    both = live[:, None] * live
+    K = both * unit_gram(Z, jitter) + jnp.diag((1 - live) * (1 + jitter))
+    return K, live * psi1(mu, s, Z), both * psi2(mu, s, Z, weight)
 
 
 def _in_kernel_units(theta: Parameters) -> tuple[Array, Array, Array]:
@@ -121,10 +142,26 @@ def divergence(mu: Array, log_s: Array) -> Array:
     return 0.5 * (mu**2 + jnp.exp(log_s) - log_s - 1)
 
 
-@jax.jit
 def negative_bound(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
-    """-F and its gradient."""
-    return jax.value_and_grad(lambda t: -bound(t, cloud))(theta)
+    """-F and its gradient. What is filled in before the compiled program is taken out after it."""
+    filled, live = _filled(theta, len(cloud.weight))
+    value, gradient = _negative_bound(filled, cloud, live)
+    return value, _live(gradient, len(theta.mu), len(theta.Z))
+
+
+@jax.jit
+def _negative_bound(theta: Parameters, cloud: Cloud, live: Array) -> tuple[Array, Parameters]:
+    return jax.value_and_grad(lambda t: -bound(t, cloud, JITTER, live))(theta)
+
+
+def _filled(theta: Parameters, rows: int) -> tuple[Parameters, np.ndarray]:
+    m = padding.size(len(theta.Z), padding.INDUCING)
+    mu, log_s = padding.fill(theta.mu, rows), padding.fill(theta.log_s, rows)
+    return replace(theta, mu=mu, log_s=log_s, Z=padding.fill(theta.Z, m)), padding.live(len(theta.Z), m)
+
+
+def _live(theta: Parameters, N: int, m: int) -> Parameters:
+    return replace(theta, mu=theta.mu[:N], log_s=theta.log_s[:N], Z=theta.Z[:m])
 
 
 def typical_steps(theta: Parameters, cloud: Cloud) -> Parameters:
@@ -145,16 +182,23 @@ def typical_steps(theta: Parameters, cloud: Cloud) -> Parameters:
     )
 
 
-@jax.jit
-def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[Array, Array, Array]:
+def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The optimal q(U) (erratum 2), as three matrices.
 
     Returns P [m, N] with mean weights W = P S = beta A⁻¹ψ1ᵀS, Lam = Kuu⁻¹ - A⁻¹ [m, m], and a root
     R of A⁻¹ = R Rᵀ. Lam is formed as L⁻ᵀ beta B (I + bB)⁻¹ L⁻¹: no difference of large numbers.
     """
+    N, m = len(theta.mu), len(theta.Z)
+    rows = padding.size(N)
+    P, Lam, R = map(np.asarray, _inducing_posterior(*_filled(theta, rows), padding.live(N, rows), jitter))
+    return P[:m, :N], Lam[:m, :m], R[:m, :m]
+
+
+@jax.jit
+def _inducing_posterior(theta: Parameters, live: Array, weight: Array, jitter: float) -> tuple[Array, Array, Array]:
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    mu, s, Z = _in_kernel_units(theta)
-    Li, B, LBi = _factors(unit_gram(Z, jitter), psi2(mu, s, Z), beta * gamma)
+    K, Psi1, Psi2 = _statistics(theta, weight, live, jitter)
+    Li, B, LBi = _factors(K, Psi2, beta * gamma)
     R = (LBi @ Li).T / jnp.sqrt(gamma)
     Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
-    return beta * gamma * R @ (R.T @ psi1(mu, s, Z).T), 0.5 * (Lam + Lam.T), R
+    return beta * gamma * R @ (R.T @ Psi1.T), 0.5 * (Lam + Lam.T), R

@@ -3,12 +3,13 @@
     log p(S | X) = -Np/2 log 2π - p/2 log|K + I/beta| - ½ tr (K + I/beta)⁻¹ SSᵀ
 
 The latent rows X are parameters. Scaling X and ell together changes nothing, so X starts with unit
-variance and no prior is needed.
+variance and no prior is needed. Rows without weight only fill up arrays (see `padding`): their rows and columns of
+the covariance are those of the identity, which adds nothing to its determinant, and their rows of S are 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from . import padding
 from .bound import Cloud
 from .kernel import JITTER, unit_gram
 
@@ -39,15 +41,20 @@ class Parameters:
 
 def log_likelihood(theta: Parameters, cloud: Cloud) -> Array:
     """log p(S | X), a scalar (nats)."""
-    N, p = len(theta.X), cloud.p
-    L = jnp.linalg.cholesky(_noisy_gram(theta))
+    p, weight = cloud.p, jnp.asarray(cloud.weight)
+    L = jnp.linalg.cholesky(_noisy_gram(theta, weight))
     a = solve_triangular(L, cloud.factor, lower=True)
-    return -0.5 * (N * p * jnp.log(2 * jnp.pi) + jnp.sum(a * a)) - p * jnp.sum(jnp.log(jnp.diag(L)))
+    return -0.5 * (weight.sum() * p * jnp.log(2 * jnp.pi) + jnp.sum(a * a)) - p * jnp.sum(jnp.log(jnp.diag(L)))
+
+
+def negative_log_likelihood(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
+    """-log p(S | X) and its gradient. What is filled in before the compiled program is taken out after it."""
+    value, gradient = _negative(replace(theta, X=padding.fill(theta.X, len(cloud.weight))), cloud)
+    return value, replace(gradient, X=gradient.X[: len(theta.X)])
 
 
 @jax.jit
-def negative_log_likelihood(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
-    """-log p(S | X) and its gradient."""
+def _negative(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
     return jax.value_and_grad(lambda t: -log_likelihood(t, cloud))(theta)
 
 
@@ -63,17 +70,24 @@ def typical_steps(theta: Parameters, cloud: Cloud) -> Parameters:
     )
 
 
-@jax.jit
-def posterior(theta: Parameters) -> tuple[Array, Array, Array]:
+def posterior(theta: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """P, Lam and R as in `bound.inducing_posterior`, the latent rows being the inducing inputs.
 
-    Then A = K + beta K², so that P = Lam = (K + I/beta)⁻¹ and A⁻¹ = K⁻¹ - Lam.
+    Then A = K + beta K², so that P = Lam = (K + I/beta)⁻¹ and, with LLᵀ = K, A = L (I + beta LᵀL) Lᵀ.
     """
-    L = jnp.linalg.cholesky(_noisy_gram(theta))
-    Lam = cho_solve((L, True), jnp.eye(len(L)))
-    w, V = jnp.linalg.eigh(unit_gram(theta.X / jnp.exp(theta.log_ell)))
-    w = w * jnp.exp(theta.log_gamma)
-    return Lam, Lam, V / jnp.sqrt(w * (1 + w / noise_variance(theta)))
+    N, filled = len(theta.X), padding.size(len(theta.X))
+    Lam, R = _posterior(replace(theta, X=padding.fill(theta.X, filled)), padding.live(N, filled))
+    Lam, R = np.asarray(Lam)[:N, :N], np.asarray(R)[:N, :N]
+    return Lam, Lam, R
+
+
+@jax.jit
+def _posterior(theta: Parameters, weight: Array) -> tuple[Array, Array]:
+    eye = jnp.eye(len(weight))
+    Lam = cho_solve((jnp.linalg.cholesky(_noisy_gram(theta, weight)), True), eye)
+    L = jnp.linalg.cholesky(_gram(theta, weight, JITTER))
+    C = jnp.linalg.cholesky(eye + L.T @ L / noise_variance(theta))
+    return Lam, solve_triangular(L, solve_triangular(C, eye, lower=True).T, lower=True, trans="T")
 
 
 def noise_variance(theta: Parameters) -> Array:
@@ -81,6 +95,10 @@ def noise_variance(theta: Parameters) -> Array:
     return jnp.exp(-theta.log_beta) + JITTER * jnp.exp(theta.log_gamma)
 
 
-def _noisy_gram(theta: Parameters) -> Array:
-    gamma = jnp.exp(theta.log_gamma)
-    return gamma * unit_gram(theta.X / jnp.exp(theta.log_ell), noise_variance(theta) / gamma)
+def _noisy_gram(theta: Parameters, weight: Array) -> Array:
+    return _gram(theta, weight, noise_variance(theta) / jnp.exp(theta.log_gamma))
+
+
+def _gram(theta: Parameters, weight: Array, jitter: float | Array) -> Array:
+    gram = unit_gram(theta.X / jnp.exp(theta.log_ell), jitter)
+    return jnp.exp(theta.log_gamma) * weight[:, None] * weight * gram + jnp.diag(1 - weight)

@@ -11,7 +11,7 @@ where scale_j undoes the scaling of column j (one number for all columns unless 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from . import kernel
+from . import kernel, padding
 
 
 @partial(
@@ -51,6 +51,12 @@ class Mapping:
         """Build with M formed from W, Lam and scale."""
         M = W @ W.T - jnp.sum(scale**2) * Lam
         return cls(Z, ell, gamma, beta, W, Lam, R, M, offset, scale)
+
+    def filled(self) -> Mapping:
+        """The same φ, its arrays filled up with inducing inputs that weigh nothing (see `padding`)."""
+        m = padding.size(len(self.Z), padding.INDUCING)
+        square = {name: padding.fill(getattr(self, name), m, m) for name in ("Lam", "R", "M")}
+        return replace(self, Z=padding.fill(self.Z, m), W=padding.fill(self.W, m), **square)
 
     def k(self, x: Array) -> Array:
         """k(x, Z) at one point, [m]."""

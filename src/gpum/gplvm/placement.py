@@ -20,13 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from . import kernel
+from . import kernel, padding
 from .bound import divergence
 from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
 MAX_STEPS = 100
-CHUNK = 128  # rows placed together: bounds the memory
+CHUNK = 128  # rows placed together, by one program: bounds the memory
 
 
 @partial(
@@ -75,15 +75,24 @@ def row_bound(theta: Array, projection: Array, dec: Decoder) -> Array:
     return dec.beta * (first - 0.5 * second) - jnp.sum(divergence(mu, log_s))
 
 
-@partial(jax.jit, static_argnames="as_points")
-def place(projection: Array, starts: Array, dec: Decoder, as_points: bool) -> tuple[Array, Array]:
-    """Place n rows, a multiple of CHUNK, with projections [n, m] from starts [n, c, q]; mu and s [n, q].
+def place(projection: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Place n rows with projections [n, m] from starts [n, c, q]; mu and s [n, q].
 
-    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point.
+    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point. Rows go in whole
+    chunks, the last one filled up: a row's place does not depend on its batch.
     """
+    n = len(projection)
+    whole = -(-n // CHUNK) * CHUNK
+    projection, starts = padding.fill(projection, whole), padding.fill(starts, whole)
+    chunks = [slice(k, k + CHUNK) for k in range(0, whole, CHUNK)]
+    found = [_place(projection[c], starts[c], dec, as_points) for c in chunks]
+    mu, s = (np.concatenate([np.asarray(part) for part in parts])[:n] for parts in zip(*found, strict=True))
+    return mu, s
 
-    def row(args):
-        a, xs = args
+
+@partial(jax.jit, static_argnames="as_points")
+def _place(projection: Array, starts: Array, dec: Decoder, as_points: bool) -> tuple[Array, Array]:
+    def row(a, xs):
         ends, values = jax.vmap(lambda x: _newton(lambda t: point_bound(t, a, dec), x))(xs)
         x = ends[jnp.argmax(values)]
         w, V = jnp.linalg.eigh(-jax.hessian(lambda t: point_bound(t, a, dec))(x))
@@ -94,7 +103,7 @@ def place(projection: Array, starts: Array, dec: Decoder, as_points: bool) -> tu
         mu, log_s = jnp.split(theta, 2)
         return mu, jnp.exp(log_s)
 
-    return jax.lax.map(row, (projection, starts), batch_size=CHUNK)
+    return jax.vmap(row)(projection, starts)
 
 
 def _newton(f, theta):

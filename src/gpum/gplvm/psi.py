@@ -31,11 +31,12 @@ def psi1(mu: Array, s: Array, Z: Array) -> Array:
     return jnp.exp(exponent + row[:, None])
 
 
-def psi2(mu: Array, s: Array, Z: Array) -> Array:
-    """Σ_n <k(z_i, x_n) k(x_n, z_j)>, shape [m, m]."""
+def psi2(mu: Array, s: Array, Z: Array, weight: Array) -> Array:
+    """Σ_n weight_n <k(z_i, x_n) k(x_n, z_j)>, shape [m, m]."""
     i, j = np.triu_indices(len(Z))
     pairs, apart = pair_features(Z)
-    upper = jnp.exp(apart) * _sum_exp(*row_features(mu, s), pairs)
+    rows, constant = row_features(mu, s)
+    upper = jnp.exp(apart) * _sum_exp(rows, constant + jnp.log(weight), pairs)
     square = jnp.zeros((len(Z), len(Z)), upper.dtype).at[i, j].set(upper)
     return square + jnp.triu(square, 1).T
 

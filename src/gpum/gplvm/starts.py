@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree, shortest_path
-from scipy.spatial.distance import cdist
+from scipy.sparse.csgraph import shortest_path
 from sklearn.cluster import KMeans
-from sklearn.neighbors import NearestNeighbors
+
+from ..neighbours import neighbour_graph
 
 LANDMARKS = 1000
+ISOMAP_NEIGHBOURS = (5, 7, 10)
+THIN = 0.1  # a coordinate of Isomap that much smaller than another may be noise: also start with one scale for all
 
 
 def pca(S: np.ndarray, q: int) -> np.ndarray:
@@ -20,40 +24,6 @@ def pca(S: np.ndarray, q: int) -> np.ndarray:
         return S @ V[:, ::-1][:, :q]
     w, V = np.linalg.eigh(S @ S.T)
     return V[:, ::-1][:, :q] * np.sqrt(np.maximum(w[::-1][:q], 0.0))
-
-
-def neighbour_graph(S: np.ndarray, n_neighbors: int) -> csr_matrix:
-    """Symmetric kNN graph with Euclidean lengths, in one piece.
-
-    Pieces are joined along the shortest gaps between them (a spanning tree of the pieces), never
-    by adding neighbours everywhere, which would short-cut the surface.
-    """
-    N = len(S)
-    k = min(n_neighbors, N - 1)
-    near = NearestNeighbors(n_neighbors=k + 1).fit(S)
-    distance, index = near.kneighbors(S)
-    tiny = np.finfo(float).tiny  # duplicates stay edges: a stored zero would mean "no edge"
-    rows = np.repeat(np.arange(N), k)
-    lengths = np.maximum(distance[:, 1:].ravel(), tiny)
-    graph = csr_matrix((lengths, (rows, index[:, 1:].ravel())), shape=(N, N))
-    graph = graph.maximum(graph.T)
-    pieces, label = connected_components(graph, directed=False)
-    if pieces == 1:
-        return graph
-    members = [np.flatnonzero(label == c) for c in range(pieces)]
-    gap = np.zeros((pieces, pieces))
-    ends: dict[tuple[int, int], tuple[int, int]] = {}
-    for a in range(pieces):
-        for b in range(a + 1, pieces):
-            d = cdist(S[members[a]], S[members[b]])
-            i, j = np.unravel_index(np.argmin(d), d.shape)
-            gap[a, b] = max(d[i, j], tiny)
-            ends[a, b] = int(members[a][i]), int(members[b][j])
-    tree = coo_matrix(minimum_spanning_tree(csr_matrix(gap)))
-    bridges = [ends[int(a), int(b)] for a, b in zip(tree.row, tree.col, strict=True)]
-    i, j = np.array(bridges).T
-    extra = csr_matrix((tree.data, (i, j)), shape=(N, N))
-    return graph.maximum(extra).maximum(extra.T)
 
 
 def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) -> np.ndarray:
@@ -68,6 +38,31 @@ def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) ->
     w, V = np.linalg.eigh(B)
     w, V = np.maximum(w[::-1][:q], np.finfo(float).eps * abs(w).max()), V[:, ::-1][:, :q]
     return -0.5 * (D2 - centre[:, None]).T @ (V / np.sqrt(w))
+
+
+def named(
+    rows: np.ndarray, q: int, asked: Sequence[Any], rng: np.random.Generator
+) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
+    """Name and latent rows [N, q] of every start that is asked for, each with random numbers of its own.
+
+    `asked` holds "pca", "isomap" (several numbers of neighbours) and arrays, which are taken as they are.
+    """
+    kinds: list[tuple[str, Any]] = []
+    for start in asked:
+        if not isinstance(start, str):
+            kinds.append(("given", np.asarray(start, float)))
+        elif start == "pca":
+            kinds.append(("pca", None))
+        else:
+            kinds += [(f"isomap({k})", k) for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS})]
+    for (name, kind), own in zip(kinds, rng.spawn(len(kinds)), strict=True):
+        if name == "given":
+            yield name, kind, own
+            continue
+        X = pca(rows, q) if name == "pca" else isomap(rows, q, kind, own)
+        yield name, standardise(X), own
+        if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
+            yield f"{name}, one scale", standardise(X, by_column=False), own
 
 
 def standardise(X: np.ndarray, by_column: bool = True) -> np.ndarray:

@@ -26,8 +26,8 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
+from .. import neighbours
 from ..geometry import Chart, StraightChart, evaluate, grid, straighten
-from ..gplvm.starts import neighbour_graph
 from . import brownian, paths
 from .kernel import say_waited, step_sizes
 
@@ -143,9 +143,9 @@ def path_features(
     """Prepare features on a chart, at TIMES times from the spacing of its rows [N, q] to its extent."""
     even = straighten(chart)
     places = even.coordinates(rows)
-    extent = max(float(np.sqrt(12 * places.var(0).sum())), _reach(even, places), 1e-12)
+    extent = max(neighbours.extent(places), _reach(even, places), 1e-12)
     largest = (LARGEST * extent) ** 2 if max_time is None else max_time
-    spacing = float(cKDTree(places).query(places, k=2)[0][:, 1].mean())
+    spacing = float(neighbours.spacing(places).mean())
     smallest = min(max((2 * spacing) ** 2, (SMALLEST * extent) ** 2), 0.25 * largest)
     times = np.geomspace(smallest, largest, TIMES)
     if n_inducing is None or n_inducing >= len(rows):
@@ -171,7 +171,7 @@ def path_features(
 
 def _reach(even: StraightChart, places: np.ndarray) -> float:
     """About the longest way between two rows inside the boundary: along a ring with a gap, not across the gap."""
-    edges = neighbour_graph(places, min(NEIGHBOURS, len(places) - 1)).tocoo()
+    edges = neighbours.neighbour_graph(places, NEIGHBOURS).tocoo()
     share = (np.arange(PROBES) + 0.5)[:, None, None] / PROBES
     between = (1 - share) * places[edges.row] + share * places[edges.col]
     inside = evaluate(even, "inside", between.reshape(-1, places.shape[1])).reshape(PROBES, -1).all(0)

@@ -17,8 +17,8 @@ from math import log
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
+from .. import neighbours
 from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart
 from ..geometry.boundary import DEFAULT_LEVEL
 from ..heat import elements
@@ -137,9 +137,8 @@ def stationary_settings(
     cloud: np.ndarray, smoothness: Sequence[str], log_prior: float = 0.0, max_time: float | None = None, **about: Any
 ) -> list[Setting]:
     """Heat and Matérn kernels of coordinates, at SCALES scales each, from the rows' spacing to twice their extent."""
-    nearest = NearestNeighbors(n_neighbors=1).fit(cloud).kneighbors()[0]
-    extent = max(float(np.sqrt(12 * cloud.var(0).sum())), 1e-12)
-    small = min(max(float(nearest.mean()), 1e-3 * extent), extent)
+    extent = max(neighbours.extent(cloud), 1e-12)
+    small = min(max(float(neighbours.spacing(cloud).mean()), 1e-3 * extent), extent)
     return ladder(Stationary, small, lambda nu: 2 * extent, smoothness, log_prior, max_time, **about)
 
 

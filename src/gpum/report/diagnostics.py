@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import minimum_spanning_tree
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
 from ..estimators.predictive import Output
 from ..geometry import evaluate, length
+from ..neighbours import spanning_tree
 from ..regression import gp
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
@@ -128,11 +127,7 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     the surface as they are in the data.
     """
     check_is_fitted(model, "_outputs")
-    near = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(X) - 1)).fit(X).kneighbors_graph(mode="distance")
-    tree = minimum_spanning_tree(near.maximum(near.T)).tocoo()
-    pairs, away = np.stack([tree.row, tree.col], 1), tree.data
-    if not len(pairs):  # every row has as many copies
-        return pairs
+    pairs, away = spanning_tree(X, NEIGHBOURS)
     ends = model.latent_[pairs].reshape(len(pairs), -1)
     ratio = evaluate(model.chart_, _length, ends) / np.maximum(away, np.median(away))
     worst = np.argsort(-ratio, kind="stable")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.neighbors import NearestNeighbors
 
 from ..files.model_io import Fitted
+from ..neighbours import spacing
 from ..regression.family import NO_BOUNDARY
 from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts
 
@@ -114,7 +114,7 @@ def about_cloud(fitted: Fitted) -> list[str]:
             "about the other. A closed or branching surface has to be cut somewhere; otherwise fit again with a larger "
             "latent_dim."
         )
-    nearest = NearestNeighbors(n_neighbors=1).fit(fitted.X).kneighbors()[0][:, 0]
+    nearest = spacing(fitted.X)
     alone = np.flatnonzero(nearest > ISOLATED * max(float(np.median(nearest)), 1e-12))
     if len(alone):
         alone = alone[np.argsort(-nearest[alone], kind="stable")]

@@ -1,4 +1,4 @@
-"""Which fitted rows are neighbours, and how strongly the data says so.
+"""How wide the gap between two fitted rows is, against the steps of the data around it.
 
 The minimum spanning tree of the images φ(x_i) in the data space joins the cloud in one piece by
 steps as short as can be. For any other pair the *minimax distance* is the longest step of the tree
@@ -13,30 +13,15 @@ grid, the last step of a closed loop), large across a gap, whatever the density 
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order
 from scipy.spatial import Delaunay
-from sklearn.neighbors import NearestNeighbors
 
-from ..gplvm.starts import neighbour_graph
+from ..gplvm import padding
+from ..neighbours import distance
 
 MAX_SIMPLEX_DIM = 3
-
-
-def spanning_tree(images: np.ndarray) -> np.ndarray:
-    """Edges [N - 1, 2] of the (neighbour-graph) minimum spanning tree of the images."""
-    tree = coo_matrix(minimum_spanning_tree(neighbour_graph(images, 12)))
-    return np.stack([tree.row, tree.col], 1).astype(int)
-
-
-def mutual_neighbours(images: np.ndarray, k: int) -> np.ndarray:
-    """Pairs [e, 2] of rows that are among each other's k nearest."""
-    k = min(k, len(images) - 1)
-    index = NearestNeighbors(n_neighbors=k).fit(images).kneighbors(return_distance=False)
-    rows = np.repeat(np.arange(len(images)), k)
-    near = csr_matrix((np.ones(rows.size), (rows, index.ravel())), shape=(len(images),) * 2)
-    both = coo_matrix(near.multiply(near.T))
-    return np.stack([both.row, both.col], 1)[both.row < both.col].astype(int)
+LIST = 8  # lists of a bin have a multiple of so many places
 
 
 def simplices(points: np.ndarray) -> np.ndarray:
@@ -63,8 +48,9 @@ def unique_pairs(pairs: np.ndarray) -> np.ndarray:
 
 def members(pairs: np.ndarray, of: np.ndarray) -> np.ndarray:
     """Which pairs (smaller index first) are among the pairs `of`, [e]."""
-    known = {tuple(p) for p in np.sort(of, axis=1).tolist()}
-    return np.array([tuple(p) in known for p in pairs.tolist()], bool)
+    N = int(max(pairs.max(initial=0), of.max(initial=0))) + 1
+    low, high = np.sort(of, axis=1).T
+    return np.isin(pairs[:, 0] * N + pairs[:, 1], low * N + high)
 
 
 def side_index(cells: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -105,30 +91,33 @@ def step_size(points: np.ndarray, tree: np.ndarray) -> np.ndarray:
     return np.clip(shortest, median / 2, median * 4)
 
 
-def distance(points: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Euclidean distance of each pair, [e]."""
-    return np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
-
-
 def quantile_bins(points: np.ndarray, n: int) -> np.ndarray:
     """Inner borders of n bins along each coordinate that hold about equally many points, [q, n - 1]."""
     return np.quantile(points, np.arange(1, n) / n, axis=0).T.reshape(points.shape[1], n - 1)
 
 
 def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """For each bin the boxes low..high [K, q] that touch it, [n, ..., n, longest]; short lists end in K."""
+    """For each bin the boxes low..high [K, q] that touch it, [n, ..., n, width]; lists end in K.
+
+    The width is that of the longest list, filled up to one of a few sizes (see `gplvm.padding`).
+    """
     q, n = len(bins), bins.shape[1] + 1
     first = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, low.T, strict=True)], 1)
     last = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, high.T, strict=True)], 1)
-    lists: list[list[int]] = [[] for _ in range(n**q)]
-    for k, (a, b) in enumerate(zip(first, last, strict=True)):
-        for place in np.ravel_multi_index(np.ix_(*map(np.arange, a, b + 1)), (n,) * q).ravel():
-            lists[place].append(k)
-    longest = max(1, max(map(len, lists)))
-    table = np.full((n**q, longest), len(low), np.int32)
-    for row, found in zip(table, lists, strict=True):
-        row[: len(found)] = found
-    return table.reshape(*(n,) * q, longest)
+    wide = last - first + 1  # bins that each box touches, along each coordinate
+    count = wide.prod(1)
+    box = np.repeat(np.arange(len(low)), count)
+    within = np.arange(len(box)) - np.repeat(np.cumsum(count) - count, count)  # 0, 1, ... of each box
+    place = np.zeros(len(box), int)
+    for a in reversed(range(q)):
+        place += (first[box, a] + within % wide[box, a]) * n ** (q - 1 - a)
+        within = within // wide[box, a]
+    order = np.argsort(place, kind="stable")
+    box, place = box[order], place[order]
+    touch = np.bincount(place, minlength=n**q)
+    table = np.full((n**q, padding.size(int(touch.max()), LIST)), len(low), np.int32)
+    table[place, np.arange(len(box)) - np.repeat(np.cumsum(touch) - touch, touch)] = box
+    return table.reshape(*(n,) * q, -1)
 
 
 def minimax(tree: np.ndarray, lengths: np.ndarray, pairs: np.ndarray) -> np.ndarray:
@@ -141,14 +130,14 @@ def minimax(tree: np.ndarray, lengths: np.ndarray, pairs: np.ndarray) -> np.ndar
     graph = graph + graph.T
     order, parent = breadth_first_order(graph, 0, directed=False)
     parent[0] = 0
-    depth, step = np.zeros(N, int), np.zeros(N)
-    for node in order[1:]:
-        depth[node] = depth[parent[node]] + 1
     rest = order[1:]
+    step = np.zeros(N)
     step[rest] = np.asarray(graph[rest, parent[rest]]).ravel()
+    depth = (np.arange(N) != 0).astype(int)  # counted up to 2^k
     jump, top = [parent], [step]
-    while 2 ** len(jump) <= depth.max(initial=0):
+    while np.any(jump[-1]):
         half, longest = jump[-1], top[-1]
+        depth = depth + depth[half]
         jump.append(half[half])
         top.append(np.maximum(longest, longest[half]))
 

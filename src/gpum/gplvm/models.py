@@ -1,0 +1,125 @@
+"""What a latent model supplies to the race, and the two models that do: variational and by points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from . import bound, likelihood, starts
+
+HELD_NOISE = 0.01  # noise variance while it is held, as a share of the data's
+N_INDUCING = 50  # by default, or as many as there are rows
+START_VARIANCE = 0.01  # of q(X); the prior's is 1
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What a fit says, in the model's scaled units: where the rows are, and the mapping (see `Mapping`)."""
+
+    latent: np.ndarray  # means of q(X), [N, q]
+    variance: np.ndarray  # and variances, [N, q]
+    Z: np.ndarray  # inducing inputs, [m, q]
+    ell: np.ndarray
+    gamma: float
+    beta: float
+    P: np.ndarray  # mean weights are P S, [m, N]
+    Lam: np.ndarray
+    R: np.ndarray
+
+
+class Model(Protocol):
+    """A latent variable model as pure functions of its parameters theta and of a cloud as `bound.Cloud`.
+
+    theta is a dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names those of its fields
+    that say where the rows are.
+    """
+
+    @property
+    def latent(self) -> tuple[str, ...]:
+        """The fields of theta that say where the rows are."""
+
+    def start(self, X: np.ndarray, rng: np.random.Generator) -> Any:
+        """theta that places the rows at X [N, q], with small noise."""
+
+    def negative(self, theta: Any, data: bound.Cloud) -> tuple[Any, Any]:
+        """Minus the objective (nats), and its gradient as a theta."""
+
+    def steps(self, theta: Any, data: bound.Cloud) -> Any:
+        """A typical step of every parameter, as a theta."""
+
+    def reorder(self, theta: Any, order: np.ndarray) -> Any:
+        """theta with its latent dimensions in another order."""
+
+    def posterior(self, theta: Any) -> Posterior:
+        """What theta says of rows and mapping."""
+
+
+@dataclass(frozen=True)
+class Variational:
+    """The Bayesian GPLVM with so many inducing inputs (None: N_INDUCING)."""
+
+    n_inducing: int | None = None
+    latent = ("mu", "log_s")
+
+    def start(self, X: np.ndarray, rng: np.random.Generator) -> bound.Parameters:
+        """X with small variances; inducing inputs spread over it."""
+        return bound.Parameters(
+            mu=X,
+            log_s=np.full(X.shape, np.log(START_VARIANCE)),
+            Z=starts.inducing_inputs(X, self.n_inducing or min(len(X), N_INDUCING), rng),
+            log_ell=np.zeros(X.shape[1]),
+            log_gamma=np.asarray(0.0),
+            log_beta=np.asarray(-np.log(HELD_NOISE)),
+        )
+
+    def negative(self, theta: bound.Parameters, data: bound.Cloud) -> tuple[Any, bound.Parameters]:
+        """Minus the variational bound."""
+        return bound.negative_bound(theta, data)
+
+    def steps(self, theta: bound.Parameters, data: bound.Cloud) -> bound.Parameters:
+        """See `bound.typical_steps`."""
+        return bound.typical_steps(theta, data)
+
+    def reorder(self, theta: bound.Parameters, order: np.ndarray) -> bound.Parameters:
+        """Columns of mu, log_s, Z and ell."""
+        mu, log_s, Z = (x[:, order] for x in (theta.mu, theta.log_s, theta.Z))
+        return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=theta.log_ell[order])
+
+    def posterior(self, theta: bound.Parameters) -> Posterior:
+        """q(X) and q(U)."""
+        return Posterior(
+            theta.mu, np.exp(theta.log_s), theta.Z, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
+            float(np.exp(theta.log_beta)), *bound.inducing_posterior(theta),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ByPoints:
+    """The maximum-likelihood GPLVM: the rows are points, and the inducing inputs as well."""
+
+    latent = ("X",)
+
+    def start(self, X: np.ndarray, rng: np.random.Generator) -> likelihood.Parameters:
+        """X itself."""
+        return likelihood.Parameters(X, np.zeros(X.shape[1]), np.asarray(0.0), np.asarray(-np.log(HELD_NOISE)))
+
+    def negative(self, theta: likelihood.Parameters, data: bound.Cloud) -> tuple[Any, likelihood.Parameters]:
+        """Minus the log likelihood."""
+        return likelihood.negative_log_likelihood(theta, data)
+
+    def steps(self, theta: likelihood.Parameters, data: bound.Cloud) -> likelihood.Parameters:
+        """See `likelihood.typical_steps`."""
+        return likelihood.typical_steps(theta, data)
+
+    def reorder(self, theta: likelihood.Parameters, order: np.ndarray) -> likelihood.Parameters:
+        """Columns of X and ell."""
+        return replace(theta, X=theta.X[:, order], log_ell=theta.log_ell[order])
+
+    def posterior(self, theta: likelihood.Parameters) -> Posterior:
+        """The rows for certain, and the mapping given them."""
+        return Posterior(
+            theta.X, np.zeros(theta.X.shape), theta.X, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
+            float(1 / likelihood.noise_variance(theta)), *likelihood.posterior(theta),
+        )  # fmt: skip

@@ -1,0 +1,113 @@
+"""Neighbour graphs, spanning trees and gaps, against brute force."""
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.spatial.distance import cdist
+
+from gpum import neighbours
+from gpum.geometry import gaps
+
+
+def blobs(pieces, each, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = 50 * rng.standard_normal((pieces, 1, p))
+    return (centres + rng.standard_normal((pieces, each, p))).reshape(-1, p)
+
+
+def test_copies_of_a_row_make_no_loops():
+    """Eight rows, five times each: a row stands in its own list nowhere, and copies are neighbours."""
+    points = np.repeat(np.random.default_rng(0).standard_normal((8, 3)), 5, axis=0)
+    graph = neighbours.neighbour_graph(points, 6)
+    assert not graph.diagonal().any()
+    assert connected_components(graph, directed=False)[0] == 1
+    assert np.all((graph > 0).sum(1) >= 6)
+    copies = graph[:5, :5].toarray() > 0
+    np.testing.assert_array_equal(copies, ~np.eye(5, dtype=bool))
+
+
+@pytest.mark.parametrize(("pieces", "each"), [(2, 30), (7, 12), (40, 5)])
+def test_pieces_are_joined_by_the_shortest_gaps(pieces, each):
+    """The tree of all pairs has the same edges, and between pieces the graph has no others."""
+    points = blobs(pieces, each)
+    near = neighbours.nearest(points, 3)[1]
+    inside = np.zeros((len(points),) * 2, bool)
+    inside[np.repeat(np.arange(len(points)), 3), near.ravel()] = True
+    inside |= inside.T
+    graph = neighbours.neighbour_graph(points, 3)
+    label = connected_components(inside, directed=False)[1]
+    D = np.where(label[:, None] == label, 0.0, cdist(points, points))
+    D[inside] = 1e-3  # far below every gap
+    full = minimum_spanning_tree(D).toarray()
+    bridges = {tuple(sorted(pair)) for pair in np.argwhere(full > 1e-2).tolist()}
+    extra = {tuple(sorted(pair)) for pair in np.argwhere((graph.toarray() > 0) & ~inside).tolist()}
+    assert len(extra) == label.max() >= pieces - 1
+    assert extra == bridges
+    for i, j in extra:
+        assert graph[i, j] == graph[j, i] == pytest.approx(D[i, j])
+
+
+def test_equal_gaps_still_give_a_tree():
+    """Sixteen pairs on a lattice: all gaps are equal, and the joins must not close a circle."""
+    centres = 10.0 * np.stack(np.meshgrid(range(4), range(4)), -1).reshape(-1, 1, 2)
+    points = (centres + np.array([[0.0, 0.0], [0.1, 0.0]])).reshape(-1, 2)
+    graph = neighbours.neighbour_graph(points, 1)
+    assert connected_components(graph, directed=False)[0] == 1
+    assert graph.nnz == 2 * (16 + 15)
+
+
+def test_the_spanning_tree_is_that_of_all_pairs():
+    points = np.concatenate([blobs(3, 40), np.random.default_rng(1).uniform(-3, 3, (80, 3))])
+    edges, lengths = neighbours.spanning_tree(points)
+    assert edges.shape == (len(points) - 1, 2)
+    np.testing.assert_allclose(lengths, neighbours.distance(points, edges))
+    assert lengths.sum() == pytest.approx(minimum_spanning_tree(cdist(points, points)).sum())
+
+
+def test_spacing_and_extent():
+    points = np.random.default_rng(0).uniform(0, [3, 4], (20_000, 2))
+    D = cdist(points[:50], points[:50])
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_allclose(neighbours.spacing(points[:50]), D.min(1))
+    assert neighbours.extent(points) == pytest.approx(5, rel=0.01)
+
+
+def test_minimax_equals_brute_force():
+    """Against the bottleneck form of Floyd-Warshall on the tree."""
+    rng = np.random.default_rng(0)
+    for points in (rng.standard_normal((40, 3)), np.sort(rng.standard_normal((40, 1)), axis=0)):  # a bush and a chain
+        tree, steps = neighbours.spanning_tree(points)
+        D = np.full((40, 40), np.inf)
+        D[tree[:, 0], tree[:, 1]] = D[tree[:, 1], tree[:, 0]] = steps
+        np.fill_diagonal(D, 0)
+        for k in range(40):
+            D = np.minimum(D, np.maximum(D[:, k : k + 1], D[k : k + 1]))
+        pairs = np.array([(i, j) for i in range(40) for j in range(i + 1, 40)])
+        np.testing.assert_allclose(gaps.minimax(tree, steps, pairs), D[pairs[:, 0], pairs[:, 1]])
+
+
+def test_members_are_found_in_either_order():
+    pairs = np.array([[0, 3], [1, 2], [2, 7], [4, 5]])
+    np.testing.assert_array_equal(gaps.members(pairs, np.array([[7, 2], [0, 3], [8, 9]])), [True, False, True, False])
+    assert not gaps.members(pairs, np.zeros((0, 2), int)).any()
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_bin_lists_hold_what_touches_a_bin(q):
+    """Every point of a box lies in a bin whose list names the box, and lists are sorted and name nothing twice."""
+    rng = np.random.default_rng(q)
+    low = rng.standard_normal((30, q))
+    high = low + rng.uniform(0, 0.7, (30, q))
+    bins = gaps.quantile_bins(rng.standard_normal((200, q)), 5)
+    table = gaps.bin_lists(bins, low, high)
+    expected = [[] for _ in range(5**q)]
+    for k in range(30):
+        first, last = ((bins <= end[k][:, None]).sum(1) for end in (low, high))
+        for place in np.ndindex(*(last - first + 1)):
+            expected[int(np.ravel_multi_index(first + place, (5,) * q))].append(k)
+    width = table.shape[-1]
+    assert table.shape[:-1] == (5,) * q
+    assert max(map(len, expected)) <= width < max(map(len, expected)) + gaps.LIST
+    for row, boxes in zip(table.reshape(-1, width), expected, strict=True):
+        assert row.tolist() == boxes + [30] * (width - len(boxes))
+    assert gaps.bin_lists(bins, low[:0], high[:0]).max() == 0
