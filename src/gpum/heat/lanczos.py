@@ -1,0 +1,136 @@
+"""The lowest eigenpairs of K u = λ M u, K symmetric and positive semi-definite, M positive definite, both sparse.
+
+    A = K + sM           s > 0, the shift; A⁻¹M has eigenvalues ν = 1/(λ + s), the largest for the lowest λ
+    Z [n, c]             zero modes, known beforehand: constants on the c pieces that K's graph falls into
+    Q = [Q_1 Q_2 ...]    QᵀMQ = I, QᵀMZ = 0; blocks of BLOCK columns, each A⁻¹M times the last one, made orthogonal
+    T = QᵀM A⁻¹M Q       its eigenpairs (ν, y) are those of A⁻¹M as the blocks grow; the residual is |R y_last|
+
+A shift far above the eigenvalues asked for makes all their ν equal to 1/s, and no iteration tells them apart; far below
+them it does no harm, since the zero modes, which it would blow up, are taken out exactly. How low they are depends on
+the shape of the domain (in one long and thin, 1e-10 of the mean eigenvalue). So the shift is found: Ritz values bound
+eigenvalues from above, and the shift comes down to them until it is no longer above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import csc_matrix, csr_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
+from threadpoolctl import threadpool_limits
+
+BLOCK = 8  # columns: products of matrices instead of vectors, with few more columns in all
+RESIDUAL = 1e-6  # |A⁻¹Mu - νu| / ν: eigenvalues are then exact to its square over their relative gap
+FIRST = 1e-4  # the first shift, of the mean eigenvalue
+LOOK = 8 * BLOCK  # columns for each look at the shift, or between two looks at the residual
+SHIFTS = 20  # looks at most
+ABOVE = 4.0  # times the eigenvalues asked for (the first BLOCK, where they are more): a shift low enough
+ROUNDING = 1e-14  # of the mean eigenvalue: no shift below it, where A would be singular in float64
+DENSE = 200  # unknowns, up to which no iteration pays
+
+
+@dataclass(frozen=True)
+class Lowest:
+    """λ [k] in ascending order, u [n, k] with uᵀMu = I, the largest residual, and the number of pieces of K's graph."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+    residual: float
+    pieces: int
+
+
+def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
+    """The k lowest eigenpairs. Ends after 4k + 10 BLOCK columns at the latest, and says how exact they are."""
+    n = K.shape[0]
+    k = min(k, n)
+    pieces, piece = connected_components(K, directed=False)
+    if n < DENSE or k + 2 * BLOCK > 0.4 * n:
+        values, vectors = eigh(K.toarray(), M.toarray(), subset_by_index=(0, k - 1))
+        return Lowest(np.maximum(values, 0.0), vectors, 0.0, pieces)
+    Z = np.zeros((n, min(pieces, k)))
+    shown = piece < Z.shape[1]
+    Z[shown, piece[shown]] = 1.0
+    Z /= np.sqrt(np.sum(Z * (M @ Z), 0))
+    if pieces >= k:
+        return Lowest(np.zeros(k), Z, 0.0, pieces)
+    with threadpool_limits(1, "blas"):  # its products are small, and lose by threads on a busy machine
+        found = _iterate(K.tocsc(), M.tocsc(), Z, k - pieces)
+    values, vectors, residual = found
+    return Lowest(np.concatenate([np.zeros(pieces), values]), np.concatenate([Z, vectors], 1), residual, pieces)
+
+
+def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """The k lowest eigenpairs orthogonal to Z, and their largest residual."""
+    mean = float(K.diagonal().sum() / M.diagonal().sum())
+    most = min(4 * k + 10 * BLOCK, len(Z) - Z.shape[1] - BLOCK)
+    shift, block = FIRST * mean, np.random.default_rng(0).standard_normal((len(Z), BLOCK))
+    for _ in range(SHIFTS):
+        space = _Krylov(K, M, Z, shift, block, most)
+        space.grow(LOOK)
+        values, turn, _ = space.ritz(BLOCK)
+        lower = float(values[min(k, BLOCK) - 1])
+        if lower >= shift / ABOVE or shift <= ROUNDING * mean:
+            break
+        shift, block = max(lower, ROUNDING * mean), space.Q @ turn
+    width = 2 * k + 4 * BLOCK
+    while True:
+        space.grow(min(width, most))
+        values, turn, residual = space.ritz(k)
+        if residual < RESIDUAL or width >= most:
+            return values, space.Q @ turn, residual
+        width += LOOK
+
+
+class _Krylov:
+    """Q and T for one shift; see the module."""
+
+    def __init__(
+        self, K: csc_matrix, M: csc_matrix, Z: np.ndarray, shift: float, block: np.ndarray, most: int
+    ) -> None:  # fmt: skip
+        symmetric = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+        self._solve = splu((K + shift * M).tocsc(), **symmetric).solve
+        self._M, self._Z, self._shift = M, Z, shift
+        self._room, self._width = np.empty((len(Z), most + BLOCK), order="F"), 0
+        self._T = np.zeros((most + BLOCK,) * 2)
+        self._next = self._normal(self._apart(self._normal(block)))
+
+    @property
+    def Q(self) -> np.ndarray:
+        return self._room[:, : self._width]
+
+    def _apart(self, W: np.ndarray) -> np.ndarray:
+        """W without its part in the span of Z and Q."""
+        W = W - self._Z @ (self._Z.T @ (self._M @ W))
+        return W - self.Q @ (self.Q.T @ (self._M @ W))
+
+    def _normal(self, W: np.ndarray) -> np.ndarray:
+        w, V = eigh(W.T @ (self._M @ W))
+        return W @ (V / np.sqrt(np.maximum(w, 1e-28 * w[-1])))
+
+    def grow(self, width: int) -> None:
+        """Add blocks until Q has `width` columns or more."""
+        while self._width < width:
+            last = slice(self._width, self._width + BLOCK)
+            self._room[:, last] = self._next
+            self._width += BLOCK
+            near = slice(
+                max(self._width - 2 * BLOCK, 0), self._width
+            )  # in exact arithmetic W has no part in the others
+            W = self._solve(self._M @ self._next)
+            inner = self.Q[:, near].T @ (self._M @ W)
+            self._T[near, last] = inner
+            self._T[last, near] = inner.T
+            W = self._apart(W - self.Q[:, near] @ inner)
+            self._over = W.T @ (self._M @ W)  # RᵀR of W = Q_next R
+            self._next = self._normal(self._normal(W))
+
+    def ritz(self, k: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """The k lowest λ, their vectors' coordinates in Q [width, k], and the largest residual, relative to ν."""
+        w = self._width
+        nu, y = eigh(self._T[:w, :w], subset_by_index=(w - k, w - 1))
+        nu, y = nu[::-1], y[:, ::-1]
+        over = np.sqrt(np.maximum(np.sum(y[-BLOCK:] * (self._over @ y[-BLOCK:]), 0), 0.0))
+        return np.maximum(1 / nu - self._shift, 0.0), y, float(np.max(over / nu))
