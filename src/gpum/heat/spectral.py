@@ -55,7 +55,7 @@ def varying(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """λ_i [k] in ascending order, φ_i at the finite-element unknowns [n, k], where these lie, and how exact they are."""
+    """λ_i [k] in ascending order, φ_i at the finite-element unknowns [n, k], where these lie, how exact they are."""
 
     values: np.ndarray
     vectors: np.ndarray
@@ -236,16 +236,16 @@ def eigenpairs(
         mesh = make_mesh(chart, size, step)
     if not len(best[0].simplices) or (best[0].torn and best[0].pieces >= FIRST):
         raise ValueError(
-            f"the domain, of volume {size.volume:.3g} in a box of {' × '.join(f'{a:.3g}' for a in size.lengths)}, is too "
-            f"narrow for finite elements: its finest mesh ({len(best[0].simplices)} elements) is in {best[0].pieces} "
-            "pieces; loosen the boundary level, drop a dimension or use method='brownian'"
+            f"the domain, of volume {size.volume:.3g} in a box of {' × '.join(f'{a:.3g}' for a in size.lengths)}, is "
+            f"too narrow for finite elements: its finest mesh ({len(best[0].simplices)} elements) is in "
+            f"{best[0].pieces} pieces; loosen the boundary level, drop a dimension or use method='brownian'"
         )
     mesh, step, change = best
     pairs = replace(_solve(chart, size, mesh, step, n_modes), change=change)
     if pairs.pieces >= len(pairs.values) > 1:
         raise ValueError(
-            f"the domain is in {pairs.pieces} pieces, and each of the {len(pairs.values)} modes asked for is constant on "
-            "every one; ask for more modes or loosen the boundary level"
+            f"the domain is in {pairs.pieces} pieces, and each of the {len(pairs.values)} modes asked for is constant "
+            "on every one; ask for more modes or loosen the boundary level"
         )
     if warn:
         _say(pairs, tol)

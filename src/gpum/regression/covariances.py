@@ -98,7 +98,7 @@ class Spectral(Weighted):
         x = self.values * self.scale**2 / (2 * self.nu)
         x0 = lowest * self.scale**2 / (2 * self.nu)
         power = self.nu + self.dim / 2
-        w, w0 = (matern_spectrum(v, self.nu, self.scale, self.dim) for v in (self.values, lowest))
+        w, w0 = (matern_spectrum(v, self.nu, self.scale, self.dim) for v in (self.values, np.asarray(lowest)))
         w = w / w0
         return w * varies, -2 * power * (x / (1 + x) - x0 / (1 + x0)) * w * varies
 
