@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import jnp_zeros, jv
 
 from gpum import EmbeddedChart, SwissRoll
 from gpum.geometry import Chart
@@ -45,6 +46,42 @@ class Disc(Chart):
 
     def inside(self, x):
         return jnp.sum((jnp.asarray(x) - self.centre) ** 2) <= 1.0
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["radius", "width"], meta_fields=[])
+@dataclass(frozen=True)
+class Ring(Chart):
+    """A flat ring, as wide as asked for, whose metric in the chart is 4 / (1 + |x|²)²: a band of the unit sphere."""
+
+    radius: Any
+    width: Any
+
+    @property
+    def bounds(self):
+        return np.array([[-1.3, 1.2], [-1.1, 1.25]])
+
+    def metric(self, x):
+        return jnp.eye(2) * 4 / (1 + jnp.sum(jnp.asarray(x) ** 2)) ** 2
+
+    def inside(self, x):
+        return jnp.abs(jnp.linalg.norm(jnp.asarray(x)) - self.radius) <= self.width / 2
+
+    @property
+    def area(self):
+        low, high = self.radius - self.width / 2, self.radius + self.width / 2
+        return 4 * np.pi * (1 / (1 + low**2) - 1 / (1 + high**2))
+
+
+def disc_kernel(x, y, t, orders=40, zeros=40):
+    """Neumann heat kernel of the unit disc between points x [n, 2] and y [m, 2]: a series of Bessel functions."""
+    (rx, ax), (ry, ay) = ((np.hypot(*p.T), np.arctan2(p[:, 1], p[:, 0])) for p in (np.asarray(x), np.asarray(y)))
+    kernel = np.full((len(rx), len(ry)), 1 / np.pi)
+    for n in range(orders):
+        roots = jnp_zeros(n, zeros)
+        norm = np.pi * (1 - (n / roots) ** 2) * jv(n, roots) ** 2 / (2 if n else 1)
+        waves = jv(n, np.outer(rx, roots)) * (np.exp(-0.5 * roots**2 * t) / norm) @ jv(n, np.outer(ry, roots)).T
+        kernel += waves * np.cos(n * (ax[:, None] - ay))
+    return kernel
 
 
 def interval_kernel(a, b, t, length):

@@ -36,6 +36,17 @@ SMALLEST, LARGEST = 0.03, 0.25  # √t, of the cloud's extent
 NEIGHBOURS, PROBES = 10, 5  # edges from each row, and places on an edge that must be inside
 
 
+@dataclass
+class Accuracy:
+    """How exact paths are."""
+
+    step: float  # the largest
+    geometry_step: float  # what the geometry asks for; a coarser step is taken where it changes a regression little
+    table_error: float  # of a step's size, relative
+    misplaced: float  # share of points on the wrong side of the table's boundary
+    waited: float = 0.0  # share of steps that found no place inside, in the worst call so far
+
+
 @dataclass(frozen=True)
 class PathFeatures:
     """F_t of any points.
@@ -52,6 +63,7 @@ class PathFeatures:
     n_paths: int
     seed: int
     n_jobs: int | None
+    accuracy: Accuracy
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [n, cells] at each time, of points [n, q] in the coordinates of the chart that was given."""
@@ -64,6 +76,7 @@ class PathFeatures:
             self.moving, points, self.dts, self.counts, n_blocks, block, self.seed, paths.histogram, extra, ids
         )  # fmt: skip
         kept, waited = paths.run(plan, self.n_jobs, keep_blocks=False)
+        self.accuracy.waited = max(self.accuracy.waited, waited)
         say_waited(waited, float(self.dts.max()))
         found = []
         for k, t in enumerate(self.times):
@@ -110,9 +123,10 @@ def _directions(base: PathFeatures, time: float, F: np.ndarray) -> np.ndarray:
     """V, [cells, k]: the directions of F_t [n, cells] that are above the noise, one at least."""
     n_blocks, block = paths.blocks_of(base.n_paths, least=1)
     volumes = paths.merged_volumes(base.cells, base.cells.merged(time))
-    density = np.mean(np.sum(F / np.sqrt(volumes), 1)) + len(volumes) / volumes.sum()  # Σ_c h(c)/V_c of a row
-    noise = np.sqrt(density / (n_blocks * block * len(volumes)))
-    edge = noise * (np.sqrt(len(F)) + np.sqrt(len(volumes)))
+    inside = int(np.sum(volumes > 0))
+    density = np.mean(np.sum(paths.over(F, np.sqrt(volumes)), 1)) + inside / volumes.sum()  # Σ_c h(c)/V_c of a row
+    noise = np.sqrt(density / (n_blocks * block * inside))
+    edge = noise * (np.sqrt(len(F)) + np.sqrt(inside))
     _, S, Vt = np.linalg.svd(F, full_matrices=False)
     return Vt[: max(int(np.sum(edge < S)), 1)].T
 
@@ -161,11 +175,11 @@ def path_features(
         volumes = paths.merged_volumes(base.cells, base.cells.merged(2 * t))
         w, V = np.linalg.eigh(half @ half.T)
         density = float(np.mean(np.sum(half**2, 1))) + 1 / volumes.sum()
-        noise = np.sqrt(density / (n_paths * np.median(volumes)))  # sd of an entry of k(x)
+        noise = np.sqrt(density / (n_paths * np.median(volumes[volumes > 0])))  # sd of an entry of k(x)
         keep = w > noise * np.sqrt(len(w))  # other directions of K_zz are below the noise
         keep[-1] = True
         roots.append(V[:, keep] / np.sqrt(w[keep]))
-        kernels.append(full / np.sqrt(volumes))
+        kernels.append(paths.over(full, np.sqrt(volumes)))
     return InducedFeatures(base, times, kernels, roots)
 
 
@@ -190,6 +204,9 @@ def _prepare(
     cells = paths.make_cells(even, float(times.min()), n_paths)
     walked = np.array([cells.walked(t) for t in times])
     # Steps small against the smallest time: finer ones would cost much and change a regression little.
-    dt = max(brownian.step_size(even), walked[0] / 10) if step_size is None else step_size
+    wished = brownian.step_size(even)
+    dt = max(wished, walked[0] / 10) if step_size is None else step_size
     dts, counts = paths.plan_legs(walked, step_sizes(even, walked, dt))
-    return PathFeatures(even, times, cells, brownian.motion(even), dts, counts, n_paths, seed, n_jobs)
+    moving = brownian.motion(even)
+    accuracy = Accuracy(float(dts.max()), wished, *moving.errors)
+    return PathFeatures(even, times, cells, moving, dts, counts, n_paths, seed, n_jobs, accuracy)

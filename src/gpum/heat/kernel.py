@@ -195,7 +195,16 @@ def _from_paths(
 def step_sizes(chart: Chart, legs: np.ndarray, step_size: float | None) -> np.ndarray:
     """The largest step of each leg: small against the geometry and the time, but not so small that it never ends."""
     if step_size is None:
-        return np.maximum(np.minimum(brownian.step_size(chart), legs / 20), legs[-1] / MAX_STEPS)
+        wished = np.minimum(brownian.step_size(chart), legs / 20)
+        taken = np.maximum(wished, legs[-1] / MAX_STEPS)
+        if np.any(taken > wished):
+            warnings.warn(
+                f"the geometry and the smallest time ask for steps of {wished.min():.3g}, {legs[-1] / wished.min():.0f} "
+                f"all, but {MAX_STEPS} of {taken.max():.3g} are taken: pass "
+                f"step_size={wished.min():.2g} (slower), or larger times apart",
+                stacklevel=4,
+            )
+        return taken
     return np.full(len(legs), checks.positive(step_size, "step_size", "None chooses it from the geometry"))
 
 

@@ -28,7 +28,17 @@ from ..geometry.straight import probe
 MAX_DIM = 3
 MAX_GRID_NODES = 2_000_000
 RASTER = {1: 4000, 2: 500_000, 3: 1_000_000}  # cells in all
+ACROSS = 8  # cells of the raster along each coordinate, at least
 DEPTH = 3  # the grid is halved so many times at most
+SLOWEST = 0.25  # of a coordinate's mean speed: grid lines are never further apart than at a quarter of it
+THIN = 0.25  # radius of a ball, in places, that a part which needs no halving holds: half a cell across
+SLIVER = 0.2  # of a cell: a node as close to a cut makes elements with an angle below about ten degrees
+LONGEST = (
+    2.5  # cells: neighbours in one mesh are at most a cell's diagonal apart, with halving at its edge less than this
+)
+FLAT = 1e-3  # an element's volume over that of a cube of half its length; below, it is the rounding of points in line
+RASTER_ROOM = 1.5  # raster cells that a side may pass outside: the raster knows the boundary to one, diagonally 1.5
+BULGE = 0.1  # and of its length: a chord across a curved edge
 
 Inside = Callable[[np.ndarray], np.ndarray]
 
@@ -39,6 +49,7 @@ class Mesh:
 
     nodes: np.ndarray
     simplices: np.ndarray
+    pieces: int = 1
     torn: bool = False  # in more pieces than the domain: too coarse for a narrow part
 
 
@@ -50,6 +61,7 @@ class Size:
     lengths: np.ndarray
     volume: float
     raster: np.ndarray  # which cells of a fine grid between the lines are inside
+    pieces: int = 1  # of the domain, as far as the raster can tell
 
     def position(self, share: np.ndarray) -> np.ndarray:
         """Chart coordinates of points given as shares of the lengths, [n, q]."""
@@ -72,21 +84,45 @@ def measure(chart: Chart) -> Size:
     for a, (low, high) in enumerate(np.asarray(chart.bounds, float)):
         density = sums[a] / np.maximum(counts[a], 1)
         density = np.where(counts[a] > 0, density, sums[a].sum() / counts[a].sum())
-        density = np.maximum(density, 0.25 * density.mean())
+        density = np.maximum(density, SLOWEST * density.mean())
         travelled = np.concatenate([[0.0], np.cumsum(density)])
         fine = np.linspace(0, travelled[-1], 4097)
         lines.append(np.interp(fine, travelled, np.linspace(low, high, n + 1)))
         lengths.append(density.mean() * (high - low))
     size = Size(lines, np.array(lengths), volume, np.zeros(0))
-    cells = np.array(lengths) * (RASTER[q] / np.prod(lengths)) ** (1 / q)
-    cells = np.clip(cells, 8, RASTER[q]).astype(int)
+    cells, left = np.zeros(q, int), float(RASTER[q])
+    for k, a in enumerate(np.argsort(lengths)):  # cells are cubes, but at least ACROSS span a thin box
+        wish = max(lengths[a] * (left / np.prod(np.sort(lengths)[k:])) ** (1 / (q - k)), ACROSS)
+        cells[a], left = int(wish), left / wish
     shares = _places((np.arange(n) + 0.5) / n for n in cells)
-    return replace(size, raster=evaluate(chart, "inside", size.position(shares)).reshape(cells))
+    raster = evaluate(chart, "inside", size.position(shares)).reshape(cells)
+    return replace(size, raster=raster, pieces=_domain_pieces(raster))
+
+
+def finest(size: Size) -> float:
+    """The step below which the grid of the box has more nodes than memory allows."""
+    low, high = 0.0, float(size.lengths.max())
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.prod(_counts(size, middle) + 1.0) > MAX_GRID_NODES else (low, middle)
+    return high
+
+
+def _counts(size: Size, step: float) -> np.ndarray:
+    """Cells of the grid along each coordinate."""
+    return np.maximum(np.ceil(size.lengths / max(step, 1e-300)), 3)
+
+
+def _domain_pieces(raster: np.ndarray) -> int:
+    """In how many pieces the domain is: 1 where a finer raster still joins some, since it cannot tell."""
+    together = np.ones((3,) * raster.ndim)
+    fine, coarse = (ndimage.label(r, together)[1] for r in (raster, raster[(slice(None, None, 2),) * raster.ndim]))
+    return fine if coarse <= fine else 1
 
 
 def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
     """A mesh of simplices about `step` long on the surface, shorter in narrow parts."""
-    counts = np.maximum(np.ceil(size.lengths / step).astype(int), 3)
+    counts = _counts(size, step).astype(int)
     if np.prod(counts + 1.0) > MAX_GRID_NODES:
         raise MemoryError(
             f"a mesh with steps of {step:.3g} needs a grid of {' × '.join(map(str, counts))} cells; "
@@ -98,7 +134,7 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
 
     raster = size.raster
     if raster.all():
-        places, simplices, torn = _places(np.arange(n + 1.0) for n in counts), _box_simplices(tuple(counts + 1)), False
+        places, simplices, pieces = _places(np.arange(n + 1.0) for n in counts), _box_simplices(tuple(counts + 1)), 1
     else:
         cell = counts / raster.shape  # of the raster, in places
         level = _levels(raster, cell)
@@ -106,11 +142,11 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
         places = _with_cuts(nodes[inside(nodes)], _cuts(inside, level, counts), level, counts)
         simplices = _simplices(places)
         simplices = simplices[_belongs(inside, places[simplices], raster, cell)]
-        torn = _pieces(simplices, len(places)) > ndimage.label(raster, np.ones((3,) * len(counts)))[1]
+        pieces = _pieces(simplices, len(places))
     used, simplices = np.unique(simplices, return_inverse=True)
     # Corners in ascending order, as skfem keeps them: the order of the unknowns follows from it.
     simplices = np.sort(simplices.reshape(-1, len(counts) + 1), axis=1)
-    return Mesh(size.position(places[used] / counts), simplices, torn)
+    return Mesh(size.position(places[used] / counts), simplices, pieces, pieces > size.pieces)
 
 
 def _places(axes: Iterable[np.ndarray]) -> np.ndarray:
@@ -148,7 +184,7 @@ def _levels(raster: np.ndarray, cell: np.ndarray) -> np.ndarray:
     deep = _distance(~np.pad(raster, 1), cell)[inner]
     level = np.zeros(raster.shape, int)
     for k in range(1, DEPTH + 1):
-        radius = 0.25 / 2 ** (k - 1)
+        radius = THIN / 2 ** (k - 1)
         if radius < cell.max():  # the raster cannot tell
             break
         thin = raster & (_distance(deep >= radius, cell) > radius)
@@ -195,7 +231,7 @@ def _with_cuts(nodes: np.ndarray, cuts: np.ndarray, level: np.ndarray, counts: n
     """Nodes and cuts together; a node so close to a cut that it makes slivers gives way."""
     if not len(cuts) or not len(nodes):
         return np.concatenate([nodes, cuts])
-    near = 0.2 / 2.0 ** _at(level, nodes, counts)
+    near = SLIVER / 2.0 ** _at(level, nodes, counts)
     return np.concatenate([nodes[cKDTree(cuts).query(nodes)[0] > near], cuts])
 
 
@@ -203,6 +239,8 @@ def _simplices(places: np.ndarray) -> np.ndarray:
     if places.shape[1] == 1:
         order = np.argsort(places[:, 0])
         return np.stack([order[:-1], order[1:]], 1)
+    if len(places) < places.shape[1] + 2:  # too few for Qhull
+        return np.zeros((0, places.shape[1] + 1), int)
     return Delaunay(places, qhull_options="Qbb Qc Q12 QJ Pp").simplices
 
 
@@ -211,11 +249,11 @@ def _belongs(inside: Inside, corners: np.ndarray, raster: np.ndarray, cell: np.n
     q = corners.shape[2]
     longest = np.ptp(corners, axis=1).max(1)
     volume = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / factorial(q)
-    good = (longest < 2.5) & (volume > 1e-3 * longest**q / 2**q)
+    good = (longest < LONGEST) & (volume > FLAT * (longest / 2) ** q)
     outside, counts = _distance(raster, cell), cell * raster.shape
     for i, j in combinations(range(q + 1), 2):
         a, b = corners[:, i], corners[:, j]
-        allowed = 1.5 * cell.max() + 0.1 * np.linalg.norm(a - b, axis=1)
+        allowed = RASTER_ROOM * cell.max() + BULGE * np.linalg.norm(a - b, axis=1)
         for t in (0.25, 0.5, 0.75):
             good &= _at(outside, a + t * (b - a), counts) <= allowed
     good[good] = inside(corners[good].mean(1))

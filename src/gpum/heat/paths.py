@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from joblib import Parallel, delayed
+from scipy import ndimage
 from scipy.stats import qmc
 
 from ..geometry import Chart, StraightChart, evaluate, magnification
@@ -107,13 +108,15 @@ def _walk(plan: Plan, dtype: Any, keys: Any, starts: np.ndarray, **how: Any) -> 
 class Cells:
     """Cells of about equal size on the surface: edges of each coordinate, volumes [n_1, ..., n_q], mean sizes [q].
 
-    `share` is what the squared size of (merged) cells should be of the time.
+    `share` is what the squared size of (merged) cells should be of the time. A cell outside has volume 0; what paths
+    leave there (at most a sliver of it is inside) counts for its `home`, the nearest cell inside, [cells].
     """
 
     edges: tuple[np.ndarray, ...]
     volumes: np.ndarray
     sizes: np.ndarray
     share: float
+    home: np.ndarray
 
     def merged(self, time: float) -> tuple[int, ...]:
         """How many cells to merge along each coordinate for a kernel at this time (at least 8 stay)."""
@@ -150,11 +153,19 @@ def make_cells(chart: StraightChart, smallest_time: float, n_paths: int) -> Cell
     pieces = np.zeros(len(points))
     pieces[inside] = np.prod(sizes / parts) * evaluate(chart, magnification, points[inside])
     blocked = pieces.reshape([k for n in counts for k in (int(n), parts)])
-    volumes = blocked.sum(tuple(range(1, 2 * len(counts), 2))).ravel()
-    # A sliver that a path may just reach though no sample of it is inside.
-    floor = np.median(volumes[volumes > 0]) / parts ** len(counts)
-    volumes = np.maximum(volumes, floor).reshape(counts)
-    return Cells(edges, volumes, sizes, share)
+    volumes = blocked.sum(tuple(range(1, 2 * len(counts), 2)))
+    # A sliver that few samples see, or none though a path may just reach it, belongs to its nearest neighbour.
+    some = volumes[volumes > 0]
+    if not len(some):
+        raise ValueError(
+            f"no cell of a histogram of {' × '.join(map(str, counts))} cells is inside the boundary; loosen the "
+            "boundary level or use estimator='ball'"
+        )
+    sliver = volumes < np.median(some) / parts ** len(counts)
+    nearest = ndimage.distance_transform_edt(sliver, sizes, return_distances=False, return_indices=True)
+    home = np.ravel_multi_index(tuple(nearest), volumes.shape).ravel()
+    volumes = np.bincount(home, volumes.ravel(), volumes.size).reshape(volumes.shape)
+    return Cells(edges, volumes, sizes, share, home)
 
 
 def histogram(x: Any, leg: Any, extra: Any) -> Any:
@@ -251,15 +262,24 @@ def cells_around(points: np.ndarray, cells: Cells, merge: tuple[int, ...]) -> tu
         parts = np.stack([1 - (place - low), place - low], 1)
         index = (index[:, :, None] * n + sides[:, None]).reshape(len(points), -1)
         share = (share[:, :, None] * parts[:, None]).reshape(len(points), -1)
-    share = share * (volumes.ravel()[index] > EMPTY * np.median(volumes))
+    share = share * (volumes.ravel()[index] > EMPTY * np.median(volumes[volumes > 0]))
     total = share.sum(1, keepdims=True)
     return index, np.where(total > 0, share / np.where(total > 0, total, 1.0), 1 / share.shape[1])
 
 
 def scaled_shares(counts: np.ndarray, n_paths: float, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
-    """h_x(c)/√V_c from counts [..., cells]: inner products are K_t, [..., merged cells]."""
-    merged = _merge(counts.reshape(*counts.shape[:-1], *cells.volumes.shape), merge)
-    return merged.reshape(*counts.shape[:-1], -1) / n_paths / np.sqrt(merged_volumes(cells, merge))
+    """h_x(c)/√V_c from counts [..., cells], 0 in cells outside: inner products are K_t, [..., merged cells]."""
+    inside = cells.volumes.ravel() > 0
+    gathered = np.where(inside, counts, 0.0)
+    for c in np.flatnonzero(~inside & counts.any(tuple(range(counts.ndim - 1)))):
+        gathered[..., cells.home[c]] += counts[..., c]
+    merged = _merge(gathered.reshape(*counts.shape[:-1], *cells.volumes.shape), merge)
+    return over(merged.reshape(*counts.shape[:-1], -1) / n_paths, np.sqrt(merged_volumes(cells, merge)))
+
+
+def over(values: np.ndarray, volumes: np.ndarray) -> np.ndarray:
+    """Values [..., cells] over volumes, or their roots, [cells]; 0 in cells outside."""
+    return values / np.where(volumes > 0, volumes, np.inf)
 
 
 def _merge(values: np.ndarray, merge: tuple[int, ...]) -> np.ndarray:

@@ -10,33 +10,52 @@ In the chart the weak form is ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from math import ceil, gamma, log, pi
 from typing import Any
 
 import numpy as np
 import skfem
-from scipy.linalg import eigh
 from scipy.sparse import csr_matrix
-from scipy.sparse.linalg import eigsh
 from scipy.spatial import cKDTree
-from threadpoolctl import threadpool_limits
 
 from ..geometry import Chart, evaluate
-from .mesh import Mesh, make_mesh, measure
+from .lanczos import lowest
+from .mesh import Mesh, Size, finest, make_mesh, measure
 
 MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
 ELEMENTS = {1: skfem.ElementLineP2, 2: skfem.ElementTriP2, 3: skfem.ElementTetP2}
 TAIL = 1e-3  # e^{-λt/2} of the first mode left out, at the smallest time
-PER_WAVE = 4.0  # elements per wave length of the last mode
+PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
 MAX_MODES = 1500
-MAX_UNKNOWNS = 60_000
+MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 000 cost what 60 000 do in 2-d
+REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
+FIRST = 8  # eigenvalues compared
+ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each piece: rounding of K leaves less, the narrowest link more
+CANDIDATES = 24  # simplices looked at first for each point
+ON_MESH = 1e-9  # a barycentric weight down to -ON_MESH is rounding, not a point off the mesh
+
+
+def heat_spectrum(values: np.ndarray, t: float) -> np.ndarray:
+    """e^{-λt/2}, [k]."""
+    return np.exp(-0.5 * values * t)
+
+
+def matern_spectrum(values: np.ndarray, nu: float, kappa: float, dim: float) -> np.ndarray:
+    """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum (2ν/κ² + λ)^{-ν-q/2}, scaled to 1 at λ = 0."""
+    return (1 + values * kappa**2 / (2 * nu)) ** (-nu - dim / 2)
+
+
+def varying(values: np.ndarray) -> np.ndarray:
+    """Which modes are not constant, [k]."""
+    return values > ZERO * values.max()
 
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """λ_i [k] in ascending order, φ_i at the finite-element unknowns [n, k], and where these lie."""
+    """λ_i [k] in ascending order, φ_i at the finite-element unknowns [n, k], where these lie, how exact they are."""
 
     values: np.ndarray
     vectors: np.ndarray
@@ -45,44 +64,82 @@ class Eigenpairs:
     bounds: np.ndarray
     periodic: tuple[bool, ...]
     volume: float
+    speed: np.ndarray  # surface length of a unit of each coordinate, on average, [q]
+    pieces: int  # that the mesh is in, after gluing
+    residual: float  # of the eigenvectors, relative
+    change: float = np.nan  # of the first eigenvalues at the last refinement, relative; NaN where there was none
+    per_wave: float = np.nan  # elements per wave length of the last mode
 
     @property
     def dim(self) -> int:
         """The dimension q of the surface."""
         return self.mesh.nodes.shape[1]
 
+    @property
+    def unknowns(self) -> int:
+        """Of the finite elements."""
+        return len(self.vectors)
+
+    @property
+    def torn(self) -> bool:
+        """Whether the mesh is in more pieces than the domain: heat cannot flow where it should."""
+        return self.mesh.torn
+
     @cached_property
     def _finder(self) -> cKDTree:
-        low, high = self.bounds.T
-        return cKDTree(self.mesh.nodes[self.mesh.simplices].mean(1) / (high - low))
+        return cKDTree(self._corners(slice(None)).mean(1))
+
+    def _corners(self, simplices: Any) -> np.ndarray:
+        """Corners of simplices in units of surface length, [..., q + 1, q]."""
+        return self.mesh.nodes[self.mesh.simplices[simplices]] * self.speed
 
     def at(self, points: Any) -> np.ndarray:
-        """φ_i at points [n, q] of the chart, [n, k]; a point off the mesh takes the nearest simplex."""
+        """φ_i at points [n, q] of the chart, [n, k]; a point off the mesh takes its nearest place (see `off`)."""
+        simplex, weights, _ = self._locate(points)
+        return np.einsum("nl,nlk->nk", _shape_functions(weights), self.vectors[self.dofs[:, simplex].T])
+
+    def off(self, points: Any) -> np.ndarray:
+        """How far points [n, q] are off the mesh, in units of surface length, [n]: 0 on it."""
+        return self._locate(points)[2]
+
+    def _locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The simplex of each point [n], its barycentric weights there [n, q + 1], and how far it was off the mesh."""
         points = np.atleast_2d(np.asarray(points, float))
         low, high = self.bounds.T
         wrapped = low + np.mod(points - low, high - low)
-        points = np.where(np.asarray(self.periodic), wrapped, points)
-        near = self._finder.query(points / (high - low), k=min(24, len(self.mesh.simplices)))[1]
-        near = near.reshape(len(points), -1)
-        corners = self.mesh.nodes[self.mesh.simplices[near]]  # [n, c, q + 1, q]
-        frame = np.moveaxis(corners[:, :, 1:] - corners[:, :, :1], -1, -2)
-        local = np.linalg.solve(frame, (points[:, None] - corners[:, :, 0])[..., None])[..., 0]
-        weights = np.concatenate([1 - local.sum(-1, keepdims=True), local], -1)
-        best = np.argmax(weights.min(-1), 1)
-        rows = np.arange(len(points))
-        weights = np.maximum(weights[rows, best], 0.0)
-        weights /= weights.sum(1, keepdims=True)
-        shape = _shape_functions(weights)  # [n, local]
-        dofs = self.dofs[:, near[rows, best]].T
-        return np.einsum("nl,nlk->nk", shape, self.vectors[dofs])
+        points = np.where(np.asarray(self.periodic), wrapped, points) * self.speed
+        near = self._finder.query(points, k=min(CANDIDATES, len(self.mesh.simplices)))[1].reshape(len(points), -1)
+        weights = _weights(self._corners(near), points[:, None])
+        best, rows = np.argmax(weights.min(-1), 1), np.arange(len(points))
+        simplex, weights, off = near[rows, best], weights[rows, best], np.zeros(len(points))
+        for i in np.flatnonzero(weights.min(1) < -ON_MESH):  # large simplices have their middles far away
+            around = self._around(points[i])
+            own = _weights(self._corners(around), points[i])
+            if len(around) and own.min(1).max() >= -ON_MESH:
+                simplex[i], weights[i] = around[np.argmax(own.min(1))], own[np.argmax(own.min(1))]
+            else:
+                places, far = _nearest(self._corners(near[i]), points[i])
+                simplex[i], weights[i], off[i] = near[i, np.argmin(far)], places[np.argmin(far)], far.min()
+        weights = np.maximum(weights, 0.0)
+        return simplex, weights / weights.sum(1, keepdims=True), off
+
+    @cached_property
+    def _boxes(self) -> tuple[np.ndarray, np.ndarray]:
+        corners = self._corners(slice(None))
+        return corners.min(1), corners.max(1)
+
+    def _around(self, point: np.ndarray) -> np.ndarray:
+        """Simplices whose box holds a point."""
+        low, high = self._boxes
+        return np.flatnonzero(np.all((low <= point) & (point <= high), 1))
 
     def heat(self, t: float) -> np.ndarray:
-        """e^{-λt/2}, [k]."""
-        return np.exp(-0.5 * self.values * t)
+        """`heat_spectrum` of its eigenvalues, [k]."""
+        return heat_spectrum(self.values, t)
 
     def matern(self, nu: float, kappa: float) -> np.ndarray:
-        """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum (2ν/κ² + λ)^{-ν-q/2}, scaled to 1 at λ = 0."""
-        return (1 + self.values * kappa**2 / (2 * nu)) ** (-nu - self.dim / 2)
+        """`matern_spectrum` of its eigenvalues, [k]."""
+        return matern_spectrum(self.values, nu, kappa, self.dim)
 
     def kernel(self, weights: np.ndarray, x: Any, y: Any | None = None) -> np.ndarray:
         """Σ_i weights_i φ_i(x) φ_i(y), [n, m]; symmetric and positive semi-definite for y = None."""
@@ -90,11 +147,33 @@ class Eigenpairs:
         return fx @ (fx if y is None else self.at(y) * np.sqrt(weights)).T
 
 
-def modes_for(volume: float, q: int, t: float) -> tuple[int, float]:
-    """How many modes time t needs (Weyl's law, with room for the boundary), and the last one's λ."""
-    last = 2 * log(1 / TAIL) / t
-    ball = pi ** (q / 2) / gamma(q / 2 + 1)
-    return ceil(1.1 * ball * volume * last ** (q / 2) / (2 * pi) ** q) + 20, last
+def _wide(lengths: np.ndarray, volume: float, half_wave: float) -> tuple[int, float]:
+    """In how many directions a domain is longer than half a wave, and its volume without the others, one at least."""
+    thin = np.sort(lengths)[:-1]
+    thin = thin[thin < half_wave]
+    return len(lengths) - len(thin), volume / float(np.prod(thin))
+
+
+def _count(size: Size, last: float) -> float:
+    """How many modes have λ up to `last`: Weyl's law, in the directions in which such modes vary."""
+    q, volume = _wide(size.lengths, size.volume, pi / np.sqrt(last))
+    return pi ** (q / 2) / gamma(q / 2 + 1) * volume * last ** (q / 2) / (2 * pi) ** q
+
+
+def modes_for(size: Size, t: float) -> int:
+    """How many modes time t needs, with room for the boundary."""
+    return ceil(1.1 * _count(size, 2 * log(1 / TAIL) / t)) + 20
+
+
+def _last(size: Size, n_modes: int) -> tuple[float, float]:
+    """λ of the last of so many modes, and the size of the domain in the directions in which they vary."""
+    lengths, half_wave = np.asarray(size.lengths), 0.0
+    for _ in lengths:  # at most one direction more is thin each time
+        q, volume = _wide(lengths, size.volume, half_wave)
+        ball = pi ** (q / 2) / gamma(q / 2 + 1)
+        last = (n_modes * (2 * pi) ** q / (ball * volume)) ** (2 / q)
+        half_wave = pi / np.sqrt(last)
+    return last, volume ** (1 / q)
 
 
 def eigenpairs(
@@ -113,15 +192,16 @@ def eigenpairs(
     chart : of dimension 1, 2 or 3.
     min_time : the smallest diffusion time; by default that which 200 modes resolve.
     n_modes : how many eigenpairs instead.
-    step : length of the mesh's edges on the surface; by default a quarter of the last mode's wave
-        length, made smaller until the first eigenvalues change by less than `tol` (relative).
+    step : length of the mesh's edges on the surface; by default a quarter (in 3-d 2/5) of the last mode's
+        wave length, made smaller until the first eigenvalues change by less than `tol` (relative).
     tol : see step.
-    warn : whether to say when the largest mesh is reached before that.
+    warn : whether to say when the largest mesh is reached before that; what is returned carries it in any case
+        (`change`, `torn`, `pieces`, `per_wave`, `unknowns`).
     """
     size = measure(chart)
     q = chart.dim
     if n_modes is None:
-        n_modes = 200 if min_time is None else modes_for(size.volume, q, min_time)[0]
+        n_modes = 200 if min_time is None else modes_for(size, min_time)
         if n_modes > MAX_MODES:
             warnings.warn(
                 f"time {min_time:.3g} needs about {n_modes} modes, {MAX_MODES} are computed: kernels at the "
@@ -130,34 +210,90 @@ def eigenpairs(
             )
             n_modes = MAX_MODES
     if step is not None:
-        return _solve(chart, make_mesh(chart, size, step), n_modes)
-    ball = pi ** (q / 2) / gamma(q / 2 + 1)
-    last = (n_modes * (2 * pi) ** q / (ball * size.volume)) ** (2 / q)
-    step = min(2 * pi / np.sqrt(last) / PER_WAVE, size.volume ** (1 / q) / 8)
-    before = _first(chart, make_mesh(chart, size, 1.5 * step), n_modes)
-    while True:
+        return _solve(chart, size, make_mesh(chart, size, step), step, n_modes)
+    last, extent = _last(size, n_modes)
+    step = max(min(2 * pi / np.sqrt(last) / PER_WAVE[q], extent / 8), finest(size))
+    mesh = make_mesh(chart, size, step)
+    for _ in range(8):  # the first mesh may have more unknowns than are allowed; a coarser one is torn the more
+        if 2**q * len(mesh.nodes) <= MAX_UNKNOWNS[q] or mesh.torn:
+            break
+        step *= REFINED
         mesh = make_mesh(chart, size, step)
-        now = _first(chart, mesh, n_modes)
-        change = np.max(np.abs(now - before) / np.maximum(now, max(now[-1] / 10, 1e-300)))
+    coarse = make_mesh(chart, size, REFINED * step)
+    before, best = _first(chart, size, coarse, n_modes), (coarse, REFINED * step, np.inf)
+    while True:
+        now = _first(chart, size, mesh, n_modes)
+        change = _change(before, now)
+        if best[2] == np.inf:
+            best = (*best[:2], change)
+        if len(mesh.simplices) and (best[0].torn or not mesh.torn or not len(best[0].simplices)):
+            best = mesh, step, change  # the finest that is not torn, or else the finest
         if change <= tol and len(mesh.nodes) >= n_modes and not mesh.torn:
-            return _solve(chart, mesh, n_modes)
-        if 3**q * len(mesh.nodes) > MAX_UNKNOWNS:  # of the next mesh
-            if warn:
-                warnings.warn(
-                    f"the first eigenvalues still change by {change:.1%} when the mesh is refined: the domain has "
-                    "parts too narrow for the largest mesh; loosen the boundary level",
-                    stacklevel=2,
-                )
-            return _solve(chart, mesh, n_modes)
-        before, step = now, step / 1.5
+            break
+        before, step = now, step / REFINED
+        if (2 * REFINED) ** q * len(mesh.nodes) > MAX_UNKNOWNS[q] or step < finest(size):
+            break
+        mesh = make_mesh(chart, size, step)
+    if not len(best[0].simplices) or (best[0].torn and best[0].pieces >= FIRST):
+        raise ValueError(
+            f"the domain, of volume {size.volume:.3g} in a box of {' × '.join(f'{a:.3g}' for a in size.lengths)}, is "
+            f"too narrow for finite elements: its finest mesh ({len(best[0].simplices)} elements) is in "
+            f"{best[0].pieces} pieces; loosen the boundary level, drop a dimension or use method='brownian'"
+        )
+    mesh, step, change = best
+    pairs = replace(_solve(chart, size, mesh, step, n_modes), change=change)
+    if pairs.pieces >= len(pairs.values) > 1:
+        raise ValueError(
+            f"the domain is in {pairs.pieces} pieces, and each of the {len(pairs.values)} modes asked for is constant "
+            "on every one; ask for more modes or loosen the boundary level"
+        )
+    if warn:
+        _say(pairs, tol)
+    return pairs
 
 
-def _first(chart: Chart, mesh: Mesh, n_modes: int) -> np.ndarray:
-    """The first few eigenvalues but 0."""
-    return _solve(chart, mesh, min(8, n_modes)).values[1:]
+def _first(chart: Chart, size: Size, mesh: Mesh, n_modes: int) -> np.ndarray:
+    """The first few eigenvalues but 0; none of a mesh without elements."""
+    if not len(mesh.simplices):
+        return np.zeros(0)
+    return _solve(chart, size, mesh, np.nan, min(FIRST, n_modes)).values[1:]
 
 
-def _solve(chart: Chart, mesh: Mesh, n_modes: int) -> Eigenpairs:
+def _change(before: np.ndarray, now: np.ndarray) -> float:
+    """The largest relative change of eigenvalues, of those far below the last relative to a tenth of it."""
+    n = min(len(before), len(now))
+    if not n:
+        return np.inf
+    return float(np.max(np.abs(now[:n] - before[:n]) / np.maximum(now[:n], max(now[-1] / 10, 1e-300))))
+
+
+def _say(pairs: Eigenpairs, tol: float) -> None:
+    """Warn of what `pairs` fall short in."""
+    short = []
+    if pairs.torn:
+        short.append(f"the mesh is in {pairs.pieces} pieces, more than the domain")
+    if not pairs.change <= tol:
+        short.append(f"the first eigenvalues still change by {pairs.change:.1%} when the mesh is refined")
+    if short:
+        warnings.warn(
+            f"{' and '.join(short)}: the domain has parts too narrow for the largest mesh ({pairs.unknowns} unknowns); "
+            "loosen the boundary level",
+            stacklevel=3,
+        )
+    if pairs.per_wave < 0.5 * PER_WAVE[pairs.dim]:
+        warnings.warn(
+            f"the largest mesh ({pairs.unknowns} unknowns) has {pairs.per_wave:.1f} elements per wave of the last of "
+            f"{len(pairs.values)} modes: these are inexact; ask for larger times or fewer modes",
+            stacklevel=3,
+        )
+
+
+def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> Eigenpairs:
+    if not len(mesh.simplices):
+        raise ValueError(
+            f"a mesh with steps of {step:.3g} has no element inside the domain; pass a smaller step or loosen the "
+            "boundary level"
+        )
     q = chart.dim
     basis = skfem.Basis(MESHES[q](mesh.nodes.T.copy(), mesh.simplices.T.copy()), ELEMENTS[q](), intorder=4)
     x = np.asarray(basis.global_coordinates())  # [q, simplices, quadrature]
@@ -177,26 +313,20 @@ def _solve(chart: Chart, mesh: Mesh, n_modes: int) -> Eigenpairs:
     glue, dofs = _glue(chart, basis)
     K = glue.T @ stiffness.assemble(basis, flux=flux) @ glue
     M = glue.T @ mass.assemble(basis, root=root) @ glue
-    n = K.shape[0]
-    n_modes = min(n_modes, n)
-    if n_modes > 0.4 * n or n < 200:
-        values, vectors = eigh(K.toarray(), M.toarray(), subset_by_index=(0, n_modes - 1))
-    else:
-        scale = K.diagonal().sum() / M.diagonal().sum()
-        start = np.random.default_rng(0).standard_normal(n)
-        ncv = min(n, n_modes + max(20, n_modes // 4))
-        with threadpool_limits(1, "blas"):  # its many small products lose by threads, badly on a busy machine
-            values, vectors = eigsh(K, n_modes, M, sigma=-1e-6 * scale, which="LM", v0=start, ncv=ncv)
-        order = np.argsort(values)
-        values, vectors = values[order], vectors[:, order]
+    found = lowest(K, M, n_modes)
+    bounds = np.asarray(chart.bounds, float)
     return Eigenpairs(
-        values=np.maximum(values, 0.0),
-        vectors=vectors,
+        values=found.values,
+        vectors=found.vectors,
         mesh=mesh,
         dofs=dofs,
-        bounds=np.asarray(chart.bounds, float),
+        bounds=bounds,
         periodic=tuple(chart.periodic),
         volume=float(M.sum()),
+        speed=size.lengths / np.ptp(bounds, axis=1),
+        pieces=found.pieces,
+        residual=found.residual,
+        per_wave=2 * pi / float(np.sqrt(max(found.values[-1], 1e-300))) / step,
     )
 
 
@@ -222,3 +352,29 @@ def _shape_functions(weights: np.ndarray) -> np.ndarray:
     pairs = {1: [(0, 1)], 2: [(0, 1), (1, 2), (0, 2)], 3: [(0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3)]}[q]
     corner = weights * (2 * weights - 1)
     return np.concatenate([corner, *[4 * weights[:, [i]] * weights[:, [j]] for i, j in pairs]], 1)
+
+
+def _weights(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Barycentric weights [..., q + 1] of points [..., q] in simplices [..., q + 1, q]."""
+    frame = np.moveaxis(corners[..., 1:, :] - corners[..., :1, :], -1, -2)
+    local = np.linalg.solve(frame, (points - corners[..., 0, :])[..., None])[..., 0]
+    return np.concatenate([1 - local.sum(-1, keepdims=True), local], -1)
+
+
+def _nearest(corners: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [c, q + 1] of the nearest place to a point outside in each simplex [c, q + 1, q], and its distance [c].
+
+    The nearest place lies in a face, edge or corner: the nearest one whose own nearest place has no weight below 0.
+    """
+    c, m, _ = corners.shape
+    best, nearest = np.zeros((c, m)), np.full(c, np.inf)
+    for n in range(1, m):
+        for part in map(list, combinations(range(m), n)):
+            base, sides = corners[:, part[0]], corners[:, part[1:]] - corners[:, part[:1]]
+            local = np.einsum("cqs,cq->cs", np.linalg.pinv(sides), point - base)
+            found = np.zeros((c, m))
+            found[:, part] = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
+            far = np.linalg.norm(np.einsum("cm,cmq->cq", found, corners) - point, axis=1)
+            closer = (found.min(1) >= -ON_MESH) & (far < nearest)
+            best[closer], nearest[closer] = found[closer], far[closer]
+    return best, nearest

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ..heat.spectral import heat_spectrum, matern_spectrum, varying
+
 SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
 
 
@@ -89,16 +91,17 @@ class Spectral(Weighted):
 
     def _raw(self) -> tuple[np.ndarray, np.ndarray]:
         """w and ∂w/∂log scale, w largest 1 for the lowest mode that varies."""
-        varies = self.values > 1e-9 * self.values[-1]
+        varies = varying(self.values)
         lowest = self.values[varies][0] if varies.any() else 0.0
         if np.isinf(self.nu):
-            rate = 0.5 * self.scale**2 * self.values
-            w = np.exp(-(rate - 0.5 * self.scale**2 * lowest))
-            return w * varies, -2 * (rate - 0.5 * self.scale**2 * lowest) * w * varies
+            above = self.values - lowest
+            w = heat_spectrum(above, self.scale**2)
+            return w * varies, -above * self.scale**2 * w * varies
         x = self.values * self.scale**2 / (2 * self.nu)
         x0 = lowest * self.scale**2 / (2 * self.nu)
         power = self.nu + self.dim / 2
-        w = ((1 + x) / (1 + x0)) ** -power
+        w, w0 = (matern_spectrum(v, self.nu, self.scale, self.dim) for v in (self.values, np.asarray(lowest)))
+        w = w / w0
         return w * varies, -2 * power * (x / (1 + x) - x0 / (1 + x0)) * w * varies
 
     @property
