@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from ..files import model_io
 from ..regression import gp
 from ..regression.family import Setting, join, smoothness_names
 from ..regression.posterior import Located
-from ..regression.surfaces import Placement, Surface, Wanted
+from ..regression.surfaces import Placement, Wanted
+from .geometries import FAILURES, Built
 from .predictive import Output, Predictive
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
@@ -46,9 +47,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         _check_labelled(columns)
         self.n_features_in_ = X.shape[1]
         self._columns = y.shape[1:] if y.ndim == 2 else ()
-        self._surfaces = list(self._learn(X))
-        self._rows = {row.tobytes(): i for i, row in reversed(list(enumerate(X)))}
-        self._family = join([surface.family(self._wanted()) for surface in self._surfaces])
+        self._build(X)
         self._outputs = [self._regress(column) for column in columns]
         self.log_evidence_ = self._shaped([o.posterior.log_evidence for o in self._outputs])
         best = [o.posterior.best.setting.described() for o in self._outputs]
@@ -59,8 +58,28 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     def _check_cloud(self, X: Any) -> np.ndarray:
         return checks.cloud(X, "X", min_rows=2)
 
+    def _build(self, X: np.ndarray) -> None:
+        """Everything that does not depend on the labels."""
+        found = self._learn(X)
+        self._rows = {row.tobytes(): i for i, row in reversed(list(enumerate(X)))}
+        families, self._surfaces, priors, notes = [], [], [], list(found.notes)
+        for surface, prior in zip(found.surfaces, found.log_priors, strict=True):
+            try:
+                families.append(surface.family(self._wanted()))
+            except FAILURES as error:
+                if len(found.surfaces) == 1:
+                    raise
+                notes.append(f"the {surface.title} is left out: {error}")
+                continue
+            self._surfaces.append(surface)
+            priors.append(prior)
+        if not families:
+            raise ValueError(f"no geometry can be used on this cloud: {'; '.join(notes)}")
+        self._family = join(families, priors)
+        self._family.notes[:0] = notes
+
     @abstractmethod
-    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
+    def _learn(self, X: np.ndarray) -> Built:
         """The surfaces of the cloud."""
 
     def _wanted(self) -> Wanted:
@@ -89,8 +108,9 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         needed = set().union(*(o.posterior.spaces for o in self._outputs))
         rows = [r[np.maximum(index, 0)] if k in needed else None for k, r in enumerate(self._family.rows)]
         located = Located.exactly(rows)
-        placements = [surface.place(X[new]) for surface in self._surfaces] if len(new) else []
-        for owner, placement in enumerate(placements):
+        owners = {self._family.owners[k] for k in needed} if len(new) else set()
+        placements = {owner: self._surfaces[owner].place(X[new]) for owner in sorted(owners)}
+        for owner, placement in placements.items():
             self._represent(placement, owner, new, located, needed)
         far = self._mostly_far(placements, new, len(X))
         if far.any():
@@ -99,9 +119,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
                 f"{int(np.flatnonzero(far)[0])}: their prediction is the prior's",
                 stacklevel=3,
             )
-        return Predictive(
-            self._outputs, bool(self._columns), located, far, self._latent_of(index, new, placements)
-        )  # fmt: skip
+        return Predictive(self._outputs, bool(self._columns), located, far, partial(self._latent_of, X, index))
 
     def _represent(self, placement: Placement, owner: int, new: np.ndarray, located: Located, needed: set[int]) -> None:
         """Fill in the rows `new` of `located` in the spaces of one surface."""
@@ -122,12 +140,12 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
                 place[new] = found
             located.far[k][new] = placement.far
 
-    def _mostly_far(self, placements: Sequence[Placement], new: np.ndarray, n: int) -> np.ndarray:
+    def _mostly_far(self, placements: dict[int, Placement], new: np.ndarray, n: int) -> np.ndarray:
         """Which rows are far for surfaces that hold more than half of the weight, [n]."""
         far = np.zeros(n, bool)
+        weights = np.mean([self._surface_weights(o) for o in self._outputs], axis=0)
         if placements:
-            weights = np.mean([self._surface_weights(o) for o in self._outputs], axis=0)
-            far[new] = weights @ np.array([placement.far for placement in placements]) > 0.5
+            far[new] = sum(weights[owner] * placement.far for owner, placement in placements.items()) > 0.5
         return far
 
     def _surface_weights(self, output: Output) -> np.ndarray:
@@ -137,8 +155,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             weights[self._family.owners[part.setting.space]] += part.weight
         return weights
 
-    def _latent_of(self, index: np.ndarray, new: np.ndarray, placements: Sequence[Placement]) -> np.ndarray | None:
-        """Coordinates of the rows on the chart that people are shown."""
+    def _latent_of(self, X: np.ndarray, index: np.ndarray) -> np.ndarray | None:
+        """Coordinates of the rows on the chart that people are shown; `index` says where they stand in the cloud."""
         return None
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:

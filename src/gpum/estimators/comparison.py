@@ -5,16 +5,16 @@ They share its regression: hyperparameters by evidence (or averaged), prediction
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import checks
 from ..regression import graphs
-from ..regression.surfaces import FlatSurface, GraphSurface, Surface, flat_surface
+from ..regression.surfaces import FlatSurface, GraphSurface, flat_surface
 from .base import GPRegressor
-from .regressor import SurfaceRegressor
+from .geometries import Built
+from .regressor import SurfaceRegressor, check_latent_model
 
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 
@@ -32,8 +32,8 @@ class EuclideanGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
-        return [flat_surface(X)]
+    def _learn(self, X: np.ndarray) -> Built:
+        return Built.one(flat_surface(X))
 
 
 class LatentGPRegressor(SurfaceRegressor):
@@ -66,13 +66,15 @@ class LatentGPRegressor(SurfaceRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
-        model = self._learn_latent(self.latent_model, X)
+    def _learn(self, X: np.ndarray) -> Built:
+        check_latent_model(self.latent_model)
+        model = self._learn_latent(self.latent_model, X, self.latent_dim)
+        self.latent_model_, self.latent_ = model, model.coordinates(X)
         q = self.latent_.shape[1]
         scales = [np.ones(q)]
         for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
             scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
-        return [FlatSurface(self.latent_, scales, model.placement)]
+        return Built.one(FlatSurface(self.latent_, scales, model.placement))
 
 
 class GraphLaplacianGPRegressor(GPRegressor):
@@ -90,9 +92,9 @@ class GraphLaplacianGPRegressor(GPRegressor):
         self.normalisation = normalisation
         self.hyperparameters = hyperparameters
 
-    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
+    def _learn(self, X: np.ndarray) -> Built:
         checks.option(self.normalisation, "normalisation", ("paper", "authors"))
-        return [GraphSurface(graphs.diffusion_spaces(X, normalisation=self.normalisation))]
+        return Built.one(GraphSurface(graphs.diffusion_spaces(X, normalisation=self.normalisation)))
 
 
 class GraphMaternGPRegressor(GPRegressor):
@@ -113,8 +115,8 @@ class GraphMaternGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _learn(self, X: np.ndarray) -> Sequence[Surface]:
+    def _learn(self, X: np.ndarray) -> Built:
         tried: Any = graphs.NEIGHBOURS
         if self.n_neighbors is not None:
             tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, len(X) - 1, "fewer than the rows of X"),)
-        return [GraphSurface(graphs.graph_spaces(X, tried))]
+        return Built.one(GraphSurface(graphs.graph_spaces(X, tried)))

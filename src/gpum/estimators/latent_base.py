@@ -6,6 +6,7 @@ themselves are in `latent_models`.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -35,6 +36,7 @@ FAR = 2.0
 USUAL = 0.9
 SPARSE = 3.0
 NEAR = 3  # fitted rows from which a new row is placed
+WARP = 0.02  # of the variance, above which two fits count as different charts
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
@@ -138,7 +140,21 @@ class LatentModel(TransformerMixin, BaseEstimator):
     def surface(self, rows: np.ndarray) -> ChartSurface:
         """The learned chart with a cloud's coordinates [N, q] in it; kept, with what is computed on it, for refits."""
         kept: dict[bytes, ChartSurface] = self.__dict__.setdefault("_surfaces", {})
-        return kept.setdefault(rows.tobytes(), ChartSurface(self.chart_, rows, self.placement))
+        return kept.setdefault(rows.tobytes(), ChartSurface(self.chart_, rows, self.placement, self))
+
+    def different_fits(self) -> list[LatentModel]:
+        """This fit, and the other finalists of the race whose charts are not the same up to a linear change."""
+        kept: list[LatentModel] = self.__dict__.setdefault("_different", [])
+        if not kept:
+            found: list[LatentModel] = [self]
+            for k, fit in enumerate(self.finalists_[1:]):
+                other = copy.copy(self)
+                with jax.enable_x64(True):
+                    other._finish([fit], np.random.default_rng([len(self._rows), k]))
+                if all(_differ(other.latent_, one.latent_) for one in found):
+                    found.append(other)
+            kept += found[1:]
+        return [self, *kept]
 
     def _check(self, S: Any) -> np.ndarray:
         if self.latent_dim != "auto":
@@ -274,6 +290,14 @@ class LatentModel(TransformerMixin, BaseEstimator):
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._surfaces: dict[bytes, ChartSurface] = {}
+        self._different: list[LatentModel] = []
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)
+
+
+def _differ(A: np.ndarray, B: np.ndarray) -> bool:
+    """Whether no linear change takes the rows of one chart [N, q] to those of the other, up to WARP of their variance."""
+    A, B = A - A.mean(0), B - B.mean(0)
+    rest = B - A @ np.linalg.lstsq(A, B, rcond=None)[0]
+    return float(np.sum(rest**2)) > WARP * float(np.sum(B**2))

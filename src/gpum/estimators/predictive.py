@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,12 @@ class Predictive:
     several: bool
     rows: Located
     far: np.ndarray
-    latent: np.ndarray | None = None
+    find_latent: Callable[[], np.ndarray | None] = lambda: None
+
+    @cached_property
+    def latent(self) -> np.ndarray | None:
+        """See the class."""
+        return self.find_latent()
 
     @property
     def mean(self) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""`GPUMRegressor`: Gaussian process regression on the surface that a latent model learns from the cloud."""
+"""`GPUMRegressor`: Gaussian process regression on the surface that is learned from the cloud."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -14,56 +15,59 @@ from sklearn.utils.validation import check_is_fitted
 from .. import checks
 from ..geometry import Chart
 from ..regression.family import smoothness_names
-from ..regression.surfaces import ChartSurface, Placement, Surface, Wanted
+from ..regression.surfaces import ChartSurface, Wanted
 from .base import GPRegressor
+from .geometries import Built, build, dimensions, geometry_names
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
+NOT_GEOMETRY = ("hyperparameters", "n_jobs", "verbose", "warm_start")  # settings that other labels may come with
 
 
 class SurfaceRegressor(TransformerMixin, GPRegressor):
-    """What estimators on a learned surface share: the latent model and where rows lie on its chart."""
+    """What estimators with a latent model share: how it is learned, and where rows lie on its chart."""
 
     latent_dim: Any
     n_jobs: int | None
     verbose: int
     latent_model_: LatentModel | None
+    latent_: np.ndarray | None
 
-    def _learn_latent(self, given: Any, X: np.ndarray, **options: Any) -> LatentModel:
+    def _learn_latent(self, given: Any, X: np.ndarray, latent_dim: Any, **options: Any) -> LatentModel:
         """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X."""
-        if isinstance(given, FrozenEstimator):
-            given = given.estimator
+        given = _thawed(given)
         if isinstance(given, LatentModel):
             model = given if hasattr(given, "chart_") else clone(given).fit(X)
-        elif isinstance(given, str):
-            checks.option(given, "latent_model", LATENT_MODELS)
-            options |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
-            model = LATENT_MODELS[given](self.latent_dim, **options).fit(X)
         else:
-            raise ValueError(
-                f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
-            )
+            options |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
+            model = LATENT_MODELS[given](latent_dim, **options).fit(X)
         if X.shape[1] != model.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
                 "pass the same columns"
             )
-        self.latent_model_, self.latent_ = model, model.coordinates(X)
         return model
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X, seen or not (and their sds)."""
+        """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
         X = self._check_rows(X)
+        if self.latent_ is None:
+            raise ValueError(
+                f"geometry is {getattr(self, 'geometry', None)!r}, which has no chart and so no latent coordinates; fit "
+                "with a geometry that has 'chart' in it"
+            )
         if self.latent_model_ is None:  # a known chart
             return (X, np.zeros_like(X)) if return_std else X
         return self.latent_model_.transform(X, return_std=return_std)
 
-    def _latent_of(self, index: np.ndarray, new: np.ndarray, placements: Sequence[Placement]) -> np.ndarray | None:
-        latent = self.latent_[np.maximum(index, 0)]
-        if placements:
-            latent[new] = placements[0].points
+    def _latent_of(self, X: np.ndarray, index: np.ndarray) -> np.ndarray | None:
+        if self.latent_ is None:
+            return None
+        latent, new = self.latent_[np.maximum(index, 0)], index < 0
+        if new.any():
+            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.transform(X[new])
         return latent
 
     def __sklearn_tags__(self) -> Any:
@@ -72,16 +76,34 @@ class SurfaceRegressor(TransformerMixin, GPRegressor):
         return tags
 
 
+def _thawed(given: Any) -> Any:
+    return given.estimator if isinstance(given, FrozenEstimator) else given
+
+
+def check_latent_model(given: Any) -> None:
+    given = _thawed(given)
+    if isinstance(given, str):
+        checks.option(given, "latent_model", LATENT_MODELS)
+    elif not isinstance(given, LatentModel | Chart):
+        raise ValueError(
+            f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
+        )
+
+
 class GPUMRegressor(SurfaceRegressor):
     """Gaussian process regression on an unknown surface.
 
-    The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. A latent
-    model learns the surface's chart, metric and boundary; the heat kernel of the surface (or a Matérn kernel on it) is
-    the covariance.
+    The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. The
+    surface's geometry is learned from the cloud, in several ways side by side; its heat kernel (or a Matérn kernel on
+    it) is the covariance, and the labels weigh the geometries.
 
     Parameters
     ----------
-    latent_dim : dimension of the surface, or "auto".
+    latent_dim : dimension of the surface; several of them; "auto"; or "average" (default: charts of one and two
+        dimensions, atlases of one to three).
+    geometry : "average" (default: all of them, weighted by evidence), a name or a list of names of "chart" (learned
+        charts), "atlas" (many small charts, glued: closed, branched, in pieces), "graph" (nearest neighbours) and
+        "flat" (no surface). With a known chart there is nothing but the chart.
     latent_model : "bgplvm", "gplvm"; a latent model, fitted (it is used as it is, also inside
         `sklearn.frozen.FrozenEstimator`) or not (a copy is fitted); or a known chart, and X holds coordinates in it.
     n_inducing : inducing points of the latent model.
@@ -96,20 +118,26 @@ class GPUMRegressor(SurfaceRegressor):
     n_kernel_inducing : for many labels: as many eigenfunctions (spectral) or inducing points that paths start from.
     metric_draws : average the kernel over so many draws of the random metric instead of using its mean (0).
     n_jobs : joblib workers for starts of the latent model and paths; results do not depend on it.
+    warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
+        take a fraction of a second.
     random_state : seed; verbose : 1 shows progress.
 
     Attributes
     ----------
     transduction_ : predictive mean of every row of the cloud.
-    latent_model_, chart_, latent_ : the fitted latent model (None for a known chart), its chart, and the rows in it.
+    geometry_weights_ : posterior weight of each geometry by name; a list of such for several outputs.
+    latent_model_, chart_, latent_ : the latent model of the chart of largest weight (None for a known chart), its
+        chart, and the rows in it; all None where no geometry is a chart.
+    notes_ : what was left out, cut short or could not be done as asked, in sentences.
     diffusion_time_, best_setting_ : of the heaviest setting.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
     """
 
     def __init__(
         self,
-        latent_dim: int | str = 2,
+        latent_dim: Any = "average",
         *,
+        geometry: Any = "average",
         latent_model: Any = "bgplvm",
         n_inducing: int | None = None,
         boundary: Any = "average",
@@ -121,11 +149,13 @@ class GPUMRegressor(SurfaceRegressor):
         max_time: float | None = None,
         n_kernel_inducing: int | None = None,
         metric_draws: int = 0,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.latent_dim = latent_dim
+        self.geometry = geometry
         self.latent_model = latent_model
         self.n_inducing = n_inducing
         self.boundary = boundary
@@ -137,6 +167,7 @@ class GPUMRegressor(SurfaceRegressor):
         self.max_time = max_time
         self.n_kernel_inducing = n_kernel_inducing
         self.metric_draws = metric_draws
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -147,7 +178,27 @@ class GPUMRegressor(SurfaceRegressor):
         check_is_fitted(self, "_outputs")
         return self._shaped([o.posterior.best.setting.covariance.scale**2 for o in self._outputs])
 
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label."""
+        super().fit(X, y)
+        weights = [self._surface_weights(output) for output in self._outputs]
+        names = [surface.name for surface in self._surfaces]
+        found = [
+            {name: float(w[[n == name for n in names]].sum()) for name in dict.fromkeys(names)} for w in weights
+        ]  # fmt: skip
+        self.geometry_weights_ = found if self._columns else found[0]
+        charts = [k for k, surface in enumerate(self._surfaces) if isinstance(surface, ChartSurface)]
+        shown = self._surfaces[max(charts, key=lambda k: np.mean(weights, 0)[k])] if charts else None
+        self.latent_model_ = getattr(shown, "model", None)
+        self.chart_, self.latent_ = (shown.chart, shown.rows) if isinstance(shown, ChartSurface) else (None, None)
+        if self.boundary == "variance" and isinstance(shown, ChartSurface):
+            self.chart_ = shown.bounded(self._wanted())
+        return self
+
     def _check_cloud(self, X: Any) -> np.ndarray:
+        names = geometry_names(self.geometry)
+        dimensions(self.latent_dim)
+        check_latent_model(self.latent_model)
         checks.option(self.kernel, "kernel", KERNELS)
         smoothness_names(self.smoothness)
         if isinstance(self.boundary, str):
@@ -160,28 +211,46 @@ class GPUMRegressor(SurfaceRegressor):
             checks.positive(self.max_time, "max_time", "None finds it")
         if self.n_kernel_inducing is not None:
             checks.integer(self.n_kernel_inducing, "n_kernel_inducing", 2, None, "None uses every labelled row")
-        return checks.cloud(X, "X", min_rows=2 if isinstance(self.latent_model, Chart) else 3)
-
-    def _learn(self, X: np.ndarray) -> list[Surface]:
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        given = self.latent_model
-        if isinstance(given, Chart):
-            if X.shape[1] != given.dim:
-                raise ValueError(
-                    f"X has {X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a known "
-                    "chart X holds coordinates in it"
-                )
-            self.latent_model_, self.chart_, self.latent_ = None, given, X
-            return [ChartSurface(given, X)]
-        options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
-        if options and given == "gplvm":
+        if self.n_inducing is not None and self.latent_model == "gplvm":
             raise ValueError(
                 f"n_inducing is {self.n_inducing!r}, but latent_model='gplvm' has no inducing points; use "
                 "latent_model='bgplvm', or n_inducing=None"
             )
-        model = self._learn_latent(given, X, **options)
-        self.chart_ = model.chart_
-        return [model.surface(self.latent_)]
+        known = isinstance(self.latent_model, Chart)
+        if known and "chart" not in names:
+            raise ValueError(
+                f"latent_model is a known chart, but geometry is {self.geometry!r}; use geometry='chart' or 'average'"
+            )
+        X = checks.cloud(X, "X", min_rows=2 if known else 3)
+        if known and X.shape[1] != self.latent_model.dim:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "
+                "a known chart X holds coordinates in it"
+            )
+        return X
+
+    def _build(self, X: np.ndarray) -> None:
+        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_GEOMETRY}
+        key = (X.shape, sha256(X.tobytes()).digest(), tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()))
+        if not (self.warm_start and getattr(self, "_built_from", None) == key):
+            self._built_from = None
+            super()._build(X)
+            self._built_from = key
+
+    def _learn(self, X: np.ndarray) -> Built:
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if isinstance(self.latent_model, Chart):
+            return Built.one(ChartSurface(self.latent_model, X))
+        names = geometry_names(self.geometry)
+        dims = self.latent_dim if isinstance(self.latent_model, str) else 1  # a given model is learned but once
+
+        def charts(latent_dim: Any) -> Iterator[ChartSurface]:
+            options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
+            model = self._learn_latent(self.latent_model, X, latent_dim, **options)
+            for one in model.different_fits():
+                yield one.surface(one.coordinates(X))
+
+        return build(names, dims, X, charts, seed=self._seed, verbose=self.verbose)
 
     def _wanted(self) -> Wanted:
         return Wanted(

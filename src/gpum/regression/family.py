@@ -88,8 +88,9 @@ class Family:
         return cls(found, settings, rows, [0] * len(members), list(notes))
 
 
-def join(families: Sequence[Family]) -> Family:
-    """Families on several surfaces side by side, with equal prior weight."""
+def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) -> Family:
+    """Families on several surfaces side by side, with these prior weights (default: equal)."""
+    log_priors = [-log(len(families))] * len(families) if log_priors is None else log_priors
     spaces: list[Space] = []
     settings: list[Setting] = []
     rows: list[np.ndarray] = []
@@ -97,7 +98,7 @@ def join(families: Sequence[Family]) -> Family:
     for owner, family in enumerate(families):
         begin = len(spaces)
         for s in family.settings:
-            settings.append(replace(s, space=begin + s.space, log_prior=s.log_prior - log(len(families))))
+            settings.append(replace(s, space=begin + s.space, log_prior=s.log_prior + log_priors[owner]))
         spaces += family.spaces
         rows += family.rows
         owners += [owner] * len(family.spaces)

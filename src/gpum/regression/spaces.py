@@ -22,7 +22,7 @@ from .. import neighbours
 from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart
 from ..geometry.boundary import DEFAULT_LEVEL
 from ..heat import elements
-from ..heat.spectral import eigenpairs
+from ..heat.spectral import eigenpairs, varying
 from .covariances import SMOOTHNESS, Features, Spectral, Stationary
 from .family import Setting, ladder
 
@@ -123,8 +123,7 @@ def spectral_settings(
     `power` is the mean square of each eigenfunction over the cloud; the smallest scale leaves `resolved` of the last
     mode (where that is much, smaller scales change nothing).
     """
-    varies = values[values > 1e-9 * values.max()]
-    extent = float(np.pi / np.sqrt(varies.min()))
+    extent = float(np.pi / np.sqrt(values[varying(values)].min()))
     small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
     return ladder(
         lambda nu, scale: Spectral(values, power, nu, dim, scale),

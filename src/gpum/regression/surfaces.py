@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from ..geometry import Chart, CorridorBoundary, LearnedChart, straighten, variance_boundary
+from ..heat.atlas import Atlas, AtlasEigenpairs
 from ..heat.histograms import PathFeatures, cleaned, path_features
 from ..progress import Reporter
 from . import spaces
@@ -27,6 +28,7 @@ T = TypeVar("T")
 
 PLANE = 0.25  # prior weight of no boundary at all
 N_MODES = 100
+ATLAS_MODES = 200
 MAX_SPECTRAL_DIM = 2  # kernel="auto" takes paths above
 ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
 
@@ -59,9 +61,10 @@ class Wanted:
 
 
 class Surface(Protocol):
-    """See the module."""
+    """See the module. `name` is the kind of geometry, `title` says which one of its kind."""
 
     name: str
+    title: str
 
     def place(self, X: np.ndarray) -> Placement:
         """Where rows X [n, p] that are not of the cloud lie."""
@@ -80,8 +83,14 @@ class ChartSurface:
     chart: Chart
     rows: np.ndarray  # [N, q]
     placed: Callable[[np.ndarray], Placement] | None = None
+    model: Any = None  # who learned the chart
     name: str = "chart"
     kept: dict[Hashable, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Which chart it is."""
+        return f"chart of dimension {self.chart.dim}"
 
     def place(self, X: np.ndarray) -> Placement:
         """Points of the chart for rows X."""
@@ -89,7 +98,7 @@ class ChartSurface:
 
     def family(self, wanted: Wanted) -> Family:
         """Eigenfunctions of every boundary level and no boundary at all, or path histograms."""
-        chart = self._bounded(wanted)
+        chart = self.bounded(wanted)
         kernel = wanted.kernel
         if kernel == "auto":
             kernel = "spectral" if chart.dim <= MAX_SPECTRAL_DIM else "brownian"
@@ -101,7 +110,7 @@ class ChartSurface:
             self.kept[key] = make()
         return self.kept[key]
 
-    def _bounded(self, wanted: Wanted) -> Chart:
+    def bounded(self, wanted: Wanted) -> Chart:
         """The chart with the kind of boundary that is asked for."""
         if wanted.boundary == "variance" and isinstance(self.chart, LearnedChart):
             mapping, rng = self.chart.mapping, np.random.default_rng(wanted.seed)
@@ -202,6 +211,7 @@ class FlatSurface:
     scales: Sequence[np.ndarray]
     placed: Callable[[np.ndarray], Placement] | None = None
     name: str = "flat"
+    title: str = "flat space"
 
     def place(self, X: np.ndarray) -> Placement:
         """Coordinates of rows X."""
@@ -225,6 +235,7 @@ class GraphSurface:
 
     spaces: Sequence[Any]
     name: str = "graph"
+    title: str = "graph of neighbours"
 
     def place(self, X: np.ndarray) -> Placement:
         """Rows of the data space are their own places."""
@@ -246,3 +257,39 @@ def flat_surface(X: np.ndarray) -> FlatSurface:
     """The data space, scaled as a whole."""
     spread = float(np.sqrt(np.mean(X.var(0))))
     return FlatSurface(X, [np.asarray(spread if spread > 0 else 1.0)])
+
+
+@dataclass(eq=False)
+class AtlasSurface:
+    """A surface of many small charts, with its eigenfunctions as the one space."""
+
+    atlas: Atlas
+    cloud: np.ndarray  # [N, p]
+    pairs: AtlasEigenpairs
+    rows: np.ndarray  # eigenfunctions on the cloud, [N, k]
+    name: str = "atlas"
+
+    @classmethod
+    def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None, seed: int = 0) -> AtlasSurface:
+        """The atlas of a cloud [N, p]."""
+        atlas = Atlas(dim, random_state=seed).fit(X)
+        pairs = atlas.eigenpairs(n_modes or ATLAS_MODES)
+        return cls(atlas, X, pairs, pairs.at(X))
+
+    @property
+    def title(self) -> str:
+        """Which atlas it is."""
+        return f"atlas of dimension {self.atlas.dim}"
+
+    def place(self, X: np.ndarray) -> Placement:
+        """Rows of the data space are their own places; the atlas knows which are far from it."""
+        return Placement(X, None, self.atlas.place(X).far)
+
+    def family(self, wanted: Wanted) -> Family:
+        """One space."""
+        power = np.mean(self.rows**2, 0)
+        settings = spaces.spectral_settings(
+            self.pairs.values, power, self.atlas.dim, wanted.smoothness, 0.0, wanted.max_time
+        )
+        notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
+        return Family.of([(self.pairs, self.rows, settings)], notes)

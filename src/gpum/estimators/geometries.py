@@ -1,0 +1,107 @@
+"""Which geometries stand side by side, and what is built for each on a cloud.
+
+    "chart"   learned charts: of each dimension asked for the best fits of the latent model that differ
+    "atlas"   many small charts, glued, of each dimension up to three
+    "graph"   the graph of nearest neighbours, with all its numbers of neighbours and widths
+    "flat"    no surface: the data space itself
+
+Prior weights are equal over the geometries asked for, and within each over what was built of it. A geometry that cannot
+be built on a cloud is left out, and a note says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..progress import Reporter
+from ..regression import graphs
+from ..regression.surfaces import AtlasSurface, GraphSurface, Surface, flat_surface
+
+GEOMETRIES = ("chart", "atlas", "graph", "flat")
+CHART_DIMS = (1, 2)  # latent_dim="average": a chart of three dimensions costs much, an atlas of three does not
+ATLAS_DIMS = (1, 2, 3)
+FAILURES = (ValueError, FloatingPointError, MemoryError, np.linalg.LinAlgError)  # of a cloud that has no such surface
+
+
+@dataclass(frozen=True)
+class Built:
+    """Surfaces of a cloud, their log prior weights, and what was left out."""
+
+    surfaces: list[Surface]
+    log_priors: list[float]
+    notes: list[str]
+
+    @classmethod
+    def one(cls, surface: Surface) -> Built:
+        """A single surface."""
+        return cls([surface], [0.0], [])
+
+
+def geometry_names(geometry: Any) -> list[str]:
+    """The geometries that an estimator's `geometry` stands for."""
+    if isinstance(geometry, str):
+        checks.option(geometry, "geometry", ("average", *GEOMETRIES))
+        return list(GEOMETRIES) if geometry == "average" else [geometry]
+    try:
+        names = list(dict.fromkeys(geometry))
+    except TypeError:
+        names = []
+    if not names:
+        raise ValueError(
+            f"geometry must be 'average', a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, got "
+            f"{geometry!r}; use one of these"
+        )
+    return [checks.option(name, "geometry", GEOMETRIES) for name in names]
+
+
+def dimensions(latent_dim: Any) -> list[int] | str:
+    """The dimensions that an estimator's `latent_dim` stands for; "average" and "auto" stay words."""
+    if isinstance(latent_dim, str):
+        return checks.option(latent_dim, "latent_dim", ("average", "auto"))
+    given = [latent_dim] if isinstance(latent_dim, Integral) or not np.iterable(latent_dim) else list(latent_dim)
+    if not given:
+        raise ValueError("latent_dim is an empty sequence; give the surface's dimension, 'average' or 'auto'")
+    advice = "give the surface's dimension, several of them, 'average' or 'auto'"
+    return sorted({checks.integer(q, "latent_dim", 1, None, advice) for q in given})
+
+
+def build(
+    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str], Iterable[Surface]],
+    *, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
+) -> Built:  # fmt: skip
+    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension."""
+    dims = dimensions(latent_dim)
+    members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
+        "chart": [lambda q=q: charts(q) for q in (CHART_DIMS if dims == "average" else [dims] if dims == "auto" else dims)],
+        "atlas": [
+            lambda q=q: [AtlasSurface.of(X, q, n_modes, seed)] for q in (ATLAS_DIMS if isinstance(dims, str) else dims)
+        ],
+        "graph": [lambda: [GraphSurface(graphs.graph_spaces(X))]],
+        "flat": [lambda: [flat_surface(X)]],
+    }
+    surfaces: list[Surface] = []
+    log_priors: list[float] = []
+    notes: list[str] = []
+    for name in names:
+        found: list[Surface] = []
+        for make in members[name]:
+            try:
+                with Reporter(verbose and name != "chart", None, f"building the {name}"):
+                    found += make()
+            except FAILURES as error:
+                if len(names) == len(members[name]) == 1:
+                    raise
+                notes.append(f"one {name} is left out: {error}")
+        surfaces += found
+        log_priors += [-log(len(found))] * len(found)
+    if not surfaces:
+        raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
+    kinds = len({surface.name for surface in surfaces})
+    return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
