@@ -1,0 +1,172 @@
+"""The star of every row: the Delaunay simplices at it, in its own chart, and what they conduct.
+
+    v_j      normal coordinates of the rows around row i, which lies at 0
+    star     simplices (i, a, b, ...) whose circumscribed ball holds no other row and is no larger than α h_i
+    w_ij^i   area of the Voronoi face between i and j, over |v_j|: never negative inside a Delaunay star
+    m_i      the share 1/(q+1) of every simplex at i;    e_ij^i  the share 1/((q+1)(q+2)) of those at edge ij
+    h_i      spacing: the ball that holds n rows has the volume n h_i^q
+
+Charts are glued by their means, w_ij = ½(w_ij^i + w_ij^j), likewise e. In a cloud scattered at random a ball of radius αh
+is empty with probability exp(-V α^q), V the volume of the unit ball; α makes that one in a hundred for all N rows: larger
+empty balls are holes, or the outside. A curve needs no chart for its neighbours: `links` joins them in the data space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gamma, log, pi
+
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+
+from .tangents import blocks
+
+NEAR = {1: 30, 2: 48, 3: 80}  # rows around a row among which its star is looked for
+SPACING_ROWS = {1: 4, 2: 12, 3: 20}
+LOCAL = 1.5  # the spacing around a row is itself uncertain
+FALSE_HOLES = 0.01  # expected in a whole cloud scattered at random
+HULL = "Qt Pp Q12"
+MIN_GAP = 3.0  # times the spacing of an even curve
+EVEN, RANDOM = 1.0, 4.82  # upper over lower quartile of the steps of an even curve and of one scattered at random
+
+
+@dataclass(frozen=True)
+class Stars:
+    """All pairs that share a simplex, both ways, and the simplices."""
+
+    i: np.ndarray  # [e], the row whose chart it is
+    j: np.ndarray
+    weight: np.ndarray  # w_ij^i, [e]
+    shared: np.ndarray  # e_ij^i, [e]
+    mass: np.ndarray  # m_i, [N]
+    simplices: np.ndarray  # [K, q + 1], row i first
+    clamped: float  # share of the weights that was negative, and set to 0
+    n_far: int  # candidates left out since their ball is too large to be empty by chance
+
+
+def ball(q: int) -> float:
+    """Volume of the unit ball."""
+    return pi ** (q / 2) / gamma(q / 2 + 1)
+
+
+def hole_radius(n: int, q: int) -> float:
+    """α: the radius of an empty ball that is a hole, in units of the spacing."""
+    return LOCAL * (log(max(n, 2) / FALSE_HOLES) / ball(q)) ** (1 / q)
+
+
+def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """h_i, [N], the median of those around; `near` [N, k] marks rows on the same part of the surface."""
+    q = v.shape[-1]
+    n = min(SPACING_ROWS[q], v.shape[1] - 1)
+    length = np.where(near, np.linalg.norm(v, axis=-1), np.inf)
+    length.sort(1)
+    count = np.minimum(n, near.sum(1) - 1)
+    reach = length[np.arange(len(v)), np.maximum(count, 0)]
+    h = reach * (ball(q) / np.maximum(count, 1)) ** (1 / q)
+    return np.median(h[index[:, : n + 1]], axis=1)
+
+
+def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.ndarray, alpha: float) -> Stars:
+    """The stars of charts of dimension 2 or 3.
+
+    An inversion v / |v|² turns balls through row i into half-spaces, so that the star is a convex hull: its facets away
+    from 0 are the simplices, n·y = d the ball with centre n / 2d.
+    """
+    N, k, q = v.shape
+    square = np.sum(v**2, -1)
+    inverted = np.where(near[..., None], v / np.where(square > 0, square, 1.0)[..., None], 0.0)
+    at, tips, centre = [], [], []
+    for i in range(N):
+        places = np.concatenate([[0], np.flatnonzero(near[i, 1:] & (square[i, 1:] > 0)) + 1])
+        if len(places) < q + 2:
+            continue
+        scale = np.sqrt(square[i, places[1:]].min())
+        try:
+            hull = ConvexHull(inverted[i, places] * scale, qhull_options=HULL)
+        except QhullError:  # the rows lie on a line, or in a plane
+            continue
+        away = (hull.simplices != 0).all(1) & (hull.equations[:, -1] < 0)
+        tips.append(places[hull.simplices[away]])
+        centre.append(-scale * hull.equations[away, :-1] / (2 * hull.equations[away, -1:]))
+        at.append(np.full(int(away.sum()), i))
+    if not at:
+        return Stars(*(np.zeros(0, int),) * 2, *(np.zeros(0),) * 2, np.zeros(N), np.zeros((0, q + 1), int), 0.0, 0)
+    at, tips, centre = np.concatenate(at), np.concatenate(tips), np.concatenate(centre)
+    fits = np.linalg.norm(centre, axis=1) <= alpha * h[at]
+    n_far = int(np.sum(~fits))
+    at, tips, centre = at[fits], tips[fits], centre[fits]
+    point = v[at[:, None], tips]  # [K, q, q]
+    volume = np.abs(np.linalg.det(point)) / (2 if q == 2 else 6)
+    flux = _faces(point, centre)  # [K, q]
+    pair = (at[:, None] * k + tips).ravel()
+    weight = np.bincount(pair, flux.ravel(), minlength=N * k)
+    shared = np.bincount(pair, np.repeat(volume, q), minlength=N * k) / ((q + 1) * (q + 2))
+    used = np.flatnonzero(np.bincount(pair, minlength=N * k))
+    i, j = used // k, index.ravel()[used]
+    weight = weight[used]
+    clamped = -weight[weight < 0].sum() / max(np.abs(weight).sum(), 1e-300)
+    mass = np.bincount(at, volume, minlength=N) / (q + 1)
+    simplices = np.concatenate([at[:, None], index[at[:, None], tips]], 1)
+    return Stars(i, j, np.maximum(weight, 0.0), shared[used], mass, simplices, float(clamped), n_far)
+
+
+def _faces(point: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Voronoi face of each edge (0, point_a) inside a simplex, over the edge's length, [K, q]; signed."""
+    if point.shape[1] == 2:
+        return np.stack([_cotangent(point[:, 1], point[:, 0]), _cotangent(point[:, 0], point[:, 1])], 1) / 2
+    flux = np.zeros(point.shape[:2])
+    for a in range(3):
+        for b, c in ((a + 1) % 3, (a + 2) % 3), ((a + 2) % 3, (a + 1) % 3):
+            normal = np.cross(point[:, a], point[:, b])
+            normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
+            normal *= np.sign(np.sum(normal * point[:, c], 1, keepdims=True))
+            rise = np.sum(normal * centre, 1)  # from the centre of face 0ab to that of the simplex
+            flux[:, a] += _cotangent(point[:, b], point[:, a]) * rise / 4
+    return flux
+
+
+def _cotangent(at: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Cotangent of the angle at `at` of the triangle (0, at, other)."""
+    to = other - at
+    dot = -np.sum(at * to, 1)
+    cross = np.sqrt(np.maximum(np.sum(at**2, 1) * np.sum(to**2, 1) - dot**2, 0.0))
+    return dot / np.maximum(cross, 1e-300)
+
+
+def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> Stars:
+    """The stars of a curve: pairs that no row is closer to than they are to each other.
+
+    That keeps the steps of a curve, a branch and the last step of a ring. A step across (steep from both ends) or
+    longer than the curve's own steps by more than chance allows is a gap.
+    """
+    N, k = index.shape
+    keep, length = np.zeros((N, k), bool), np.linalg.norm(v, axis=-1)
+    for rows in blocks(N, k * k * 2 + k * X.shape[1]):
+        around = X[index[rows]]
+        square = np.sum(around**2, -1)
+        gap = square[:, :, None] + square[:, None] - 2 * around @ np.swapaxes(around, 1, 2)  # [n, k, k]
+        own = gap[:, 0]
+        between = np.maximum(own[:, :, None], gap) < own[:, None] * (1 - 1e-9)  # [n, l, j]
+        keep[rows] = ~between.any(1)
+    keep[:, 0] = False
+    i, place = np.nonzero(keep)
+    j = index[i, place]
+    length, steep = length[i, place], ~near[i, place]
+    code = np.minimum(i, j) * N + np.maximum(i, j)
+    pairs, inverse, count = np.unique(code, return_inverse=True, return_counts=True)
+    both = np.bincount(inverse, steep) >= count
+    size = np.bincount(inverse, length) / count
+    a, b = pairs // N, pairs % N
+    a, b, size = a[~both], b[~both], size[~both]
+    shortest = np.full(N, np.inf)
+    np.minimum.at(shortest, a, size)
+    np.minimum.at(shortest, b, size)
+    step = np.nanmedian(np.where(np.isfinite(shortest), shortest, np.nan)[index], axis=1)
+    ratio = size / np.maximum(step[a], step[b])
+    low, high = np.quantile(ratio, [0.25, 0.75])
+    uneven = np.clip((high / low - EVEN) / (RANDOM - EVEN), 0, 1)
+    real = ratio <= MIN_GAP + 2 * uneven * log(N / FALSE_HOLES)
+    a, b, size = a[real], b[real], size[real]
+    mass = (np.bincount(a, size, minlength=N) + np.bincount(b, size, minlength=N)) / 2
+    i, j, size = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([size, size])
+    return Stars(i, j, 1 / size, size / 6, mass, np.stack([a, b], 1), 0.0, int(np.sum(~real) + np.sum(both)))
