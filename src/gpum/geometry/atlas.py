@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from math import sqrt
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
 from . import tangents
+from .neighbours import unique_pairs
 from .stars import NEAR, Stars, delaunay_stars, hole_radius, links, spacing
 from .tangents import LocalFits, blocks
 
@@ -59,8 +61,13 @@ class Surface:
 
     @cached_property
     def simplices(self) -> np.ndarray:
-        """Distinct simplices of all stars, [K, q + 1]."""
-        return np.unique(np.sort(self.stars.simplices, 1), axis=0)
+        """Distinct simplices of all stars, [K, q + 1]; a pair without one repeats its last corner."""
+        cells = np.unique(np.sort(self.stars.simplices, 1), axis=0)
+        pairs = unique_pairs(np.stack([self.stars.i, self.stars.j], 1))
+        sides = unique_pairs(np.concatenate([cells[:, [a, b]] for a, b in combinations(range(self.dim + 1), 2)]))
+        n = len(self.nodes)
+        bare = pairs[~np.isin(pairs @ [n, 1], sides @ [n, 1])]
+        return np.concatenate([cells, bare[:, [0] + [1] * self.dim]])
 
     @cached_property
     def _at_node(self) -> csr_matrix:
@@ -131,6 +138,7 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
         index, v, near = _charts(nodes, pool, fits, q)
         h = spacing(v, index, near)
     else:
+        near[:] = True  # angles mean nothing
         notes.append("the cloud is rough at the scale of its spacing: rows stay where they are")
     if q == 1:
         stars = links(nodes, v, index, near)
@@ -142,10 +150,8 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
         raise ValueError(f"no simplex of dimension {q} joins rows of X; lower dim or add rows")
     if lone:
         notes.append(f"{lone} rows belong to no simplex and take the values of the nearest")
-    if stars.n_far:
-        notes.append(f"{stars.n_far} simplices span a gap or the outside and were left out")
-    if stars.clamped:
-        notes.append(f"{stars.clamped:.2%} of the weights were negative at the edge and became 0")
+    if stars.n_edge:
+        notes.append(f"{stars.n_edge} rows stand at the edge" if q > 1 else f"{stars.n_edge} steps span a gap")
     return Surface(nodes, number, fits.frame, stars, h, noise, k, piece, notes)
 
 
@@ -197,7 +203,7 @@ def pieces(stars: Stars) -> np.ndarray:
     n = len(stars.mass)
     graph = csr_matrix((np.ones(len(stars.i)), (stars.i, stars.j)), shape=(n, n))
     _, label = connected_components(graph, directed=False)
-    held = stars.mass > 0
+    held = np.bincount(stars.i, minlength=n) + np.bincount(stars.j, minlength=n) > 0
     sizes = np.bincount(label[held], minlength=label.max() + 1)
     rank = np.empty(len(sizes), int)
     rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))

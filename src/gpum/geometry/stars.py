@@ -26,6 +26,10 @@ SPACING_ROWS = {1: 4, 2: 12, 3: 20}
 LOCAL = 1.5  # the spacing around a row is itself uncertain
 FALSE_HOLES = 0.01  # expected in a whole cloud scattered at random
 HULL = "Qt Pp Q12"
+MAX_GHOSTS = 30
+TINY = 1e-12
+EDGE = 1.6  # α between rows of the edge
+RIM = 0.3  # spacings by which the surface goes on beyond its outermost rows
 MIN_GAP = 3.0  # times the spacing of an even curve
 EVEN, RANDOM = 1.0, 4.82  # upper over lower quartile of the steps of an even curve and of one scattered at random
 
@@ -40,8 +44,7 @@ class Stars:
     shared: np.ndarray  # e_ij^i, [e]
     mass: np.ndarray  # m_i, [N]
     simplices: np.ndarray  # [K, q + 1], row i first
-    clamped: float  # share of the weights that was negative, and set to 0
-    n_far: int  # candidates left out since their ball is too large to be empty by chance
+    n_edge: int  # rows whose star is open; of a curve: steps left out as gaps
 
 
 def ball(q: int) -> float:
@@ -67,47 +70,91 @@ def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.ndarray, alpha: float) -> Stars:
-    """The stars of charts of dimension 2 or 3.
-
-    An inversion v / |v|² turns balls through row i into half-spaces, so that the star is a convex hull: its facets away
-    from 0 are the simplices, n·y = d the ball with centre n / 2d.
-    """
+    """The stars of charts of dimension 2 or 3; α as `hole_radius` has it."""
     N, k, q = v.shape
-    square = np.sum(v**2, -1)
-    inverted = np.where(near[..., None], v / np.where(square > 0, square, 1.0)[..., None], 0.0)
-    at, tips, centre = [], [], []
+    found, is_open = [], np.zeros(N, bool)
     for i in range(N):
-        places = np.concatenate([[0], np.flatnonzero(near[i, 1:] & (square[i, 1:] > 0)) + 1])
-        if len(places) < q + 2:
-            continue
-        scale = np.sqrt(square[i, places[1:]].min())
+        places = np.flatnonzero(near[i] & (np.arange(k) > 0))
+        star = _star(v[i, places], np.full(len(places), alpha * h[i]), h[i])
+        is_open[i] = star.n_ghosts > 0
+        found.append((places, star))
+    for i in range(N):  # at the edge balls are small: simplices between rows of the edge must not reach outside
+        places, star = found[i]
+        outer = is_open[index[i, places]]
+        real = star.tips < len(places)
+        beside = np.where(real, outer[np.minimum(star.tips, len(places) - 1)], True).all(1)
+        if is_open[i] or np.any(beside & (np.linalg.norm(star.centre, axis=1) > EDGE * h[i])):
+            limit = np.where(outer, EDGE, alpha) * h[i]
+            found[i] = places, _star(v[i, places], limit, h[i])
+    at = np.repeat(np.arange(N), [len(star.tips) for _, star in found])
+    centre = np.concatenate([star.centre for _, star in found])
+    point = np.concatenate([star.point for _, star in found])  # [K, q, q]
+    tips = np.concatenate([np.append(p, np.full(s.n_ghosts, -1))[s.tips] for p, s in found]).astype(int)
+    n_ghosts = sum(star.n_ghosts > 0 for _, star in found)
+    flux = _faces(point, centre)  # [K, q]
+    cell = np.sum(flux * np.sum(point**2, -1), 1) / (2 * q)
+    volume = np.where((tips >= 0).all(1), np.abs(np.linalg.det(point)) / (2 if q == 2 else 6), 0.0)
+    real = (tips >= 0).ravel()
+    pair = (at[:, None] * k + tips).ravel()[real]
+    weight = np.bincount(pair, flux.ravel()[real], minlength=N * k)
+    shared = np.bincount(pair, np.repeat(volume, q)[real], minlength=N * k) / ((q + 1) * (q + 2))
+    used = np.flatnonzero(weight > TINY * weight.max())
+    i, j = used // k, index.ravel()[used]
+    mass = np.bincount(at, cell, minlength=N)
+    inside = (tips >= 0).all(1)
+    simplices = np.concatenate([at[:, None], index[at[:, None], tips]], 1)[inside]
+    return Stars(i, j, weight[used], shared[used], mass, simplices, n_ghosts)
+
+
+@dataclass(frozen=True)
+class Star:
+    """Simplices at 0: their other corners by number [K, q] (ghosts come last) and by place [K, q, q], centres [K, q]."""
+
+    tips: np.ndarray
+    point: np.ndarray
+    centre: np.ndarray
+    n_ghosts: int
+
+
+def _star(points: np.ndarray, limit: np.ndarray, h: float) -> Star:
+    """The star of 0 among points [m, q], closed by ghosts wherever a ball is larger than the limits [m] of its corners.
+
+    An inversion v / |v|² turns balls through 0 into half-spaces, so that the star is a convex hull: its facets away
+    from 0 are the simplices, n·y = d the ball with centre n / 2d. Facets at 0 are the outside.
+    """
+    q = points.shape[1]
+    n_real = len(points)
+    ghosts = np.zeros((0, q))
+    for _ in range(MAX_GHOSTS):
+        every = np.concatenate([points, ghosts])
+        square = np.sum(every**2, 1)
+        scale = np.sqrt(square.min(initial=h**2))
+        inverted = np.concatenate([np.zeros((1, q)), every * (scale / square)[:, None]])
         try:
-            hull = ConvexHull(inverted[i, places] * scale, qhull_options=HULL)
-        except QhullError:  # the rows lie on a line, or in a plane
+            hull = ConvexHull(inverted, qhull_options=HULL)
+        except (QhullError, ValueError):  # fewer directions than dimensions
+            ghosts = np.concatenate([ghosts, 2 * RIM * h * _missing(every, q)])
             continue
         away = (hull.simplices != 0).all(1) & (hull.equations[:, -1] < 0)
-        tips.append(places[hull.simplices[away]])
-        centre.append(-scale * hull.equations[away, :-1] / (2 * hull.equations[away, -1:]))
-        at.append(np.full(int(away.sum()), i))
-    if not at:
-        return Stars(*(np.zeros(0, int),) * 2, *(np.zeros(0),) * 2, np.zeros(N), np.zeros((0, q + 1), int), 0.0, 0)
-    at, tips, centre = np.concatenate(at), np.concatenate(tips), np.concatenate(centre)
-    fits = np.linalg.norm(centre, axis=1) <= alpha * h[at]
-    n_far = int(np.sum(~fits))
-    at, tips, centre = at[fits], tips[fits], centre[fits]
-    point = v[at[:, None], tips]  # [K, q, q]
-    volume = np.abs(np.linalg.det(point)) / (2 if q == 2 else 6)
-    flux = _faces(point, centre)  # [K, q]
-    pair = (at[:, None] * k + tips).ravel()
-    weight = np.bincount(pair, flux.ravel(), minlength=N * k)
-    shared = np.bincount(pair, np.repeat(volume, q), minlength=N * k) / ((q + 1) * (q + 2))
-    used = np.flatnonzero(np.bincount(pair, minlength=N * k))
-    i, j = used // k, index.ravel()[used]
-    weight = weight[used]
-    clamped = -weight[weight < 0].sum() / max(np.abs(weight).sum(), 1e-300)
-    mass = np.bincount(at, volume, minlength=N) / (q + 1)
-    simplices = np.concatenate([at[:, None], index[at[:, None], tips]], 1)
-    return Stars(i, j, np.maximum(weight, 0.0), shared[used], mass, simplices, float(clamped), n_far)
+        tips = hull.simplices[away] - 1
+        centre = -scale * hull.equations[away, :-1] / (2 * hull.equations[away, -1:])
+        if not away.all():
+            direction = hull.equations[~away, :-1].sum(0)
+        else:
+            most = np.append(limit, np.zeros(len(ghosts)))[tips].max(1)
+            over = np.linalg.norm(centre, axis=1) - most
+            over[most == 0] = -np.inf  # between ghosts only
+            if over.max() <= 0:
+                return Star(tips, every[tips], centre, len(ghosts))
+            direction = centre[np.argmax(over)]
+        ghosts = np.concatenate([ghosts, 2 * RIM * h * direction[None] / np.linalg.norm(direction)])
+    return Star(np.zeros((0, q), int), np.zeros((0, q, q)), np.zeros((0, q)), len(ghosts))
+
+
+def _missing(points: np.ndarray, q: int) -> np.ndarray:
+    """Two opposite directions that points [m, q] do not span, [2, q]."""
+    axis = np.linalg.svd(np.concatenate([points, np.zeros((q, q))]))[2][-1]
+    return np.stack([axis, -axis])
 
 
 def _faces(point: np.ndarray, centre: np.ndarray) -> np.ndarray:
@@ -165,8 +212,8 @@ def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> 
     ratio = size / np.maximum(step[a], step[b])
     low, high = np.quantile(ratio, [0.25, 0.75])
     uneven = np.clip((high / low - EVEN) / (RANDOM - EVEN), 0, 1)
-    real = ratio <= MIN_GAP + 2 * uneven * log(N / FALSE_HOLES)
+    real = ratio <= MIN_GAP + 3 * uneven * log(N / FALSE_HOLES)
     a, b, size = a[real], b[real], size[real]
     mass = (np.bincount(a, size, minlength=N) + np.bincount(b, size, minlength=N)) / 2
     i, j, size = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([size, size])
-    return Stars(i, j, 1 / size, size / 6, mass, np.stack([a, b], 1), 0.0, int(np.sum(~real) + np.sum(both)))
+    return Stars(i, j, 1 / size, size / 6, mass, np.stack([a, b], 1), int(np.sum(~real) + np.sum(both)))
