@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from . import tangents
 from .neighbours import unique_pairs
-from .stars import NEAR, Stars, delaunay_stars, hole_radius, links, spacing
+from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing, steps
 from .tangents import LocalFits, blocks
 
 POOL = 3  # rows looked at for every neighbour along the surface
@@ -28,6 +28,11 @@ SAME = 1e-9  # of the cloud's extent: rows this close are one
 CANDIDATES = 4  # nearest nodes whose simplices a new row is tried on
 FAR = 1.0  # spacings off the surface beyond which a row is called far
 NOISE_SIDE = 3.0  # or so many standard deviations of the noise
+HALVINGS = 2  # of the steps of a curve
+PASSES = 3  # of filling
+WIDE = 0.55  # spacings: the radius of an empty ball above which a node is put into it
+APART = 0.8  # of that radius, between new nodes
+MAX_NODES = 10_000  # up to which nodes are added
 
 
 @dataclass(frozen=True)
@@ -130,12 +135,14 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     normal = max(nodes.shape[1] - q, 0)
     noise = sqrt(float(np.median(fits.variance)) / normal) if normal else 0.0
     rough = float(np.sqrt(np.mean(fits.error**2)))
-    index, v, near = _charts(nodes, pool, fits, q)
+    frame = fits.frame
+    index, v, near = charts(nodes, pool, frame)
     h = spacing(v, index, near)
-    if rough <= tangents.NOISY * float(np.median(h)):
+    smooth = rough <= tangents.NOISY * float(np.median(h))
+    if smooth:
         nodes = nodes + fits.offset
-        fits = tangents.fit(nodes, tangents.along_surface(nodes, pool[:, : POOL * k], fits.frame, k), q)
-        index, v, near = _charts(nodes, pool, fits, q)
+        frame = tangents.fit(nodes, tangents.along_surface(nodes, pool[:, : POOL * k], frame, k), q).frame
+        index, v, near = charts(nodes, pool, frame)
         h = spacing(v, index, near)
     else:
         near[:] = True  # angles mean nothing
@@ -143,25 +150,109 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     if q == 1:
         stars = links(nodes, v, index, near)
     else:
-        stars = delaunay_stars(v, index, near, h, hole_radius(len(nodes), q))
+        beyond = rim(v, near, h)
+        stars = delaunay_stars(v, index, near, h, beyond)
+    n_edge = stars.n_edge
+    if smooth and q == 1:
+        for _ in range(HALVINGS):
+            nodes, frame, stars = halved_curve(nodes, frame, stars)
+    elif smooth and q == 2:
+        for _ in range(PASSES):
+            more = fill(nodes, frame, h, stars)
+            if more is None or len(more[0]) > MAX_NODES:
+                break
+            nodes, frame, h = more
+            index, v, near = charts(nodes, tangents.nearest(nodes, POOL * NEAR[q]), frame)
+            stars = delaunay_stars(v, index, near, h, beyond)
+    h = np.append(h, np.full(len(nodes) - len(h), np.median(h)))
     piece = pieces(stars)
     lone = int(np.sum(piece < 0))
     if lone == len(nodes):
         raise ValueError(f"no simplex of dimension {q} joins rows of X; lower dim or add rows")
     if lone:
         notes.append(f"{lone} rows belong to no simplex and take the values of the nearest")
-    if stars.n_edge:
-        notes.append(f"{stars.n_edge} rows stand at the edge" if q > 1 else f"{stars.n_edge} steps span a gap")
-    return Surface(nodes, number, fits.frame, stars, h, noise, k, piece, notes)
+    if n_edge:
+        notes.append(f"{n_edge} rows stand at the edge" if q > 1 else f"{n_edge} steps span a gap")
+    return Surface(nodes, number, frame, stars, h, noise, k, piece, notes)
 
 
-def _charts(nodes: np.ndarray, pool: np.ndarray, fits: LocalFits, q: int):  # type: ignore[no-untyped-def]
-    k = min(NEAR[q], len(nodes))
-    index = tangents.along_surface(nodes, pool[:, : POOL * k], fits.frame, k)
-    v, angle = tangents.normal_coordinates(nodes, index, fits.frame)
+def charts(nodes: np.ndarray, pool: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Around each node: the nearest along the surface [N, k], their normal coordinates, and which are on the same part."""
+    k = min(NEAR[frame.shape[2]], len(nodes))
+    index = tangents.along_surface(nodes, pool[:, : POOL * k], frame, k)
+    v, angle = tangents.normal_coordinates(nodes, index, frame)
     near = angle <= tangents.MAX_ANGLE
     near[:, 0] = True
     return index, v, near
+
+
+def between(nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places [m, p] on the curved surface over simplices [m, c] at barycentric weights b, and the frames there.
+
+    x(b) = Σ b_k x_k + Σ_{k<l} 4 b_k b_l s_kl; the middle of the arc from k to l that has their tangents is
+    s_kl = ⅛(T_k v_kl + T_l v_lk) off the chord.
+    """
+    place = np.einsum("mc,mcp->mp", weights, nodes[corners])
+    first = frame[corners[:, 0]]
+    mean = weights[:, 0, None, None] * first
+    for k in range(1, corners.shape[1]):
+        other = frame[corners[:, k]]
+        mean = mean + weights[:, k, None, None] * (other @ (other.swapaxes(1, 2) @ first))
+    for k, l in combinations(range(corners.shape[1]), 2):
+        a, b = corners[:, k], corners[:, l]
+        step = (nodes[b] - nodes[a])[:, None]
+        bend = frame[a] @ tangents.lift(step, frame[a])[0].swapaxes(1, 2)
+        bend = bend + frame[b] @ tangents.lift(-step, frame[b])[0].swapaxes(1, 2)
+        place = place + (weights[:, k] * weights[:, l] / 2)[:, None] * bend[..., 0]
+    return place, np.linalg.qr(mean)[0]
+
+
+def fill(nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, stars: Stars) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Nodes, frames and spacings with nodes in the middle of large empty balls; None where none is large.
+
+    The middle of a ball that lies outside its simplex is replaced by that of the simplex's longest side.
+    """
+    simplices, weights, radii = stars.simplices, stars.centres.copy(), stars.radii
+    wide = radii > WIDE * h[simplices].mean(1)
+    simplices, weights, radii = simplices[wide], weights[wide], radii[wide]
+    if not len(radii):
+        return None
+    outside = np.flatnonzero(weights.min(1) < 0)
+    sides = np.array(list(combinations(range(simplices.shape[1]), 2)))
+    corner = nodes[simplices[outside]]
+    longest = sides[np.argmax(np.linalg.norm(corner[:, sides[:, 0]] - corner[:, sides[:, 1]], axis=-1), 1)]
+    halves = np.zeros((len(outside), simplices.shape[1]))
+    np.put_along_axis(halves, longest, 0.5, 1)
+    weights[outside] = halves
+    place, tangent = between(nodes, frame, simplices, weights)
+    room = np.minimum(radii, NearestNeighbors(n_neighbors=1).fit(nodes).kneighbors(place)[0][:, 0])
+    order = np.argsort(-room, kind="stable")
+    order = order[room[order] > 0.5 * WIDE * h[simplices[order]].mean(1)]
+    if not len(order):
+        return None
+    chosen = order[sparse_choice(place[order], room[order] * APART)]
+    spacing_there = np.einsum("mc,mc->m", weights[chosen], h[simplices[chosen]])
+    return np.concatenate([nodes, place[chosen]]), np.concatenate([frame, tangent[chosen]]), np.append(h, spacing_there)
+
+
+def sparse_choice(places: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Numbers of places [m, p] taken in turn unless one taken before is closer than the room [m]."""
+    near = NearestNeighbors().fit(places).radius_neighbors(places, radius=float(room.max(initial=0)))
+    free = np.ones(len(places), bool)
+    for i, (distance, other) in enumerate(zip(*near, strict=True)):
+        if free[i]:
+            free[other[(other > i) & (distance < room[i])]] = False
+    return np.flatnonzero(free)
+
+
+def halved_curve(nodes: np.ndarray, frame: np.ndarray, stars: Stars) -> tuple[np.ndarray, np.ndarray, Stars]:
+    """A curve with a node in the middle of each step."""
+    n, pairs = len(nodes), stars.simplices
+    place, tangent = between(nodes, frame, pairs, stars.centres)
+    middle = n + np.arange(len(pairs))
+    a, b = np.concatenate([pairs[:, 0], middle]), np.concatenate([middle, pairs[:, 1]])
+    nodes, frame = np.concatenate([nodes, place]), np.concatenate([frame, tangent])
+    return nodes, frame, steps(a, b, np.tile(stars.radii, 2), len(nodes), stars.n_edge)
 
 
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -188,7 +279,7 @@ def local_fits(X: np.ndarray, q: int, n_neighbors: int | None) -> tuple[LocalFit
     best, flattest = None, np.inf
     for k in sizes:
         found = tangents.fit(X, pool[:, :k], q)
-        found = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], found.frame, k), q)
+        found = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], found.frame, k, both=False), q)
         ratio = float(np.sqrt(np.mean(found.error**2) / np.mean(found.radius**2)))
         if ratio < tangents.GAIN * flattest:
             best, flattest = found, ratio

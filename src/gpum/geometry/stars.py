@@ -29,7 +29,9 @@ HULL = "Qt Pp Q12"
 MAX_GHOSTS = 30
 TINY = 1e-12
 EDGE = 1.6  # α between rows of the edge
-RIM = 0.3  # spacings by which the surface goes on beyond its outermost rows
+RIM = 0.3  # spacings by which the surface goes on beyond its outermost rows, if they lie at random
+MIN_RIM = 0.1  # of that, in an even cloud: a line of rows keeps a width
+SPREAD = {2: 0.523, 3: 0.364}  # standard deviation over mean of the distance to the nearest of random rows
 MIN_GAP = 3.0  # times the spacing of an even curve
 EVEN, RANDOM = 1.0, 4.82  # upper over lower quartile of the steps of an even curve and of one scattered at random
 
@@ -44,6 +46,8 @@ class Stars:
     shared: np.ndarray  # e_ij^i, [e]
     mass: np.ndarray  # m_i, [N]
     simplices: np.ndarray  # [K, q + 1], row i first
+    centres: np.ndarray  # of the circumscribed balls, barycentric, [K, q + 1]
+    radii: np.ndarray  # [K]
     n_edge: int  # rows whose star is open; of a curve: steps left out as gaps
 
 
@@ -69,13 +73,23 @@ def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
     return np.median(h[index[:, : n + 1]], axis=1)
 
 
-def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.ndarray, alpha: float) -> Stars:
-    """The stars of charts of dimension 2 or 3; α as `hole_radius` has it."""
+def rim(v: np.ndarray, near: np.ndarray, h: np.ndarray) -> float:
+    """How far the surface goes on beyond its outermost rows, in spacings: not at all in an even cloud, RIM in a random one."""
+    nearest = np.where(near, np.linalg.norm(v, axis=-1), np.inf)[:, 1:].min(1)
+    ratio = (nearest / h)[np.isfinite(nearest)]
+    if not len(ratio):
+        return RIM
+    return RIM * max(MIN_RIM, min(1.0, float(ratio.std() / ratio.mean()) / SPREAD[v.shape[-1]]))
+
+
+def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.ndarray, beyond: float) -> Stars:
+    """The stars of charts of dimension 2 or 3; `beyond` as `rim` has it."""
     N, k, q = v.shape
+    ghost, alpha = 2 * beyond * h, hole_radius(N, q)
     found, is_open = [], np.zeros(N, bool)
     for i in range(N):
         places = np.flatnonzero(near[i] & (np.arange(k) > 0))
-        star = _star(v[i, places], np.full(len(places), alpha * h[i]), h[i])
+        star = _star(v[i, places], np.full(len(places), alpha * h[i]), ghost[i])
         is_open[i] = star.n_ghosts > 0
         found.append((places, star))
     for i in range(N):  # at the edge balls are small: simplices between rows of the edge must not reach outside
@@ -85,7 +99,7 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
         beside = np.where(real, outer[np.minimum(star.tips, len(places) - 1)], True).all(1)
         if is_open[i] or np.any(beside & (np.linalg.norm(star.centre, axis=1) > EDGE * h[i])):
             limit = np.where(outer, EDGE, alpha) * h[i]
-            found[i] = places, _star(v[i, places], limit, h[i])
+            found[i] = places, _star(v[i, places], limit, ghost[i])
     at = np.repeat(np.arange(N), [len(star.tips) for _, star in found])
     centre = np.concatenate([star.centre for _, star in found])
     point = np.concatenate([star.point for _, star in found])  # [K, q, q]
@@ -103,7 +117,10 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
     mass = np.bincount(at, cell, minlength=N)
     inside = (tips >= 0).all(1)
     simplices = np.concatenate([at[:, None], index[at[:, None], tips]], 1)[inside]
-    return Stars(i, j, weight[used], shared[used], mass, simplices, n_ghosts)
+    local = np.linalg.solve(np.swapaxes(point[inside], 1, 2), centre[inside, :, None])[..., 0]
+    centres = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
+    radii = np.linalg.norm(centre[inside], axis=1)
+    return Stars(i, j, weight[used], shared[used], mass, simplices, centres, radii, n_ghosts)
 
 
 @dataclass(frozen=True)
@@ -116,7 +133,7 @@ class Star:
     n_ghosts: int
 
 
-def _star(points: np.ndarray, limit: np.ndarray, h: float) -> Star:
+def _star(points: np.ndarray, limit: np.ndarray, ghost: float) -> Star:
     """The star of 0 among points [m, q], closed by ghosts wherever a ball is larger than the limits [m] of its corners.
 
     An inversion v / |v|² turns balls through 0 into half-spaces, so that the star is a convex hull: its facets away
@@ -128,12 +145,12 @@ def _star(points: np.ndarray, limit: np.ndarray, h: float) -> Star:
     for _ in range(MAX_GHOSTS):
         every = np.concatenate([points, ghosts])
         square = np.sum(every**2, 1)
-        scale = np.sqrt(square.min(initial=h**2))
+        scale = np.sqrt(square.min(initial=ghost**2))
         inverted = np.concatenate([np.zeros((1, q)), every * (scale / square)[:, None]])
         try:
             hull = ConvexHull(inverted, qhull_options=HULL)
         except (QhullError, ValueError):  # fewer directions than dimensions
-            ghosts = np.concatenate([ghosts, 2 * RIM * h * _missing(every, q)])
+            ghosts = np.concatenate([ghosts, ghost * _missing(every, q)])
             continue
         away = (hull.simplices != 0).all(1) & (hull.equations[:, -1] < 0)
         tips = hull.simplices[away] - 1
@@ -147,7 +164,7 @@ def _star(points: np.ndarray, limit: np.ndarray, h: float) -> Star:
             if over.max() <= 0:
                 return Star(tips, every[tips], centre, len(ghosts))
             direction = centre[np.argmax(over)]
-        ghosts = np.concatenate([ghosts, 2 * RIM * h * direction[None] / np.linalg.norm(direction)])
+        ghosts = np.concatenate([ghosts, ghost * direction[None] / np.linalg.norm(direction)])
     return Star(np.zeros((0, q), int), np.zeros((0, q, q)), np.zeros((0, q)), len(ghosts))
 
 
@@ -208,12 +225,17 @@ def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> 
     shortest = np.full(N, np.inf)
     np.minimum.at(shortest, a, size)
     np.minimum.at(shortest, b, size)
-    step = np.nanmedian(np.where(np.isfinite(shortest), shortest, np.nan)[index], axis=1)
+    step = np.nanmean(np.where(np.isfinite(shortest), shortest, np.nan)[index], axis=1)
     ratio = size / np.maximum(step[a], step[b])
     low, high = np.quantile(ratio, [0.25, 0.75])
     uneven = np.clip((high / low - EVEN) / (RANDOM - EVEN), 0, 1)
     real = ratio <= MIN_GAP + 3 * uneven * log(N / FALSE_HOLES)
     a, b, size = a[real], b[real], size[real]
-    mass = (np.bincount(a, size, minlength=N) + np.bincount(b, size, minlength=N)) / 2
-    i, j, size = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([size, size])
-    return Stars(i, j, 1 / size, size / 6, mass, np.stack([a, b], 1), int(np.sum(~real) + np.sum(both)))
+    return steps(a, b, size, N, int(np.sum(~real) + np.sum(both)))
+
+
+def steps(a: np.ndarray, b: np.ndarray, length: np.ndarray, n: int, n_gaps: int = 0) -> Stars:
+    """The stars of n nodes of a curve with steps from a to b, [e] each."""
+    mass = (np.bincount(a, length, minlength=n) + np.bincount(b, length, minlength=n)) / 2
+    i, j, both = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([length, length])
+    return Stars(i, j, 1 / both, both / 6, mass, np.stack([a, b], 1), np.full((len(a), 2), 0.5), length / 2, n_gaps)

@@ -112,16 +112,19 @@ def principal(delta: np.ndarray, q: int) -> np.ndarray:
     return np.linalg.qr(np.swapaxes(centred, 1, 2) @ vectors)[0]
 
 
-def along_surface(X: np.ndarray, pool: np.ndarray, frame: np.ndarray, k: int) -> np.ndarray:
-    """Of a pool of near rows [N, K] the k nearest, [N, k]: rows off the plane, seen from either end, count as farther."""
+def along_surface(
+    X: np.ndarray, pool: np.ndarray, frame: np.ndarray, k: int, both: bool = True
+) -> np.ndarray:  # fmt: skip
+    """Of a pool of near rows [N, K] the k nearest, [N, k]: rows off the plane (of either row, with `both`) count as farther."""
     k = min(k, pool.shape[1])
     near = np.empty((len(pool), k), int)
     for rows in blocks(len(pool), pool.shape[1] * X.shape[1] * frame.shape[2]):
         delta = X[pool[rows]] - X[rows, None]
         total = np.sum(delta**2, -1)
-        here = np.sum((delta @ frame[rows]) ** 2, -1)
-        there = np.sum(np.einsum("nkp,nkpq->nkq", delta, frame[pool[rows]]) ** 2, -1)
-        tangent = np.minimum(here, there)
+        tangent = np.sum((delta @ frame[rows]) ** 2, -1)
+        if both:
+            there = (delta[:, :, None] @ frame[pool[rows]])[:, :, 0]
+            tangent = np.minimum(tangent, np.sum(there**2, -1))
         steep = np.maximum(total - tangent, 0) / np.maximum(tangent, 1e-300 + 1e-9 * total)
         order = np.argsort(total * (1 + STEEP * steep), axis=1, kind="stable")[:, :k]
         near[rows] = np.take_along_axis(pool[rows], order, 1)

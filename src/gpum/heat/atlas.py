@@ -65,7 +65,8 @@ class Atlas:
     n_pieces_, pieces_ : how many pieces there are, and the piece of each row [N] (-1: on no simplex).
     noise_ : standard deviation of each coordinate off the surface.
     spacing_ : distance of neighbours along the surface, median over rows.
-    simplices_ : rows of the cloud that form the glued simplices, [K, dim + 1].
+    nodes_ : places in the data space, [n, p]: the distinct rows of the cloud, moved onto the surface, then points between.
+    simplices_ : the nodes that form the glued simplices, [K, dim + 1].
     notes_ : what was merged, left out or changed, in sentences.
     """
 
@@ -90,9 +91,10 @@ class Atlas:
         self._cloud = self._reduced(X)[0]
         self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
         self._held = np.flatnonzero(self.surface_.piece >= 0)
-        first = np.full(len(self.surface_.nodes), -1)
-        first[self.surface_.number[::-1]] = np.arange(len(X))[::-1]
-        self.simplices_ = first[self.surface_.simplices]
+        self.simplices_ = self.surface_.simplices
+        self.nodes_ = self.surface_.nodes
+        if self._axes is not None:
+            self.nodes_ = self._origin + self.nodes_ @ self._axes.T
         self.volume_ = float(self.surface_.stars.mass.sum())
         self.pieces_ = self.surface_.piece[self.surface_.number]
         self.n_pieces_ = int(self.surface_.piece.max()) + 1
