@@ -14,11 +14,12 @@ from .estimators import (
 )
 from .files import model_io
 from .geometry import EmbeddedChart, LearnedChart, SwissRoll
-from .heat import brownian_path, heat_kernel, spectral
+from .heat import Atlas, brownian_path, heat_kernel, spectral
 from .report import diagnostics
 
 __all__ = [
     "GPLVM",
+    "Atlas",
     "BayesianGPLVM",
     "EmbeddedChart",
     "EuclideanGPRegressor",

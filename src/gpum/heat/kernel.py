@@ -22,6 +22,7 @@ from sklearn.utils import check_random_state
 from .. import checks
 from ..geometry import Chart, evaluate, straighten
 from . import brownian, paths
+from .atlas import Atlas
 from .spectral import eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
@@ -31,7 +32,7 @@ HALVING_ALARMS = 0.01  # how often the check of a step that has no error warns a
 
 
 def heat_kernel(
-    chart: Chart,
+    chart: Chart | Atlas,
     starts: Any,
     targets: Any,
     times: Any,
@@ -52,7 +53,7 @@ def heat_kernel(
 
     Parameters
     ----------
-    chart : any chart, analytic or learned.
+    chart : any chart, analytic or learned, or an `Atlas`, whose points are rows of the data space (by its eigenpairs).
     starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
     times : diffusion times, positive; a number or a sequence.
     method : "spectral", "brownian", or "auto" (spectral for q ≤ 2).
@@ -66,6 +67,9 @@ def heat_kernel(
     n_jobs : joblib workers; `joblib.parallel_config(backend="dask")` takes a cluster.
     n_modes : of the spectral method, by default as many as the smallest time needs.
     """
+    if isinstance(chart, Atlas):
+        kernel = chart.heat_kernel(starts, targets, times, n_modes)
+        return (kernel, np.zeros_like(kernel)) if return_std else kernel
     starts = _points(chart, starts, "starts")
     targets = starts if targets is None else _points(chart, targets, "targets")
     times = np.atleast_1d(np.asarray(times, float))

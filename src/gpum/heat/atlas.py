@@ -1,0 +1,164 @@
+"""An atlas: a surface of any topology, its Laplace operator and its heat kernel, from a cloud of rows.
+
+    -Δφ_i = λ_i φ_i, Neumann where there is an edge,    ∫ φ_i φ_j dV = δ_ij,    K_t = Σ_i e^{-λ_i t/2} φ_i φ_iᵀ
+
+The geometry is in `geometry.atlas`, the operator in `simplicial`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..geometry.atlas import Placement, Surface, surface
+from .simplicial import operators, solve
+from .spectral import MAX_MODES, modes_for
+
+
+@dataclass(frozen=True)
+class AtlasEigenpairs:
+    """λ_i [k] ascending and φ_i at the nodes [n, k] of a surface in a data space."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+    atlas: Atlas
+
+    @property
+    def dim(self) -> int:
+        """The dimension q of the surface."""
+        return self.atlas.dim
+
+    @property
+    def volume(self) -> float:
+        """Volume of the surface."""
+        return self.atlas.volume_
+
+    def at(self, rows: Any) -> np.ndarray:
+        """φ_i at rows [m, p] of the data space, seen or not, [m, k]; a row of the cloud takes its node's values."""
+        placed = self.atlas.place(rows)
+        return np.einsum("mc,mck->mk", placed.weights, self.vectors[placed.corners])
+
+    def heat(self, t: float) -> np.ndarray:
+        """e^{-λt/2}, [k]."""
+        return np.exp(-0.5 * self.values * t)
+
+    def matern(self, nu: float, kappa: float) -> np.ndarray:
+        """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum, scaled to 1 at λ = 0."""
+        return (1 + self.values * kappa**2 / (2 * nu)) ** (-nu - self.dim / 2)
+
+
+class Atlas:
+    """A surface of dimension 1, 2 or 3 covered by many small charts, glued; closed, branched or in pieces.
+
+    Parameters
+    ----------
+    dim : dimension of the surface, 1 to 3.
+    n_neighbors : rows in the fit of each local chart; by default as many as suit the cloud's noise and curvature.
+    random_state : seed of the eigensolver's first vector; results differ by rounding only.
+
+    Attributes
+    ----------
+    volume_ : of the surface.
+    n_pieces_, pieces_ : how many pieces there are, and the piece of each row [N] (-1: on no simplex).
+    noise_ : standard deviation of each coordinate off the surface.
+    spacing_ : distance of neighbours along the surface, median over rows.
+    nodes_ : places in the data space, [n, p]: the distinct rows of the cloud, moved onto the surface, then points between.
+    simplices_ : the nodes that form the glued simplices, [K, dim + 1].
+    notes_ : what was merged, left out or changed, in sentences.
+    """
+
+    def __init__(self, dim: int = 2, *, n_neighbors: int | None = None, random_state: Any = None):
+        self.dim = dim
+        self.n_neighbors = n_neighbors
+        self.random_state = random_state
+
+    def __repr__(self) -> str:
+        return f"Atlas(dim={self.dim})"
+
+    def fit(self, X: Any, y: Any = None) -> Atlas:
+        """Charts around all rows of X [N, p]."""
+        checks.integer(self.dim, "dim", 1, 3, "a surface of more dimensions needs another geometry")
+        X = checks.cloud(X, "X", min_rows=self.dim + 2)
+        if self.dim > X.shape[1]:
+            raise ValueError(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
+        if self.n_neighbors is not None:
+            checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
+        self.n_features_in_ = X.shape[1]
+        self._origin, self._axes = _axes(X)
+        self._cloud = self._reduced(X)[0]
+        self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
+        self._held = np.flatnonzero(self.surface_.piece >= 0)
+        self.simplices_ = self.surface_.simplices
+        self.nodes_ = self.surface_.nodes
+        if self._axes is not None:
+            self.nodes_ = self._origin + self.nodes_ @ self._axes.T
+        self.volume_ = float(self.surface_.stars.mass.sum())
+        self.pieces_ = self.surface_.piece[self.surface_.number]
+        self.n_pieces_ = int(self.surface_.piece.max()) + 1
+        self.noise_, self.spacing_ = self.surface_.noise, float(np.median(self.surface_.h))
+        self.notes_ = list(self.surface_.notes)
+        self._solved: AtlasEigenpairs | None = None
+        return self
+
+    def eigenpairs(self, n: int) -> AtlasEigenpairs:
+        """The n smallest eigenvalues of -Δ and their functions; fewer where the atlas has fewer nodes."""
+        n = min(checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), len(self._held))
+        if self._solved is None or len(self._solved.values) < n:
+            values, some = solve(*operators(self.surface_.stars, self._held), n)
+            vectors = np.zeros((len(self.surface_.nodes), n))
+            vectors[self._held] = some
+            self._solved = AtlasEigenpairs(values, vectors, self)
+        return AtlasEigenpairs(self._solved.values[:n], self._solved.vectors[:, :n], self)
+
+    def place(self, rows: Any) -> Placement:
+        """Where rows [m, p] lie on the surface, at what distance, and whether that is far from it."""
+        rows = checks.cloud(rows, "rows", columns=self.n_features_in_)
+        return _place(self, rows)
+
+    def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
+        """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
+        times = np.atleast_1d(np.asarray(times, float))
+        if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
+            raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
+        if n_modes is None:
+            n_modes = min(modes_for(self.volume_, self.dim, float(times.min()))[0], MAX_MODES)
+        pairs = self.eigenpairs(n_modes)
+        fx = pairs.at(starts)
+        fy = fx if targets is None else pairs.at(targets)
+        return np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
+
+    def _reduced(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows in the axes of the cloud, and their squared distance from its span."""
+        if self._axes is None:
+            return X, np.zeros(len(X))
+        centred = X - self._origin
+        inside = centred @ self._axes
+        return inside, np.maximum(np.sum(centred**2, 1) - np.sum(inside**2, 1), 0.0)
+
+
+def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Origin and an orthonormal basis of the span of X, where it has more columns than rows: distances stay the same."""
+    origin = X.mean(0)
+    if X.shape[1] <= len(X):
+        return origin, None
+    return origin, np.linalg.svd(X - origin, full_matrices=False)[2].T
+
+
+def _place(atlas: Atlas, X: np.ndarray) -> Placement:
+    """Rows of the cloud at their nodes, others on the nearest simplex."""
+    inside, outside = atlas._reduced(X)
+    surface = atlas.surface_
+    placed = surface.place(inside)
+    distance = np.sqrt(placed.distance**2 + outside)
+    known = {row.tobytes(): i for i, row in enumerate(atlas._cloud)}
+    own = np.array([known.get(row.tobytes(), -1) for row in inside])
+    seen = np.flatnonzero(own >= 0)
+    nodes = surface.number[own[seen]]
+    seen, nodes = seen[surface.piece[nodes] >= 0], nodes[surface.piece[nodes] >= 0]
+    corners, weights = placed.corners.copy(), placed.weights.copy()
+    corners[seen], weights[seen] = nodes[:, None], 0.0
+    weights[seen, 0] = 1.0
+    return Placement(corners, weights, distance, placed.far | (distance > placed.distance + surface.h[corners[:, 0]]))
