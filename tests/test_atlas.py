@@ -1,9 +1,7 @@
 """The atlas against closed surfaces, patches, curves and solids whose spectrum is known."""
 
 import numpy as np
-import pytest
 
-import gpum
 from gpum import Atlas, heat_kernel
 
 SPHERE = np.repeat(np.arange(8) * (np.arange(8) + 1.0), 2 * np.arange(8) + 1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from numbers import Integral
 from typing import Any
@@ -78,11 +79,11 @@ def build(
 ) -> Built:  # fmt: skip
     """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension."""
     dims = dimensions(latent_dim)
+    of_charts: Sequence[int | str] = CHART_DIMS if dims == "average" else [dims] if isinstance(dims, str) else dims
+    of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
-        "chart": [lambda q=q: charts(q) for q in (CHART_DIMS if dims == "average" else [dims] if dims == "auto" else dims)],
-        "atlas": [
-            lambda q=q: [AtlasSurface.of(X, q, n_modes, seed)] for q in (ATLAS_DIMS if isinstance(dims, str) else dims)
-        ],
+        "chart": [partial(charts, q) for q in of_charts],
+        "atlas": [partial(_atlas, X, q, n_modes, seed) for q in of_atlases],
         "graph": [lambda: [GraphSurface(graphs.graph_spaces(X))]],
         "flat": [lambda: [flat_surface(X)]],
     }
@@ -105,3 +106,7 @@ def build(
         raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
+
+
+def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int) -> list[Surface]:
+    return [AtlasSurface.of(X, dim, n_modes, seed)]

@@ -297,7 +297,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
 
 
 def _differ(A: np.ndarray, B: np.ndarray) -> bool:
-    """Whether no linear change takes the rows of one chart [N, q] to those of the other, up to WARP of their variance."""
+    """Whether no linear change takes rows of one chart [N, q] to those of the other, up to WARP of their variance."""
     A, B = A - A.mean(0), B - B.mean(0)
     rest = B - A @ np.linalg.lstsq(A, B, rcond=None)[0]
     return float(np.sum(rest**2)) > WARP * float(np.sum(B**2))

@@ -55,8 +55,8 @@ class SurfaceRegressor(TransformerMixin, GPRegressor):
         X = self._check_rows(X)
         if self.latent_ is None:
             raise ValueError(
-                f"geometry is {getattr(self, 'geometry', None)!r}, which has no chart and so no latent coordinates; fit "
-                "with a geometry that has 'chart' in it"
+                f"geometry is {getattr(self, 'geometry', None)!r}, which has no chart and so no latent coordinates; "
+                "fit with a geometry that has 'chart' in it"
             )
         if self.latent_model_ is None:  # a known chart
             return (X, np.zeros_like(X)) if return_std else X
@@ -81,6 +81,7 @@ def _thawed(given: Any) -> Any:
 
 
 def check_latent_model(given: Any) -> None:
+    """Refuse what is no latent model."""
     given = _thawed(given)
     if isinstance(given, str):
         checks.option(given, "latent_model", LATENT_MODELS)
@@ -231,7 +232,11 @@ class GPUMRegressor(SurfaceRegressor):
 
     def _build(self, X: np.ndarray) -> None:
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_GEOMETRY}
-        key = (X.shape, sha256(X.tobytes()).digest(), tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()))
+        key = (
+            X.shape,
+            sha256(X.tobytes()).digest(),
+            tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()),
+        )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
             super()._build(X)

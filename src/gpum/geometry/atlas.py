@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
 from . import tangents
-from .neighbours import unique_pairs
+from .gaps import unique_pairs
 from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing, steps
 from .tangents import LocalFits, blocks
 
@@ -90,7 +90,7 @@ class Surface:
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return Placement(corners, weights, distance, distance > limit)
 
-    def _place(self, X, held, finder):  # type: ignore[no-untyped-def]
+    def _place(self, X, held, finder):
         near = held[finder.kneighbors(X, return_distance=False)]
         table = self._at_node
         count = np.diff(table.indptr)[near]  # [m, c]
@@ -186,7 +186,9 @@ def charts(nodes: np.ndarray, pool: np.ndarray, frame: np.ndarray) -> tuple[np.n
     return index, v, near
 
 
-def between(nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def between(
+    nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Places [m, p] on the curved surface over simplices [m, c] at barycentric weights b, and the frames there.
 
     x(b) = Σ b_k x_k + Σ_{k<l} 4 b_k b_l s_kl; the middle of the arc from k to l that has their tangents is
@@ -207,7 +209,9 @@ def between(nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray, weights: 
     return place, np.linalg.qr(mean)[0]
 
 
-def fill(nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, stars: Stars) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def fill(
+    nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, stars: Stars
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Nodes, frames and spacings with nodes in the middle of large empty balls; None where none is large.
 
     The middle of a ball that lies outside its simplex is replaced by that of the simplex's longest side.

@@ -8,6 +8,7 @@ The geometry is in `geometry.atlas`, the operator in `simplicial`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from .. import checks
 from ..geometry.atlas import Placement, Surface, surface
 from .simplicial import operators, solve
-from .spectral import MAX_MODES, modes_for
+from .spectral import MAX_MODES, modes_for, weyl
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Atlas:
         if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
             raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
         if n_modes is None:
-            n_modes = min(modes_for(self.volume_, self.dim, float(times.min()))[0], MAX_MODES)
+            n_modes = min(modes_for(partial(weyl, self.volume_, self.dim), float(times.min())), MAX_MODES)
         pairs = self.eigenpairs(n_modes)
         fx = pairs.at(starts)
         fy = fx if targets is None else pairs.at(targets)

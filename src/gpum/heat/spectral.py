@@ -10,8 +10,9 @@ In the chart the weak form is ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from math import ceil, gamma, log, pi
 from typing import Any
@@ -157,12 +158,17 @@ def _wide(lengths: np.ndarray, volume: float, half_wave: float) -> tuple[int, fl
 def _count(size: Size, last: float) -> float:
     """How many modes have λ up to `last`: Weyl's law, in the directions in which such modes vary."""
     q, volume = _wide(size.lengths, size.volume, pi / np.sqrt(last))
+    return weyl(volume, q, last)
+
+
+def weyl(volume: float, q: int, last: float) -> float:
+    """How many modes of a surface have λ up to `last`."""
     return pi ** (q / 2) / gamma(q / 2 + 1) * volume * last ** (q / 2) / (2 * pi) ** q
 
 
-def modes_for(size: Size, t: float) -> int:
-    """How many modes time t needs, with room for the boundary."""
-    return ceil(1.1 * _count(size, 2 * log(1 / TAIL) / t)) + 20
+def modes_for(count: Callable[[float], float], t: float) -> int:
+    """How many modes time t needs, with room for the boundary; `count` is how many have λ up to some value."""
+    return ceil(1.1 * count(2 * log(1 / TAIL) / t)) + 20
 
 
 def _last(size: Size, n_modes: int) -> tuple[float, float]:
@@ -201,7 +207,7 @@ def eigenpairs(
     size = measure(chart)
     q = chart.dim
     if n_modes is None:
-        n_modes = 200 if min_time is None else modes_for(size, min_time)
+        n_modes = 200 if min_time is None else modes_for(partial(_count, size), min_time)
         if n_modes > MAX_MODES:
             warnings.warn(
                 f"time {min_time:.3g} needs about {n_modes} modes, {MAX_MODES} are computed: kernels at the "

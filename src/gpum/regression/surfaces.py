@@ -61,10 +61,13 @@ class Wanted:
 
 
 class Surface(Protocol):
-    """See the module. `name` is the kind of geometry, `title` says which one of its kind."""
+    """See the module; `name` is the kind of geometry."""
 
     name: str
-    title: str
+
+    @property
+    def title(self) -> str:
+        """Which one of its kind it is, in words."""
 
     def place(self, X: np.ndarray) -> Placement:
         """Where rows X [n, p] that are not of the cloud lie."""
