@@ -191,9 +191,10 @@ class GPUMRegressor(SurfaceRegressor):
         charts = [k for k, surface in enumerate(self._surfaces) if isinstance(surface, ChartSurface)]
         shown = self._surfaces[max(charts, key=lambda k: np.mean(weights, 0)[k])] if charts else None
         self.latent_model_ = getattr(shown, "model", None)
-        self.chart_, self.latent_ = (shown.chart, shown.rows) if isinstance(shown, ChartSurface) else (None, None)
-        if self.boundary == "variance" and isinstance(shown, ChartSurface):
-            self.chart_ = shown.bounded(self._wanted())
+        self.chart_: Chart | None = None
+        self.latent_ = None
+        if isinstance(shown, ChartSurface):
+            self.chart_, self.latent_ = shown.bounded(self._wanted()), shown.rows
         return self
 
     def _check_cloud(self, X: Any) -> np.ndarray:
