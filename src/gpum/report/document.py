@@ -230,7 +230,7 @@ def _curves(settings: EvidenceOverScale, geometry: str) -> dict[str, Any]:
         if name in mine.smoothness
     ]
     return {
-        "geometry": geometry,
+        "geometry": findings.the(geometry),
         "unit": findings.scale_unit(geometry),
         "scales": [float(f"{s:.4g}") for s in scales],
         "series": series,

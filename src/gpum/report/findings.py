@@ -74,8 +74,7 @@ def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: Leave
     first, share = next(iter(geometry_weights(model, k).items()))
     found = [
         ["Rows", f"{N:,}", f"{len(labels):,} with a label"],
-        ["Features", f"{p:,}", ""],
-        ["Geometry", first, f"{percent(share)} of the weight"],
+        ["Features", f"{p:,}", f"{first}: {percent(share)} of the weight"],
     ]
     if left_out is not None:
         inside, few = left_out.inside, " (few labels)" * (len(labels) < FEW)
@@ -110,28 +109,28 @@ def geometry(model: Any, k: int) -> str:
     first = next(iter(titles))
     if len(titles) == 1:
         given = model.chart_ is not None and model.latent_model_ is None
-        what = "the chart that was given" if given else _the(first)
+        what = "the chart that was given" if given else the(first)
         return f"The prediction is made on {what} alone: no other geometry stood beside it."
     kinds = model.geometry_weights_[k] if isinstance(model.geometry_weights_, list) else model.geometry_weights_
     kind = max(kinds, key=lambda name: kinds[name])
     share = percent(kinds[kind])
     if kinds[kind] < WINS:
-        some = " and ".join(f"{_the(title)} ({percent(weight)})" for title, weight in list(titles.items())[:2])
-        return f"No geometry wins: {some} weigh most. The prediction is the average of all, by weight."
+        some = " and ".join(f"{the(title)} ({percent(weight)})" for title, weight in list(titles.items())[:2])
+        return f"No geometry has most of the weight; {some} come first."
     if kind == "flat":
         return (
-            f"Flat space wins ({share} of the weight): the labels see no surface. Straight distances between rows "
+            f"Flat space has most of the weight ({share}): the labels see no surface. Straight distances between rows "
             "predict them at least as well as any surface that was tried."
         )
     if kind == "graph":
         return (
-            f"The graph of neighbours wins ({share} of the weight): the labels follow who is next to whom, and no "
+            f"The graph of neighbours has most of the weight ({share}): the labels follow who is next to whom, and no "
             "smooth surface that was tried explains them better."
         )
     top = next(title for title in titles if title.startswith(kind))
     if kind == "chart":
-        return f"A flat map wins ({share} of the weight): the {top} can hold the surface."
-    return f"Many small maps, glued, win ({share} of the weight): the {top}. {_shape(atlas_of(model, top))}"
+        return f"A flat map has most of the weight ({share}), the {top}: one map can hold the surface."
+    return f"Many small maps, glued, have most of the weight ({share}): the {top}. {_shape(atlas_of(model, top))}"
 
 
 def atlas_of(model: Any, title: str) -> Any:
@@ -155,7 +154,8 @@ def _closed(atlas: Any) -> bool:
     return bool(np.bincount(atlas.simplices_.ravel()).min() > 1)
 
 
-def _the(title: str) -> str:
+def the(title: str) -> str:
+    """A geometry's title within a sentence."""
     return title if title.startswith("flat") else f"the {title}"
 
 

@@ -154,7 +154,7 @@ function drawCloud(colour, text, ring, rings) {
     { ...of(everyone), text, hoverinfo: "text", marker: { color: colour, size: size / 2 + 1, opacity: 1, line: { width: 0 } } },
     { ...of(rings ? ring : []), hoverinfo: "skip", marker: { symbol: "circle-open", color: INK, size: size / 2 + 5, line: { color: INK, width: 2 } } },
     { ...of(state.selected), hoverinfo: "skip", marker: { symbol: "square-open", color: ORANGE, size: size / 2 + 3, line: { color: ORANGE, width: 2 } } },
-    { type: "scatter3d", mode: "lines", x: ends(0), y: ends(1), z: ends(2), hoverinfo: "skip", visible: Boolean(edges), line: { color: "#8a95a3", width: 1 } },
+    { type: "scatter3d", mode: "lines", x: ends(0), y: ends(1), z: ends(2), hoverinfo: "skip", visible: Boolean(edges), line: { color: "#7b8794", width: 1.5 } },
   ], {
     margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
       xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? "prediction" : names[2]),
@@ -243,7 +243,7 @@ function drawLeftOut() {
 
 function drawScale() {
   const s = target().scale, one = s.count === 1, span = s.scales.at(-1) / s.scales[0];
-  const other = target().geometries.length > 1 ? ` The picture is of the ${s.geometry}; other geometries have scales of their own.` : "";
+  const other = target().geometries.length > 1 ? ` The picture is of ${s.geometry}; other geometries have scales of their own.` : "";
   $("scale-text").textContent = "How quickly the target may change as one walks along the surface: short scales mean that a label says something only about " +
     "its near neighbours, long ones that it reaches far. " + (one ? "The fit chose the single best setting." :
       "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.") + other;
@@ -271,7 +271,7 @@ function drawGeometry() {
   $("geometry").style.height = `${3 + 1.9 * found.length}rem`;
   draw("geometry", [{ type: "bar", orientation: "h", y: found.map((g) => safe(g[0])), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
     textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }],
-  { margin: { l: 10, r: 40, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", nticks: 6 }) });
+  { margin: { l: 10, r: 40, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $("geometry").clientWidth < 500 ? 0.5 : 0.2 }) });
 }
 
 function drawBars() {
