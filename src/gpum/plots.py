@@ -39,6 +39,7 @@ def plot_atlas(atlas: Any, values: Any = None, *, label: str | None = None, ax: 
 
     Coloured by values [N] of the cloud's rows; NaN stays grey. Nodes between rows take the value of the nearest row.
     """
+    from matplotlib import colormaps
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
     ax = _axes(ax, projection="3d")
@@ -61,9 +62,8 @@ def plot_atlas(atlas: Any, values: Any = None, *, label: str | None = None, ax: 
         ax.add_collection3d(drawn)
         drawn, shown = ax.scatter(*rows[known].T, s=10, linewidth=0), values[known]
     if known.any():
-        drawn.set_cmap("viridis")
+        drawn.set_cmap(colormaps["viridis"].with_extremes(bad="0.94"))
         drawn.set_array(np.ma.masked_invalid(shown))
-        drawn.cmap.set_bad("0.94")
         drawn.set_clim(np.nanmin(values), np.nanmax(values))
         if label is not None:
             ax.figure.colorbar(drawn, ax=ax, label=label, shrink=0.7, pad=0.1)
