@@ -128,6 +128,7 @@ TITLES = {
     "atlas": "atlas of dimension 2",
     "graph": "graph of neighbours",
     "flat": "flat space",
+    "tree": "tree of rows",
 }
 
 
@@ -153,6 +154,7 @@ def weighed(curve_fit, **weights):
             "No geometry has most of the weight; the atlas of dimension 2 (40 %)",
         ),
         ({"chart": 1.0}, "on the chart of dimension 1 alone"),
+        ({"chart": 0.1, "tree": 0.9}, "Most of the weight (90 %) is on the tree of rows."),
     ],
 )
 def test_the_weights_in_words(curve_fit, weights, words):

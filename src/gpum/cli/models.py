@@ -16,7 +16,8 @@ from ..estimators.regressor import GPUMRegressor
 from ..files import model_io, tables
 from ..files.model_io import Fitted
 from ..progress import Reporter
-from ..report.diagnostics import geometry_weights, shown_chart
+from ..report.diagnostics import evidence_over_scale, geometry_weights, shown_chart
+from ..report.findings import the
 from .columns import check_apart, features_of, labels_of, listed, named
 from .messages import brief, called, check_output, collected, duration, note, say, size, stage, weighed
 
@@ -209,13 +210,14 @@ def info(model: Model, debug: Debug = False) -> None:
     for k, name in enumerate(fitted.targets):
         best = m.best_setting_[k] if len(fitted.targets) > 1 else m.best_setting_
         labels = fitted.y[~np.isnan(fitted.y[:, k]), k]
+        first = evidence_over_scale(m, k).geometry[0]
         level = f", boundary level {brief(best['level'])}" if "level" in best else ""
         level = ", no boundary" if best.get("level") == "none" else level
         lines += [
             (f"target {name}", f"{len(labels)} labels from {labels.min():.4g} to {labels.max():.4g}"),
             ("", f"geometry: {weighed(geometry_weights(m, k))}"),
             ("", f"log evidence {np.atleast_1d(m.log_evidence_)[k]:.4g}"),
-            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}"),
+            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}, on {the(first)}"),
         ]
     lines += [("warning", text) for text in about["warnings"]]
     lines += [("note", text) for text in m.notes_]

@@ -58,8 +58,8 @@ class LeaveOneOut:
 class EvidenceOverScale:
     """Settings [S], heaviest first: geometry, smoothness, boundary level, scale, the range of scales, weight.
 
-    The scale is √t of a heat kernel, κ of a Matérn kernel: a length along a chart or an atlas; in flat space a length
-    over the spread of the cloud; on a graph a length of its own. `level` is None where there is no family of boundary
+    The scale is √t of a heat kernel, κ of a Matérn kernel: a length along a chart, an atlas or the edges of a graph; in
+    flat space a length over the spread of the cloud. `level` is None where there is no family of boundary
     levels. `log_evidence` is log p(y) of the setting, less that of the best. Settings lighter than a thousandth of the
     heaviest are not there.
     """

@@ -40,7 +40,7 @@ def scale_unit(geometry: str) -> str:
     """What the scale of a kernel is measured in, given the geometry's title."""
     if geometry.startswith("flat"):
         return "scale, as a multiple of the data's spread"
-    return "scale, in the graph's own unit" if geometry.startswith("graph") else "scale, as a length along the surface"
+    return f"scale, as a length along the {'graph' if geometry.startswith('graph') else 'surface'}"
 
 
 def level_name(level: Any, geometry: str = "chart") -> str:
@@ -130,7 +130,10 @@ def geometry(model: Any, k: int) -> str:
     top = next(title for title in titles if title.startswith(kind))
     if kind == "chart":
         return f"A flat map has most of the weight ({share}), the {top}: one map can hold the surface."
-    return f"Many small maps, glued, have most of the weight ({share}): the {top}. {_shape(atlas_of(model, top))}"
+    atlas = atlas_of(model, top)
+    if atlas is None:
+        return f"Most of the weight ({share}) is on {the(top)}."
+    return f"Many small maps, glued, have most of the weight ({share}): the {top}. {_shape(atlas)}"
 
 
 def atlas_of(model: Any, title: str) -> Any:
