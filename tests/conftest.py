@@ -62,7 +62,7 @@ def curve_fit():
     y[np.arange(40) % 3 > 0, 0] = np.nan
     y[np.arange(40) % 10 > 0, 1] = np.nan
     latent = BayesianGPLVM(1, n_inducing=12, starts="pca", random_state=0)
-    model = GPUMRegressor(1, latent_model=latent, random_state=0).fit(S, y)
+    model = GPUMRegressor(1, geometry="chart", latent_model=latent, random_state=0).fit(S, y)
     rows = [f"</script><script>document.title='row {i}'</script><!--<script>" for i in range(39)] + [
         "$x$ &lt;b> \u2028"
     ]

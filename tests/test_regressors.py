@@ -21,6 +21,8 @@ def make(name, model=None, **options):
     cls = getattr(gpum, f"{name}GPRegressor" if name != "GPUM" else "GPUMRegressor")
     if name in ("GPUM", "Latent"):
         options = {"latent_model": model, "random_state": 0, **options}
+    if name == "GPUM":
+        options = {"geometry": "chart", **options}
     return cls(**options)
 
 
@@ -167,8 +169,8 @@ def test_refits_reuse_the_geometry(roll_model, labelled, monkeypatch):
         raise AssertionError("geometry was computed again")
 
     monkeypatch.setattr(BayesianGPLVM, "fit", refuse)
-    monkeypatch.setattr("gpum.regression.spaces.eigenpairs", refuse)
-    again = clone(GPUMRegressor(latent_model=FrozenEstimator(roll_model), random_state=0)).fit(X, y)
+    monkeypatch.setattr("gpum.heat.elements.eigenpairs", refuse)
+    again = clone(GPUMRegressor(geometry="chart", latent_model=FrozenEstimator(roll_model), random_state=0)).fit(X, y)
     assert np.array_equal(first.transduction_, again.transduction_)
     make("GPUM", roll_model).fit(X, np.where(np.arange(len(y)) % 7 == 0, truth, np.nan))
 
@@ -357,9 +359,9 @@ def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
     X, y, _ = labelled
     model = BayesianGPLVM(random_state=0, n_inducing=20, max_iter=300).fit(X)
     monkeypatch.setattr("gpum.regression.spaces.CONNECTED", 2.0)  # no domain counts as being in one piece
-    found = GPUMRegressor(latent_model=model, random_state=0).fit(X, y)
+    found = make("GPUM", model).fit(X, y)
     assert sum("falls into pieces on its mesh and is left out" in note for note in found.notes_) == 6
-    one = GPUMRegressor(latent_model=model, boundary=0.5, random_state=0).fit(X, y)
+    one = make("GPUM", model, boundary=0.5).fit(X, y)
     assert "level 0.5 falls into pieces" in one.notes_[0]
 
 
@@ -370,7 +372,7 @@ def test_fits_do_not_stay_in_memory():
 
     cloud = gpum.datasets.make_swiss_roll(n_labeled=10, n_unlabeled=40, random_state=0)
     latent = BayesianGPLVM(starts="pca", n_inducing=8, max_iter=50, tol=1.0, random_state=0)
-    options = {"latent_model": latent, "boundary": 0.5, "n_kernel_inducing": 10, "random_state": 0}
+    options = {"geometry": "chart", "latent_model": latent, "boundary": 0.5, "n_kernel_inducing": 10, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = GPUMRegressor(**options).fit(cloud.X, cloud.y)

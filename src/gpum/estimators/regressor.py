@@ -253,7 +253,8 @@ class GPUMRegressor(SurfaceRegressor):
         def charts(latent_dim: Any) -> Iterator[ChartSurface]:
             options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
             model = self._learn_latent(self.latent_model, X, latent_dim, **options)
-            for one in model.different_fits():
+            # A given model is used as it is; of those learned here, other fits may stand beside the best.
+            for one in model.different_fits() if isinstance(self.latent_model, str) else [model]:
                 yield one.surface(one.coordinates(X))
 
         return build(names, dims, X, charts, seed=self._seed, verbose=self.verbose)
