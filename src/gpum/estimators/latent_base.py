@@ -180,7 +180,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
                 checks.option(start, "starts", ("pca", "isomap"))
         checks.option(self.boundary, "boundary", BOUNDARIES)
         checks.positive(self.boundary_level, "boundary_level", "0 is the tightest", zero=True)
-        checks.positive(self.tol, "tol", "0.01 nats per row is the default")
+        checks.positive(self.tol, "tol", "0.05 nats per row is the default")
         checks.integer(self.max_iter, "max_iter", 1, None, "10000 is the default")
         return S
 
