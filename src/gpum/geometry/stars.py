@@ -80,7 +80,7 @@ def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def rim(v: np.ndarray, near: np.ndarray, h: np.ndarray) -> float:
-    """How far the surface goes on beyond its outermost rows, in spacings: RIM in a random cloud, less in an even one."""
+    """How far the surface goes on beyond its outermost rows, in spacings: RIM in a random cloud, else less."""
     nearest = np.where(near, np.linalg.norm(v, axis=-1), np.inf)[:, 1:].min(1)
     ratio = (nearest / h)[np.isfinite(nearest)]
     if not len(ratio):
@@ -206,8 +206,8 @@ def _cotangent(at: np.ndarray, other: np.ndarray) -> np.ndarray:
 def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> Stars:
     """The stars of a curve: pairs that no row is closer to than they are to each other.
 
-    That keeps the steps of a curve, a branch and the last step of a ring. A step across (steep from both ends) is left
-    out where the curve holds together without it; one longer than the curve's own steps by more than chance allows is
+    That keeps the steps of a curve, a branch and the last step of a ring. A step across (steep from both ends, and no
+    shorter than others: noise has such) is left out where the curve holds together without it; one longer than the curve's own steps by more than chance allows is
     a gap.
     """
     N, k = index.shape
@@ -224,18 +224,16 @@ def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> 
     pairs, inverse = np.unique(np.sort(np.stack([i, index[i, place]], 1), 1), axis=0, return_inverse=True)
     count = np.bincount(inverse.ravel())
     size = np.bincount(inverse.ravel(), length[i, place]) / count
-    across = np.bincount(inverse.ravel(), ~near[i, place]) == count
-    used = ~across | _bridges(pairs, np.where(across, size, TINY * size), N)
-    pairs, size = pairs[used], size[used]
     shortest = np.full(N, np.inf)
     np.minimum.at(shortest, pairs.ravel(), np.repeat(size, 2))
-    around = shortest[index]
-    step = np.mean(around, axis=1, where=np.isfinite(around))
-    ratio = size / np.maximum(*step[pairs.T])
+    ratio = size / np.maximum(*shortest[index].mean(1)[pairs.T])
+    across = (np.bincount(inverse.ravel(), ~near[i, place]) == count) & (ratio > 1)
+    used = ~across | _bridges(pairs, np.where(across, size, TINY * size), N)
+    pairs, size, ratio = pairs[used], size[used], ratio[used]
     low, high = np.quantile(ratio, [0.25, 0.75])
     uneven = np.clip((high / low - EVEN) / (RANDOM - EVEN), 0, 1)
     real = ratio <= MIN_GAP + GAPS * uneven * log(N / FALSE_HOLES)
-    return steps(*pairs[real].T, size[real], N, int(np.sum(~real)))
+    return steps(pairs[real, 0], pairs[real, 1], size[real], N, int(np.sum(~real)))
 
 
 def _bridges(pairs: np.ndarray, length: np.ndarray, n: int) -> np.ndarray:

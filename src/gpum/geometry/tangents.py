@@ -125,7 +125,7 @@ def principal(delta: np.ndarray, q: int) -> np.ndarray:
 def along_surface(
     X: np.ndarray, pool: np.ndarray, frame: np.ndarray, k: int, both: bool = True
 ) -> np.ndarray:  # fmt: skip
-    """The k nearest [N, k] of a pool of near rows [N, K]; rows off the plane (of either row with `both`) count as farther."""
+    """The k nearest [N, k] of a pool [N, K]; those off the plane (of either row with `both`) count as farther."""
     k = min(k, pool.shape[1])
     near = np.empty((len(pool), k), int)
     for rows in blocks(len(pool), pool.shape[1] * X.shape[1] * frame.shape[2]):

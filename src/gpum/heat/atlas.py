@@ -67,7 +67,7 @@ class Atlas:
     n_pieces_, pieces_ : how many pieces there are, and the piece of each row [N] (-1: on no simplex).
     noise_ : standard deviation of each coordinate off the surface.
     spacing_ : distance of neighbours along the surface, median over rows.
-    nodes_ : places in the data space, [n, p]: the distinct rows of the cloud, moved onto the surface, then others between.
+    nodes_ : places in the data space, [n, p]: distinct rows of the cloud, moved onto the surface, then others between.
     simplices_ : the nodes that form the glued simplices, [K, dim + 1].
     notes_ : what was merged, left out or changed, in sentences.
     """
@@ -130,9 +130,12 @@ class Atlas:
             n_modes = min(modes_for(self.volume_, self.dim, float(times.min()))[0], MAX_MODES)
         pairs = self.eigenpairs(n_modes)
         fx = pairs.at(starts)
-        fy = fx if targets is None else pairs.at(targets)
-        halves = [pairs.heat(t / 2) for t in times]
-        return np.stack([(fx * half) @ (fy * half).T for half in halves])
+        fy = None if targets is None else pairs.at(targets)
+        kernels = []
+        for half in (pairs.heat(t / 2) for t in times):
+            left = fx * half
+            kernels.append(left @ (left if fy is None else fy * half).T)
+        return np.stack(kernels)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "surface_"):
@@ -150,7 +153,7 @@ class Atlas:
 def piecewise(surface: Surface, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The n smallest eigenvalues and their functions at all nodes [nodes, n], each of one piece and 0 on the others."""
     parts = [np.flatnonzero(surface.piece == piece) for piece in range(int(surface.piece.max()) + 1)]
-    solved = [solve(*operators(surface.stars, nodes), n, seed) for nodes in parts]
+    solved = [_solve_piece(surface, nodes, n, seed) for nodes in parts]
     order = np.argsort(np.concatenate([values for values, _ in solved]), kind="stable")[:n]
     vectors, done = np.zeros((len(surface.nodes), n)), 0
     for nodes, (values, some) in zip(parts, solved, strict=True):
@@ -158,6 +161,13 @@ def piecewise(surface: Surface, n: int, seed: int) -> tuple[np.ndarray, np.ndarr
         vectors[np.ix_(nodes, place)] = some[:, order[place] - done]
         done += len(values)
     return np.concatenate([values for values, _ in solved])[order], vectors
+
+
+def _solve_piece(surface: Surface, nodes: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    K, M = operators(surface.stars, nodes)
+    values, vectors = solve(K, M, n, seed)
+    values[0], vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
+    return values, vectors
 
 
 def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
