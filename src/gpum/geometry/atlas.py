@@ -86,7 +86,9 @@ class Surface:
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return Placement(corners, weights, distance, distance > limit)
 
-    def _place(self, X, held, finder):  # type: ignore[no-untyped-def]
+    def _place(
+        self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
         near = held[finder.kneighbors(X, return_distance=False)]
         table = self._at_node
         count = np.diff(table.indptr)[near]  # [m, c]
@@ -118,10 +120,8 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     notes = [] if len(nodes) == len(X) else [f"{len(X) - len(nodes)} rows stand at places of others"]
     _check_span(nodes, q)
     pool = tangents.nearest(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
-    fits, size = local_fits(nodes, pool, q, n_neighbors)
-    index, v, near = charts(nodes, pool, fits.frame)
-    h = spacing(v, index, near)
-    frame, smooth = fits.frame, fits.error <= tangents.NOISY * h
+    fits, size, thick = local_fits(nodes, pool, q, n_neighbors)
+    frame, smooth = fits.frame, thick <= tangents.THIN
     nodes = nodes + np.where(smooth[:, None], fits.offset, 0.0)
     for k in np.unique(size):
         rows = np.flatnonzero(size == k)
@@ -153,7 +153,7 @@ def _remarks(stars: Stars, smooth: np.ndarray, q: int) -> list[str]:
     if lone == len(smooth):
         raise ValueError(f"no two rows of X are joined by a surface of dimension {q}; lower dim or add rows")
     remarks = {
-        "rows are as rough as the spacing: they stay where they are": int(np.sum(~smooth)),
+        "rows are too rough for a smooth surface: they stay where they are": int(np.sum(~smooth)),
         "rows have no neighbour and take the values of the nearest that has": lone,
         "rows stand at the edge": int(np.sum(stars.outer)),
         "steps span a gap and were left out": stars.n_gaps,
@@ -186,8 +186,8 @@ def sizes(n: int, q: int, n_neighbors: int | None) -> list[int]:
 
 def local_fits(
     X: np.ndarray, pool: np.ndarray, q: int, n_neighbors: int | None
-) -> tuple[LocalFits, np.ndarray]:  # fmt: skip
-    """Around each row the best of the fits of several sizes, and its size [N].
+) -> tuple[LocalFits, np.ndarray, np.ndarray]:  # fmt: skip
+    """Around each row the best of the fits of several sizes, its size [N], and its error over its radius [N].
 
     The best has the smallest error of rows left out of their own fits (root mean square over the rows around) among
     neighbourhoods that are flat: this error is small against their radius. Noise asks for large neighbourhoods,
@@ -195,6 +195,7 @@ def local_fits(
     """
     around = pool[:, : 2 * tangents.n_terms(q)]
     best, least, size = None, np.full(len(X), np.inf), np.zeros(len(X), int)
+    ratio = np.zeros(len(X))
     for k in sizes(len(X), q, n_neighbors):
         found = tangents.fit(X, pool[:, :k], q)
         found = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], found.frame, k, both=False), q)
@@ -202,10 +203,10 @@ def local_fits(
         thick = error / found.radius
         cost = np.where(thick <= tangents.THIN, error / extent(X), 1 + thick)
         better = cost < tangents.GAIN * least
-        least, size = np.where(better, cost, least), np.where(better, k, size)
+        least, size, ratio = np.where(better, cost, least), np.where(better, k, size), np.where(better, thick, ratio)
         best = found if best is None else chosen(better, found, best)
     assert best is not None
-    return best, size
+    return best, size, ratio
 
 
 def pieces(stars: Stars) -> np.ndarray:

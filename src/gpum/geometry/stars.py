@@ -207,13 +207,13 @@ def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> 
     """The stars of a curve: pairs that no row is closer to than they are to each other.
 
     That keeps the steps of a curve, a branch and the last step of a ring. A step across (steep from both ends, and no
-    shorter than others: noise has such) is left out where the curve holds together without it; one longer than the curve's own steps by more than chance allows is
-    a gap.
+    shorter than others: noise has such) is left out where the curve holds together without it; one
+    longer than the curve's own steps by more than chance allows is a gap.
     """
     N, k = index.shape
     keep, length = np.zeros((N, k), bool), np.linalg.norm(v, axis=-1)
     for rows in blocks(N, k * k * 2 + k * X.shape[1]):
-        around = X[index[rows]]
+        around = X[index[rows]] - X[rows, None]
         square = np.sum(around**2, -1)
         gap = square[:, :, None] + square[:, None] - 2 * around @ np.swapaxes(around, 1, 2)  # [n, k, k]
         own = gap[:, 0]
