@@ -5,9 +5,9 @@ along edges that belong to no simplex. A tube is a curve: along x(s) = a + s(b -
 
     stiffness ∫ m u'² / g ds,    mass ∫ m u² ds,    g = vᵀGv,    m = √det G · (volume of the cross-section) |v|
 
-(for a bridge g is its squared length, and √det G is 1), so corridors are line elements, a metric graph, and simplices are
-plain finite elements, quadratic both, glued where they share a row. Simplices are halved along every side until there
-are UNKNOWNS_PER_MODE unknowns a mode.
+(for a bridge g is its squared length, and √det G is 1), so corridors are line elements, a metric graph, and simplices
+are plain finite elements, quadratic both, glued where they share a row. Simplices are halved along every side until
+there are UNKNOWNS_PER_MODE unknowns a mode.
 
     weak form on simplices    ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v dx
 """
