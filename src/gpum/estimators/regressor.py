@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
 from ..geometry import Chart
+from ..gplvm import scaling
 from ..regression.family import smoothness_names
 from ..regression.surfaces import ChartSurface, Wanted
 from .base import GPRegressor
@@ -229,7 +230,11 @@ class GPUMRegressor(SurfaceRegressor):
                 f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "
                 "a known chart X holds coordinates in it"
             )
+        scaling.check(X, "X")
         return X
+
+    def _unit_of(self, X: np.ndarray) -> float:
+        return super()._unit_of(X) if isinstance(self.latent_model, str) else 1.0
 
     def _build(self, X: np.ndarray) -> None:
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_GEOMETRY}

@@ -53,6 +53,7 @@ class Surface:
     noise: float  # standard deviation of each coordinate off the surface
     n_neighbors: np.ndarray  # rows of each local fit, [rows]
     piece: np.ndarray  # [n]; -1 for a node without a simplex
+    rough: float  # share of rows whose neighbourhood no smooth chart fits
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -134,7 +135,18 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     notes += _remarks(stars, smooth, q)
     noise = sqrt(float(np.median(fits.variance)) / (X.shape[1] - q)) if X.shape[1] > q else 0.0
     fine = finer(nodes, frame, h, smooth, stars, rim(v, near, h) if q > 1 else 0.0)
-    return Surface(fine.nodes, number, fine.frame, fine.stars, fine.h, noise, size, pieces(fine.stars), notes)
+    return Surface(
+        fine.nodes,
+        number,
+        fine.frame,
+        fine.stars,
+        fine.h,
+        noise,
+        size,
+        pieces(fine.stars),
+        float(np.mean(~smooth)),
+        notes,
+    )
 
 
 def _check_span(nodes: np.ndarray, q: int) -> None:

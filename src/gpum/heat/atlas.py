@@ -70,6 +70,7 @@ class Atlas:
     spacing_ : distance of neighbours along the surface, median over rows.
     nodes_ : places in the data space, [n, p]: distinct rows of the cloud, moved onto the surface, then others between.
     simplices_ : the nodes that form the glued simplices, [K, dim + 1].
+    rough_ : share of rows whose neighbourhood no smooth chart of this dimension fits.
     notes_ : what was merged, left out or changed, in sentences.
     """
 
@@ -102,7 +103,7 @@ class Atlas:
         self.pieces_ = self.surface_.piece[self.surface_.number]
         self.n_pieces_ = int(self.surface_.piece.max()) + 1
         self.noise_, self.spacing_ = self.surface_.noise, float(np.median(self.surface_.h))
-        self.notes_ = list(self.surface_.notes)
+        self.rough_, self.notes_ = self.surface_.rough, list(self.surface_.notes)
         self._solved: AtlasEigenpairs | None = None
         return self
 
