@@ -248,7 +248,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
                 "as input; pass the columns of the fitted cloud in the same order"
             )
-        return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
+        with np.errstate(over="ignore"):
+            return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
 
     def _shaped(self, values: list[float]) -> Any:
         return np.array(values) if self._columns else values[0]

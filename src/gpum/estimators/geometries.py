@@ -76,11 +76,12 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str], Iterable[Surface]],
-    *, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
+    *, once: bool = False, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
 ) -> Built:  # fmt: skip
-    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension."""
+    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension (`once`: of a dimension of its own)."""
     dims = dimensions(latent_dim)
     of_charts: Sequence[int | str] = CHART_DIMS if dims == "average" else [dims] if isinstance(dims, str) else dims
+    of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
         "chart": [partial(charts, q) for q in of_charts],
@@ -102,7 +103,7 @@ def build(
                     raise
                 notes.append(f"one {name} is left out: {error}")
         surfaces += found
-        log_priors += [-log(len(found))] * len(found)
+        log_priors += [-log(max(len(found), 1))] * len(found)
     if not surfaces:
         raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})

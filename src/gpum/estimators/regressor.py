@@ -253,16 +253,16 @@ class GPUMRegressor(SurfaceRegressor):
         if isinstance(self.latent_model, Chart):
             return Built.one(ChartSurface(self.latent_model, X))
         names = geometry_names(self.geometry)
-        dims = self.latent_dim if isinstance(self.latent_model, str) else 1  # a given model is learned but once
+        named = isinstance(self.latent_model, str)
 
         def charts(latent_dim: Any) -> Iterator[ChartSurface]:
             options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
             model = self._learn_latent(self.latent_model, X, latent_dim, **options)
             # A given model is used as it is; of those learned here, other fits may stand beside the best.
-            for one in model.different_fits() if isinstance(self.latent_model, str) else [model]:
+            for one in model.different_fits() if named else [model]:
                 yield one.surface(one.coordinates(X))
 
-        return build(names, dims, X, charts, seed=self._seed, verbose=self.verbose)
+        return build(names, self.latent_dim, X, charts, once=not named, seed=self._seed, verbose=self.verbose)
 
     def _wanted(self) -> Wanted:
         return Wanted(
