@@ -1,10 +1,24 @@
-"""The atlas against closed surfaces, patches, curves and solids whose spectrum is known."""
+"""The atlas against surfaces, curves and solids whose spectrum is known, closed or not, in one piece or several."""
 
 import numpy as np
+import pytest
+from scipy.sparse import coo_matrix, csc_matrix, diags
+from scipy.sparse.linalg import eigsh
+from scipy.spatial import ConvexHull
+from scipy.special import eval_legendre
 
 from gpum import Atlas, heat_kernel
+from gpum.geometry import filling, tangents
+from gpum.heat.simplicial import operators
+from oracles import ROLL
 
 SPHERE = np.repeat(np.arange(8) * (np.arange(8) + 1.0), 2 * np.arange(8) + 1)
+CIRCLE = np.repeat(np.arange(30.0) ** 2, [1] + [2] * 29)
+
+
+def embedded(X, noise, p, rng):
+    axes = np.linalg.qr(rng.standard_normal((p, p)))[0][:, : X.shape[1]]
+    return X @ axes.T + noise * rng.standard_normal((len(X), p))
 
 
 def sphere(n, noise=0.0, p=3, seed=0):
@@ -13,22 +27,323 @@ def sphere(n, noise=0.0, p=3, seed=0):
     return embedded(X / np.linalg.norm(X, axis=1, keepdims=True), noise, p, rng)
 
 
-def embedded(X, noise, p, rng):
-    axes = np.linalg.qr(rng.standard_normal((p, p)))[0][:, : X.shape[1]]
-    return X @ axes.T + noise * rng.standard_normal((len(X), p))
+def torus(n, noise=0.0, p=4, q=2, seed=0):
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(0, 2 * np.pi, (n, q))
+    return embedded(np.concatenate([np.cos(angle), np.sin(angle)], 1), noise, p, rng)
 
 
-def error(values, exact):
-    return np.abs(values[1:] / exact[1 : len(values)] - 1).max()
+def torus_values(q):
+    squares = np.arange(-6.0, 7) ** 2
+    return np.sort(sum(np.meshgrid(*[squares] * q)).ravel())
 
 
-def test_sphere():
-    atlas = Atlas(2).fit(sphere(2000))
-    assert error(atlas.eigenpairs(25).values, SPHERE) < 0.02
+def box(n, sides, p, seed=0):
+    rng = np.random.default_rng(seed)
+    return embedded(rng.uniform(size=(n, len(sides))) * sides, 0.0, p, rng)
+
+
+def box_values(sides):
+    return np.sort(sum(np.meshgrid(*[(np.pi * np.arange(15) / side) ** 2 for side in sides])).ravel())
+
+
+def klein(u, v):
+    """A Klein bottle in R⁵: (u + 2π, v) is (u, -v)."""
+    return np.stack([np.cos(u), np.sin(u), np.cos(v), np.sin(v) * np.cos(u / 2), np.sin(v) * np.sin(u / 2)], 1)
+
+
+def reference(P, triangles, n=25):
+    """Eigenvalues of linear elements on a fine triangulation in R^p, with half of the lumped mass."""
+    side = [np.linalg.norm(P[triangles[:, (k + 1) % 3]] - P[triangles[:, (k + 2) % 3]], axis=1) for k in range(3)]
+    half = sum(side) / 2
+    area = np.sqrt(half * (half - side[0]) * (half - side[1]) * (half - side[2]))
+    N = len(P)
+    i, j = np.concatenate([triangles[:, [1, 2]], triangles[:, [2, 0]], triangles[:, [0, 1]]]).T
+    a, b, c = side
+    cot = np.concatenate([b**2 + c**2 - a**2, c**2 + a**2 - b**2, a**2 + b**2 - c**2]) / np.tile(8 * area, 3)
+
+    def laplacian(values):
+        W = csc_matrix(coo_matrix((values, (i, j)), shape=(N, N)))
+        W = W + W.T
+        return diags(np.asarray(W.sum(0)).ravel()) - W
+
+    mass = diags(np.bincount(triangles.ravel(), np.repeat(area / 3, 3), minlength=N))
+    M = csc_matrix(mass - 0.5 * laplacian(np.tile(area / 12, 3)))
+    return np.sort(eigsh(csc_matrix(laplacian(cot)), n, M, sigma=-0.01, return_eigenvectors=False))
+
+
+def klein_values(n):
+    u, v = (a.ravel() for a in np.meshgrid(*[np.arange(n)] * 2, indexing="ij"))
+
+    def number(a, b):
+        return np.where(a < n, a * n + b % n, -b % n)
+
+    a, b, c, d = number(u, v), number(u + 1, v), number(u + 1, v + 1), number(u, v + 1)
+    triangles = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    return reference(klein(2 * np.pi * u / n, 2 * np.pi * v / n), triangles)
+
+
+def spheroid_values(n, height):
+    k = np.arange(n) + 0.5
+    theta, phi = np.arccos(1 - 2 * k / n), np.pi * (1 + 5**0.5) * k
+    P = np.stack([np.cos(phi) * np.sin(theta), np.sin(phi) * np.sin(theta), np.cos(theta)], 1)
+    return reference(P * [1, 1, height], ConvexHull(P).simplices)
+
+
+def errors(values, exact):
+    """Relative errors of all eigenvalues but the first, which is 0."""
+    assert values[0] < 1e-6 * values[1]
+    return values[1:] / exact[1 : len(values)] - 1
+
+
+def worst(atlas, exact, n=25):
+    return np.abs(errors(atlas.eigenpairs(n).values, exact)).max()
+
+
+def rate(sizes, found):
+    return np.polyfit(np.log(sizes), np.log(found), 1)[0]
+
+
+@pytest.fixture(scope="module")
+def globe():
+    X = sphere(2000)
+    return X, Atlas(2).fit(X)
+
+
+def test_sphere(globe):
+    assert worst(globe[1], SPHERE) < 0.02
+    assert abs(globe[1].volume_ / (4 * np.pi) - 1) < 0.005
+    assert globe[1].n_pieces_ == 1
+    assert not globe[1].notes_
+
+
+def test_flat_torus():
+    assert worst(Atlas(2).fit(torus(2000)), torus_values(2)) < 0.02
+
+
+@pytest.mark.parametrize(("X", "exact"), [(sphere(500, 0.01, 10), SPHERE), (torus(500, 0.01, 10), torus_values(2))])
+def test_few_rows_with_noise(X, exact):
+    atlas = Atlas(2).fit(X)
+    assert worst(atlas, exact) < 0.05
+    assert atlas.noise_ == pytest.approx(0.01, rel=0.1)
+
+
+def test_error_falls_with_the_number_of_rows():
+    """Linear elements: as the square of the spacing, which is 1/N."""
+    sizes = [250, 500, 1000, 2000]
+    found = [np.sqrt(np.mean(errors(Atlas(2).fit(sphere(n)).eigenpairs(25).values, SPHERE) ** 2)) for n in sizes]
+    assert rate(sizes, found) < -0.7, found
+
+
+def test_klein_bottle():
+    fine, finer = klein_values(60), klein_values(120)
+    exact = finer + (finer - fine) / 3  # both have an error of order 1/n²
+    sizes, found = [250, 500, 1000], []
+    for n in sizes:
+        rng = np.random.default_rng(n)
+        atlas = Atlas(2).fit(klein(*rng.uniform(0, 2 * np.pi, (2, n))))
+        found.append(np.sqrt(np.mean(errors(atlas.eigenpairs(25).values, exact) ** 2)))
+    assert found[-1] < 0.01
+    assert rate(sizes, found) < -0.7, found
+
+
+def sphere_kernel(x, y, t):
+    degree = np.arange(60)[:, None, None]
+    terms = (2 * degree + 1) / (4 * np.pi) * np.exp(-degree * (degree + 1) * t / 2)
+    return np.sum(terms * eval_legendre(degree, np.clip(x @ y.T, -1, 1)), 0)
+
+
+@pytest.mark.parametrize("t", [0.05, 0.2, 1.0])
+def test_heat_kernel_of_the_sphere(globe, t):
+    X, atlas = globe
+    peak = sphere_kernel(X[:1], X[:1], t)[0, 0]
+    for rows in (X[:400], sphere(400, seed=1)):
+        found = heat_kernel(atlas, rows, X[:400], [t])[0]
+        assert np.abs(found - sphere_kernel(rows, X[:400], t)).max() < 0.02 * peak
+    own = heat_kernel(atlas, X[:300], None, t)[0]
+    assert np.array_equal(own, own.T)
+    assert np.linalg.eigvalsh(own).min() > -1e-12 * peak
+
+
+def test_patch():
+    sides = np.array([1.0, 0.8])
+    atlas = Atlas(2).fit(box(2000, sides, 5))
+    assert worst(atlas, box_values(sides)) < 0.04
+    assert abs(atlas.volume_ / 0.8 - 1) < 0.02
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, 25), np.linspace(0, 1, 25)), -1).reshape(-1, 2)
+    assert worst(Atlas(2).fit(grid), box_values([1, 1])) < 0.04  # rows on the very edge, four on each circle
+
+
+def test_swiss_roll():
+    """A roll is a flat rectangle."""
+    length = float(ROLL.arc_length(ROLL.r[1]) - ROLL.arc_length(ROLL.r[0]))
+    rng = np.random.default_rng(0)
+    r = np.interp(rng.uniform(0, length, 800), ROLL.arc_length(np.linspace(*ROLL.r, 2000)) - ROLL.arc_length(ROLL.r[0]),
+                  np.linspace(*ROLL.r, 2000))  # fmt: skip
+    X = np.stack([r * np.cos(r), r * np.sin(r), rng.uniform(0, 12, 800)], 1)
+    exact = box_values([length, 12.0])
+    assert worst(Atlas(2).fit(X), exact, 12) < 0.1
+    assert worst(Atlas(2).fit(X + 0.05 * rng.standard_normal(X.shape)), exact, 12) < 0.1
+
+
+def test_circle():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, (200, 1))
+    ring = np.concatenate([np.cos(angle), np.sin(angle)], 1)
+    atlas = Atlas(1).fit(ring)
+    assert worst(atlas, CIRCLE) < 0.02
+    assert atlas.volume_ == pytest.approx(2 * np.pi, rel=1e-3)
+    assert worst(Atlas(1).fit(embedded(ring[:66], 0.01, 10, rng)), CIRCLE, 11) < 0.05
+
+
+def test_branches():
+    """Three unit arms: (π k)² once, (π (k + ½))² twice."""
+    rng = np.random.default_rng(0)
+    arm = 2 * np.pi * np.append(rng.integers(0, 3, 300), [0, 1, 2]) / 3
+    X = np.append(rng.uniform(size=300), [1, 1, 1])[:, None] * np.stack([np.cos(arm), np.sin(arm)], 1)
+    k = np.arange(10)
+    exact = np.sort(np.concatenate([(np.pi * k) ** 2, *[(np.pi * (k + 0.5)) ** 2] * 2]))
+    assert worst(Atlas(1).fit(X), exact, 12) < 0.05
+
+
+def test_figure_eight():
+    """Two loops of length l at one node: (2π k / l)² three times, (π (2k + 1) / l)² once."""
+    t = np.random.default_rng(0).uniform(0, 2 * np.pi, 400)
+    fine = np.linspace(0, np.pi, 20001)
+    loop = np.sum(np.hypot(np.diff(np.sin(fine)), np.diff(np.sin(fine) * np.cos(fine))))
+    k = np.arange(6)
+    twice = np.repeat((2 * np.pi * k[1:] / loop) ** 2, 3)
+    exact = np.sort(np.concatenate([[0], twice, (np.pi * (2 * k + 1) / loop) ** 2]))
+    assert worst(Atlas(1).fit(np.stack([np.sin(t), np.sin(t) * np.cos(t)], 1)), exact, 8) < 0.07
+
+
+def test_three_dimensions():
+    assert worst(Atlas(3).fit(torus(1500, p=6, q=3)), torus_values(3)) < 0.03
+    sides = np.array([1.0, 0.9, 0.8])
+    assert worst(Atlas(3).fit(box(1500, sides, 5)), box_values(sides), 10) < 0.12
+
+
+def test_walls_that_come_close():
+    """A flattened sphere whose rim is sharper than the rows are dense."""
+    exact = spheroid_values(6000, 0.15)
+    rng = np.random.default_rng(3)
+    X = sphere(700, seed=3) * [1, 1, 0.15]
+    atlas = Atlas(2).fit(embedded(X, 0.005, 10, rng))
     assert atlas.n_pieces_ == 1
+    assert worst(atlas, exact, 9) < 0.12
 
 
-def test_heat_kernel_takes_an_atlas():
+@pytest.mark.parametrize("dim", [1, 2])
+def test_pieces_stay_apart(dim):
+    rng = np.random.default_rng(0)
+    one, other = (rng.standard_normal((150, dim + 1)) for _ in range(2))
+    one, other = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (one, other))
+    other += 5
+    atlas = Atlas(dim).fit(np.concatenate([one, other]))
+    assert atlas.n_pieces_ == 2
+    assert np.sum(atlas.eigenpairs(10).values < 1e-8) == 2
+    assert not heat_kernel(atlas, one, other, [1.0]).any()
+    assert np.array_equal(np.unique(atlas.pieces_[:150]), np.unique(atlas.pieces_[:1]))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("n", [6, 12, 30, 200])
+def test_weights_are_positive_whatever_the_cloud(dim, n):
+    X = np.random.default_rng(n).standard_normal((n, 5))
+    atlas = Atlas(dim).fit(X)
+    surface = atlas.surface_
+    K, M = operators(surface.stars, np.flatnonzero(surface.piece >= 0))
+    off = K - diags(K.diagonal())
+    assert off.max() <= 0
+    assert np.abs(K.sum(0)).max() < 1e-9 * K.max()
+    assert np.linalg.eigvalsh(M.toarray()).min() > 0
+    pairs = atlas.eigenpairs(6)
+    assert np.all(np.isfinite(pairs.at(X)))
+    assert np.sum(pairs.values < 1e-8 * pairs.values[-1]) == atlas.n_pieces_
+
+
+def test_functions_are_orthonormal_and_exact_at_rows(globe):
+    X, atlas = globe
+    pairs = atlas.eigenpairs(30)
+    M = operators(atlas.surface_.stars, np.arange(len(atlas.nodes_)))[1]
+    assert np.allclose(pairs.vectors.T @ M @ pairs.vectors, np.eye(30), atol=1e-8)
+    assert np.array_equal(pairs.at(X[::7]), pairs.vectors[: len(X) : 7])
+    assert np.allclose(np.abs(pairs.vectors[:, 0]), atlas.volume_**-0.5)
+
+
+def test_rows_far_from_the_surface(globe):
+    X, atlas = globe
+    placed = atlas.place(np.concatenate([X[:5] * 1.5, X[:5] * 1.01]))
+    assert np.allclose(placed.distance, [0.5] * 5 + [0.01] * 5, atol=2e-3)
+    assert np.array_equal(placed.far, [True] * 5 + [False] * 5)
+
+
+def test_nodes_between_rows_lie_on_the_surface(globe):
+    X, atlas = globe
+    assert len(atlas.nodes_) > len(X)
+    assert np.abs(np.linalg.norm(atlas.nodes_, axis=1) - 1).max() < 1e-3
+
+
+def test_arcs_of_a_circle_are_measured_exactly():
+    angle = np.array([0.0, 0.3, 1.0, -0.8])
+    X = np.stack([np.cos(angle), np.sin(angle)], 1)
+    v, beta = tangents.lift((X - X[0])[None], np.array([[[0.0], [1.0]]]))
+    assert np.allclose(v[0, :, 0], angle)
+    assert np.allclose(beta[0, 1:], np.abs(angle[1:]) / 2)
+    frame = np.stack([-X[:, 1], X[:, 0]], 1)[:, :, None]
+    middle = filling.between(X, frame, np.array([[0, 1]]), np.array([[0.5, 0.5]]))[0]
+    assert np.allclose(middle, [[np.cos(0.15), np.sin(0.15)]], atol=2e-5)
+
+
+def test_rows_at_one_place_are_merged():
+    X = sphere(200)
+    twice = np.concatenate([X, X[:50]])
+    atlas = Atlas(2).fit(twice)
+    assert np.allclose(atlas.eigenpairs(10).values, Atlas(2).fit(X).eigenpairs(10).values)
+    assert "50 rows" in atlas.notes_[0]
+    assert np.array_equal(atlas.eigenpairs(5).at(twice)[200:], atlas.eigenpairs(5).at(X[:50]))
+
+
+def test_the_seed_changes_nothing_but_rounding():
     X = sphere(300)
-    kernel = heat_kernel(Atlas(2).fit(X), X[:5], X, [0.5, 1.0])
-    assert kernel.shape == (2, 5, 300)
+    one, other = (Atlas(2, random_state=seed).fit(X).eigenpairs(20).values for seed in (0, 1))
+    assert np.allclose(one, other, atol=1e-8)
+
+
+def test_rings_of_pictures(tasks):
+    """A ring of 66 pictures closes, a digit turned by less than a full turn does not."""
+    ring = Atlas(1).fit(np.load(tasks / "coil_cat.npz")["S"])
+    values = ring.eigenpairs(5).values
+    assert ring.n_pieces_ == 1
+    assert values[2] < 1.2 * values[1]
+    assert values[3] > 3 * values[1]
+    digit = Atlas(1).fit(np.load(tasks / "mnist_rot3.npz")["S"])
+    assert np.allclose(digit.eigenpairs(5).values[1:], (np.pi * np.arange(1, 5) / digit.volume_) ** 2, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("dim", "X", "words"),
+    [
+        (4, sphere(50), "dim must be an integer from 1 to 3, got 4"),
+        (2, sphere(50)[:, :1], "dim is 2, but X has 1 column"),
+        (2, sphere(3), "at least 4 are needed"),
+        (2, np.ones((20, 3)), "1 distinct row"),
+        (2, np.outer(np.arange(20.0), [1, 2, 3]), "X spans 1 dimension.*lower dim"),
+        (2, np.full((20, 3), np.nan), "NaN"),
+    ],
+)
+def test_bad_clouds(dim, X, words):
+    with pytest.raises(ValueError, match=words):
+        Atlas(dim).fit(X)
+
+
+def test_bad_calls():
+    with pytest.raises(ValueError, match="call fit"):
+        Atlas(2).eigenpairs(3)
+    atlas = Atlas(2).fit(sphere(50))
+    with pytest.raises(ValueError, match="times must be positive"):
+        heat_kernel(atlas, sphere(5), None, [0.0])
+    with pytest.raises(ValueError, match="rows has 2 columns"):
+        atlas.place(sphere(5)[:, :2])
+    with pytest.raises(ValueError, match="n_neighbors must be"):
+        Atlas(2, n_neighbors=2).fit(sphere(50))

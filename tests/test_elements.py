@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
-from gpum import EmbeddedChart
+from gpum import BayesianGPLVM, EmbeddedChart
 from gpum.geometry.complex import Complex, complex_of, cross_section, halved
 from gpum.heat.elements import eigenpairs, rule
 
@@ -28,7 +28,7 @@ def box(sides, n, seed=0):
     cells = np.arange(len(nodes))[:, None] + [0, 1] if q == 1 else Delaunay(nodes, qhull_options="QJ Pp").simplices
     cells = cells[:-1] if q == 1 else cells
     volume = np.abs(np.linalg.det(nodes[cells[:, 1:]] - nodes[cells[:, :1]]))
-    return Complex(nodes, cells[volume > 1e-9], np.zeros((0, 2), int), np.zeros(0), np.eye(q))
+    return Complex(nodes, cells[volume > 1e-9], np.zeros((0, 2), int), np.zeros(0), np.zeros(0), np.eye(q))
 
 
 @pytest.mark.parametrize("sides", [(3.0,), (2.0, 1.3), (1.0, 1.2, 0.9)])
@@ -80,7 +80,7 @@ def test_a_star_of_corridors_is_a_metric_graph(q):
     ends[:, 0], ends[:, 1] = np.cos(angle), np.sin(angle)
     nodes = np.concatenate([np.zeros((1, q)), 2.0 * ends])
     tubes = np.full(3, 2.0 * cross_section(np.array(0.1), q))
-    star = Complex(nodes, np.zeros((0, q + 1), int), np.array([[0, 1], [0, 2], [0, 3]]), tubes, np.eye(q))
+    star = Complex(nodes, np.zeros((0, q + 1), int), np.array([[0, 1], [0, 2], [0, 3]]), tubes, np.zeros(3), np.eye(q))
     pairs = eigenpairs(FLAT[q], star, 20)
     k = np.array([0, 1, 1, 2, 3, 3, 4, 5, 5])
     few = min(len(k), len(pairs.values))
@@ -95,7 +95,7 @@ def test_corridors_feel_the_metric():
     """A curve of a chart is as long as its image: an arc of a cone, straight in the chart."""
     chart = EmbeddedChart(lambda x: x * 3.0, [(0.0, 5.0)] * 2)
     nodes = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
-    line = Complex(nodes, np.zeros((0, 3), int), np.array([[0, 1], [1, 2]]), np.full(2, 0.1), np.eye(2))
+    line = Complex(nodes, np.zeros((0, 3), int), np.array([[0, 1], [1, 2]]), np.full(2, 0.1), np.zeros(2), np.eye(2))
     length = 3 * 2 * np.sqrt(2)
     found = eigenpairs(chart, line, 4).values
     np.testing.assert_allclose(found, (np.pi * np.arange(4) / length) ** 2, rtol=1e-3, atol=1e-8)
@@ -122,3 +122,25 @@ def test_domains_of_a_learned_chart(roll, roll_model):
         assert pairs.values[1] > 1e-6 * pairs.values[-1]
         if level > 0:
             np.testing.assert_allclose(pairs.values[1:12], exact[1:], rtol=0.04)
+
+
+def test_a_bridge_closes_a_curve():
+    """An interval of length L, its ends joined by a bridge of length b: the spectrum of a circle of length L + b."""
+    nodes = np.linspace(0, 3.0, 9)[:, None]
+    cells = np.stack([np.arange(8), np.arange(1, 9)], 1)
+    ring = Complex(nodes, cells, np.array([[8, 0]]), np.array([0.5]), np.array([0.5]), np.eye(1))
+    pairs = eigenpairs(FLAT[1], ring, 9)
+    k = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4])
+    assert pairs.volume == pytest.approx(3.5)
+    np.testing.assert_allclose(pairs.values, (2 * np.pi * k / 3.5) ** 2, rtol=2e-3, atol=1e-8)
+
+
+def test_a_chart_of_a_closed_curve_is_bridged():
+    """A circle in R⁴ unrolled to a line: at looser levels its spectrum is that of a circle again."""
+    t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    S = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t), 0.3 * np.sin(2 * t)], 1)
+    speed = np.sqrt(1 + 4 * 0.09)
+    model = BayesianGPLVM(1, random_state=0, n_inducing=20).fit(S)
+    chart = model.chart_.with_level(3.0)
+    pairs = eigenpairs(chart, chart.complex(), 30)
+    np.testing.assert_allclose(pairs.values[1:5], (np.array([1, 1, 2, 2]) / speed) ** 2, rtol=0.05)

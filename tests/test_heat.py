@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import ks_2samp
 
 from gpum import EmbeddedChart, brownian_path, heat_kernel
-from gpum.geometry import drift, evaluate, inverse_root
-from gpum.heat import brownian
+from gpum.geometry import drift, evaluate, inverse_root, straighten
+from gpum.heat import brownian, kernel
 from gpum.heat.histograms import cleaned, path_features
-from gpum.heat.paths import SELF_SHARE, ball_radius, merged_volumes, plan_legs
-from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, interval_kernel, roll_kernel
+from gpum.heat.paths import EMPTY, SELF_SHARE, ball_radius, cells_around, make_cells, merged_volumes, plan_legs
+from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, Ring, interval_kernel, roll_kernel
 
 # Of the unit sphere, latitudes ±1: at the poles themselves Euler steps in latitude and longitude break down.
 BAND = EmbeddedChart(SPHERE.phi, [(-1.0, 1.0), (0, 2 * np.pi)], (False, True))
@@ -31,6 +31,56 @@ def test_table_interpolates_the_chart():
     assert np.all(inside)
     with jax.enable_x64(True):
         assert not brownian.lookup(table, jnp.array([1.9, 3.0]))[2]
+
+
+def test_table_at_a_curved_edge():
+    """Nodes outside count in cells at the edge: they hold the metric there, not 0."""
+    ring = Ring(0.7, 0.3)
+    table = brownian.tabulate(ring)
+    angle = np.linspace(0, 2 * np.pi, 400)
+    edge = np.concatenate([r * np.stack([np.cos(angle), np.sin(angle)], 1) for r in (0.551, 0.849)])
+    with jax.enable_x64(True):
+        root = np.asarray(jax.vmap(lambda x: brownian.lookup(table, x))(jnp.asarray(edge))[1])
+    exact = evaluate(ring, inverse_root, edge)
+    error = np.linalg.norm(root - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
+    assert error.max() < 2 * brownian.TABLE_ERROR
+    assert table.error < brownian.TABLE_ERROR
+    assert table.misplaced < brownian.MISPLACED
+    assert brownian.motion(ring).errors == pytest.approx((table.error, table.misplaced), rel=1e-6)
+
+
+def test_a_table_that_misses_its_target_says_so(monkeypatch):
+    with pytest.warns(UserWarning, match=r"wrong side of its boundary \(target 1%\)"):
+        table = brownian.tabulate(Ring(0.7, 0.002))  # half a cell of the largest table
+    assert table.misplaced > brownian.TOO_FEW
+    with pytest.raises(ValueError, match="too narrow to be tabulated"):
+        brownian.tabulate(Ring(0.7, 1e-9))
+    monkeypatch.setattr(brownian, "TABLE_SIZES", {2: (4, 6)})
+    with pytest.warns(UserWarning, match=r"6 nodes per coordinate.* error of .*target 0\.20%"):
+        assert brownian.tabulate(ROLL).error > brownian.TABLE_ERROR
+
+
+@pytest.mark.parametrize("width", [0.03, 0.1, 0.3])
+def test_cells_outside_have_no_volume(width):
+    """4 × 4 points in each cell give the area of a ring to a few percent, its edge being 2/width long for its area."""
+    ring = Ring(0.7, width)
+    cells = make_cells(straighten(ring), 0.05, 1000)
+    assert cells.volumes.sum() == pytest.approx(ring.area, rel=0.002 / width)
+    merge = cells.merged(0.2)
+    volumes = merged_volumes(cells, merge)
+    some = np.median(volumes[volumes > 0])
+    angle = np.linspace(0, 2 * np.pi, 50)
+    points = straighten(ring).coordinates(0.7 * np.stack([np.cos(angle), np.sin(angle)], 1))
+    around, share = cells_around(points, cells, merge)
+    assert np.all(volumes[around][share > 0] > EMPTY * some)
+    np.testing.assert_allclose(share.sum(1), 1)
+
+
+def test_steps_that_are_coarser_than_the_geometry_asks_for_are_announced():
+    legs = np.array([0.01, 100.0])
+    with pytest.warns(UserWarning, match=r"ask for steps of 0\.0005, 200000 in all, but 4000 of 0\.025 are taken"):
+        steps = kernel.step_sizes(INTERVAL, legs, None)
+    np.testing.assert_allclose(steps, 0.025)
 
 
 @pytest.mark.parametrize("estimator", ["histogram", "ball"])
@@ -221,6 +271,9 @@ def test_features_without_their_noise_are_closer_to_the_kernel():
     time, F, G = raw.times[-1], noisy[-1], clean.clean(noisy)[-1]
     area = 12 * float(np.ptp(ROLL.arc_length(ROLL.r)))
     exact = ROLL.heat_kernel(rows, rows, time)[0] - 1 / area
+    assert raw.accuracy.step == raw.dts.max()
+    assert 0 <= raw.accuracy.table_error < brownian.TABLE_ERROR
+    assert 0 < raw.accuracy.waited < kernel.MAX_WAITED
     own, mine = (float(np.mean(np.diag(f @ f.T - exact))) for f in (F, G))
     volumes = merged_volumes(raw.cells, raw.cells.merged(time))
     assert own == pytest.approx(1 / (500 * volumes.mean()), rel=0.5)

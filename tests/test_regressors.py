@@ -1,5 +1,6 @@
 """The five estimators: laws of Gaussian processes, scikit-learn's contract, bad input, refits."""
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -21,6 +22,8 @@ def make(name, model=None, **options):
     cls = getattr(gpum, f"{name}GPRegressor" if name != "GPUM" else "GPUMRegressor")
     if name in ("GPUM", "Latent"):
         options = {"latent_model": model, "random_state": 0, **options}
+    if name == "GPUM":
+        options = {"geometry": "chart", **options}
     return cls(**options)
 
 
@@ -167,8 +170,8 @@ def test_refits_reuse_the_geometry(roll_model, labelled, monkeypatch):
         raise AssertionError("geometry was computed again")
 
     monkeypatch.setattr(BayesianGPLVM, "fit", refuse)
-    monkeypatch.setattr("gpum.regression.spaces.eigenpairs", refuse)
-    again = clone(GPUMRegressor(latent_model=FrozenEstimator(roll_model), random_state=0)).fit(X, y)
+    monkeypatch.setattr("gpum.heat.elements.eigenpairs", refuse)
+    again = clone(GPUMRegressor(geometry="chart", latent_model=FrozenEstimator(roll_model), random_state=0)).fit(X, y)
     assert np.array_equal(first.transduction_, again.transduction_)
     make("GPUM", roll_model).fit(X, np.where(np.arange(len(y)) % 7 == 0, truth, np.nan))
 
@@ -357,10 +360,136 @@ def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
     X, y, _ = labelled
     model = BayesianGPLVM(random_state=0, n_inducing=20, max_iter=300).fit(X)
     monkeypatch.setattr("gpum.regression.spaces.CONNECTED", 2.0)  # no domain counts as being in one piece
-    found = GPUMRegressor(latent_model=model, random_state=0).fit(X, y)
-    assert sum("falls into pieces on its mesh and is left out" in note for note in found.notes_) == 6
-    one = GPUMRegressor(latent_model=model, boundary=0.5, random_state=0).fit(X, y)
-    assert "level 0.5 falls into pieces" in one.notes_[0]
+    found = make("GPUM", model).fit(X, y)
+    assert sum("it falls into pieces and is left out" in note for note in found.notes_) == 6
+    one = make("GPUM", model, boundary=0.5).fit(X, y)
+    assert "level 0.5: it falls into pieces, which share nothing" in one.notes_[0]
+
+
+def test_meshes_that_did_not_converge_are_told(monkeypatch):
+    from gpum.heat import spectral
+
+    chart, X = SwissRoll(), np.random.default_rng(0).uniform([2, 0], [12.5, 12], (20, 2))
+    found = spectral.eigenpairs
+
+    def rough(chart, **options):
+        return dataclasses.replace(found(chart, **options), change=0.4)
+
+    monkeypatch.setattr("gpum.regression.spaces.eigenpairs", rough)
+    model = GPUMRegressor(latent_model=chart, n_kernel_inducing=10, random_state=0).fit(X, X[:, 0])
+    assert "its first eigenvalues still change by 40% as the mesh is refined" in model.notes_[0]
+
+
+@pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
+def test_clouds_of_any_scale(scale):
+    """The geometry is free of scale: predictions are the same."""
+    cloud = gpum.datasets.make_swiss_roll(n_labeled=20, n_unlabeled=60, random_state=0)
+    options = {"latent_dim": 2, "geometry": ["atlas", "graph", "flat"]}
+    one = GPUMRegressor(**options).fit(cloud.X, cloud.y)
+    other = GPUMRegressor(**options).fit(cloud.X * scale, cloud.y)
+    assert np.allclose(one.transduction_, other.transduction_, atol=1e-6)
+    assert np.allclose(one.predict(cloud.X + 0.1), other.predict((cloud.X + 0.1) * scale), atol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is far away
+        assert np.all(np.isfinite(other.predict(np.full((1, 3), 1e300), return_std=True)))
+
+
+def test_a_cell_too_large_is_named(labelled):
+    X, y, _ = labelled
+    X = X.copy()
+    X[7, 2] = 1e300
+    with pytest.raises(ValueError, match=r"X has 1e\+300 at row 7, column 2"):
+        GPUMRegressor().fit(X, y)
+
+
+def test_two_far_apart_patches():
+    """No hang, no crash; each piece is predicted from its own labels, the other's mean at most."""
+    rng = np.random.default_rng(0)
+    patch = rng.uniform(0, 1, (45, 2))
+    flat = np.column_stack([patch, 0.1 * np.sin(3 * patch[:, 0])])
+    X = np.concatenate([flat, flat + np.array([20.0, 0, 0])])
+    truth = np.concatenate([np.sin(3 * patch[:, 0]), 5 + np.cos(3 * patch[:, 1])])
+    y = np.where(np.arange(90) % 4 == 0, truth, np.nan)
+    latent = BayesianGPLVM(2, n_inducing=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GPUMRegressor(2, latent_model=latent, random_state=0).fit(X, y)
+    assert set(model.geometry_weights_) == {"chart", "atlas", "graph", "flat"}
+    assert np.sqrt(np.mean((model.transduction_ - truth) ** 2)) < 0.1
+    atlas = next(k for k, s in enumerate(model._surfaces) if s.name == "atlas")
+    space = next(k for k, owner in enumerate(model._family.owners) if owner == atlas)
+    setting = next(s for s in model._family.settings if s.space == space)
+    K = setting.covariance.gram(model._family.rows[space], model._family.rows[space])
+    assert np.allclose(K[:45, 45:], 1.0)  # the shared mean, and nothing else
+
+
+def test_geometries_side_by_side():
+    """Every kind is there, weights add up; the mixture does what one geometry does: new rows, samples, files, LOO."""
+    t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    X = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t)], 1)
+    truth = np.column_stack([np.sin(t), np.cos(2 * t)])
+    y = np.where((np.arange(60) % 5 == 0)[:, None], truth, np.nan)
+    latent = BayesianGPLVM(1, n_inducing=20, random_state=0)
+    model = GPUMRegressor([1, 2], latent_model=latent, random_state=0, warm_start=True).fit(X, y)
+    assert [sum(w.values()) for w in model.geometry_weights_] == pytest.approx([1, 1])
+    assert set(model.geometry_weights_[0]) == {"chart", "atlas", "graph", "flat"}
+    assert np.sqrt(np.mean((model.transduction_ - truth) ** 2)) < 0.05
+    new = np.stack([np.cos(t + 0.05), np.sin(t + 0.05), 0.3 * np.cos(2 * t + 0.1)], 1)
+    found = model.predictive(new)
+    assert np.sqrt(np.mean((found.mean[:, 0] - np.sin(t + 0.05)) ** 2)) < 0.08
+    assert found.latent.shape == (60, 1)
+    assert found.quantiles().shape == (60, 3, 2)
+    draws = found.samples(500)
+    assert np.all(np.abs(draws.mean(-1) - found.mean) < 5 * found.std(noise=False) / np.sqrt(500) + 1e-9)
+    surfaces = model._surfaces
+    other = model.fit(X, truth[:, 0])
+    assert other._surfaces is surfaces  # warm start: nothing was learned again
+    again = GPUMRegressor([1, 2], latent_model=model.latent_model_, random_state=0).fit(X, truth[:, 0])
+    assert np.allclose(again.transduction_, other.transduction_, atol=1e-8)
+
+
+def test_warm_start_learns_anew_for_other_rows_or_settings():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = GPUMRegressor(geometry="graph", warm_start=True).fit(X, X[:, 0])
+    first = model._surfaces
+    assert model.fit(X, X[:, 1])._surfaces is first
+    assert model.fit(X[:-1], X[:-1, 1])._surfaces is not first
+    second = model._surfaces
+    assert model.set_params(smoothness="heat").fit(X[:-1], X[:-1, 1])._surfaces is not second
+    assert GPUMRegressor(geometry="graph").fit(X, X[:, 0]).fit(X, X[:, 0])._surfaces is not first
+
+
+def test_geometry_names_and_dimensions(labelled):
+    X, y, _ = labelled
+    for options, message in [
+        ({"geometry": "sphere"}, "geometry must be one of 'average', 'chart'"),
+        ({"geometry": ["graph", "charts"]}, "did you mean 'chart'"),
+        ({"geometry": []}, "geometry must be 'average', a name or a list"),
+        ({"geometry": 3}, "geometry must be 'average', a name or a list"),
+        ({"latent_dim": "all"}, "latent_dim must be one of 'average', 'auto'"),
+        ({"latent_dim": 0}, "latent_dim must be an integer of at least 1"),
+        ({"latent_dim": []}, "latent_dim is an empty sequence"),
+        ({"latent_dim": [1, 2.5]}, "latent_dim must be an integer"),
+        ({"geometry": "atlas", "latent_dim": 4}, "dim"),
+        ({"geometry": "chart", "latent_dim": 3}, "fewer dimensions than the data space"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            GPUMRegressor(**options).fit(X, y)
+    chart = SwissRoll()
+    with pytest.raises(ValueError, match="known chart, but geometry is 'graph'"):
+        GPUMRegressor(latent_model=chart, geometry="graph").fit(X[:, :2], y)
+
+
+def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
+    X, y, _ = labelled
+    model = GPUMRegressor(latent_dim=3, geometry=["chart", "graph"], random_state=0).fit(X, y)
+    assert set(model.geometry_weights_) == {"graph"}
+    assert any("one chart is left out" in note and "fewer dimensions" in note for note in model.notes_)
+    assert model.latent_ is None
+    with pytest.raises(ValueError, match="no chart and so no latent coordinates"):
+        model.transform(X)
+    with pytest.raises(ValueError, match="no geometry can be built"):
+        GPUMRegressor(latent_dim=9, geometry=["chart", "atlas"]).fit(X, y)
 
 
 def test_fits_do_not_stay_in_memory():
@@ -370,7 +499,7 @@ def test_fits_do_not_stay_in_memory():
 
     cloud = gpum.datasets.make_swiss_roll(n_labeled=10, n_unlabeled=40, random_state=0)
     latent = BayesianGPLVM(starts="pca", n_inducing=8, max_iter=50, tol=1.0, random_state=0)
-    options = {"latent_model": latent, "boundary": 0.5, "n_kernel_inducing": 10, "random_state": 0}
+    options = {"geometry": "chart", "latent_model": latent, "boundary": 0.5, "n_kernel_inducing": 10, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = GPUMRegressor(**options).fit(cloud.X, cloud.y)

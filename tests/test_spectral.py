@@ -3,12 +3,16 @@
 import jax
 import numpy as np
 import pytest
+import skfem
+from scipy.sparse import block_diag, diags, eye
 from scipy.special import jv
 
 from gpum import EmbeddedChart, heat_kernel, spectral
 from gpum.geometry import evaluate, grid, magnification
-from gpum.heat.spectral import eigenpairs
-from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, roll_kernel
+from gpum.heat.lanczos import lowest
+from gpum.heat.mesh import Mesh
+from gpum.heat.spectral import Eigenpairs, eigenpairs, heat_spectrum, matern_spectrum, varying
+from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, Ring, roll_kernel
 
 TIMES = [2.0, 5.0, 10.0, 50.0, 200.0]
 
@@ -89,11 +93,16 @@ def test_kernel_integrates_to_one_and_solves_the_heat_equation(chart):
     density = evaluate(chart, magnification, points)
     assert float(kernel[0] @ density * cell) == pytest.approx(1, abs=2e-3)
 
-    # ∂K/∂t = ½ΔK in the weak form: against a smooth test function v, d/dt ∫Kv = -½ ∫ <∇K, ∇v> = ½ ∫ K Δv.
+    # ∂K/∂t = ½ΔK in the weak form: against a smooth test function v, d/dt ∫Kv = -½ ∫ <∇K, ∇v>; v is the fourth mode.
     mode = pairs.at(points)[:, 3]
     rate = (pairs.at(start) * pairs.heat(0.501) - pairs.at(start) * pairs.heat(0.499)) @ pairs.at(points).T / 0.002
     left = float(rate[0] @ (density * mode) * cell)
-    right = float(-0.5 * pairs.values[3] * (kernel[0] @ (density * mode)) * cell)
+    h = 1e-4 * (high - low)
+    slopes = [(pairs.at(points + e) - pairs.at(points - e)) / (2 * e.sum()) for e in np.diag(h)]
+    of_kernel = np.stack([s @ (pairs.at(start) * pairs.heat(0.5))[0] for s in slopes], 1)
+    of_mode = np.stack([s[:, 3] for s in slopes], 1)
+    raised = np.linalg.solve(evaluate(chart, "metric", points), of_mode[..., None])[..., 0]
+    right = float(-0.5 * np.sum(of_kernel * raised, 1) @ density * cell)
     assert left == pytest.approx(right, rel=2e-2, abs=1e-4)
 
 
@@ -149,3 +158,77 @@ def test_learned_chart_kernel(roll_model):
     kernel = heat_kernel(chart, start, targets, [10.0])[0, 0]
     exact = roll_kernel((6.0, 6.0), np.column_stack([r, np.full(15, 6.0)]), 10.0)
     assert np.abs(kernel - exact).max() < 0.03 * exact.max()
+
+
+def chain(n):
+    """n unknowns in a row: eigenvalues 2 - 2 cos(πk/n)."""
+    main = np.full(n, 2.0)
+    main[[0, -1]] = 1.0
+    return diags([np.full(n - 1, -1.0), main, np.full(n - 1, -1.0)], [-1, 0, 1])
+
+
+@pytest.mark.parametrize("n", [400, 20_000])
+def test_lowest_eigenpairs_of_long_chains(n):
+    """The lowest are 1e-8 of the mean at the longest: no shift fixed beforehand tells them apart."""
+    K, M = block_diag([chain(n), chain(n // 2)]).tocsr(), eye(n + n // 2).tocsr()
+    found = lowest(K, M, 30)
+    exact = np.sort(np.concatenate([4 * np.sin(np.pi * np.arange(30) / (2 * m)) ** 2 for m in (n, n // 2)]))[:30]
+    np.testing.assert_allclose(found.values, exact, rtol=1e-6, atol=1e-14)
+    assert found.pieces == 2
+    assert found.residual < 1e-6
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(30), atol=1e-10)
+    left = K @ found.vectors - found.vectors * found.values
+    assert np.abs(left).max() < 1e-6 * exact[-1]
+
+
+def test_long_and_thin_domains_end():
+    """A strip 100 000 times longer than wide: its modes are those of an interval."""
+    pairs = eigenpairs(EmbeddedChart(lambda x: x, [(0, 100.0), (0, 1e-3)]), n_modes=30)
+    exact = (np.pi * np.arange(30) / 100) ** 2
+    np.testing.assert_allclose(pairs.values[:8], exact[:8], rtol=1e-4, atol=1e-12)
+    np.testing.assert_allclose(pairs.values, exact, rtol=0.01, atol=1e-12)  # four elements in the last wave
+    assert pairs.unknowns < 5000
+
+
+def test_accuracy_stands_in_the_result():
+    pairs = eigenpairs(Disc(np.zeros(2)), n_modes=30)
+    assert pairs.change < 0.01
+    assert pairs.per_wave > 3
+    assert pairs.residual < 1e-6
+    assert pairs.unknowns == len(pairs.vectors)
+    assert (pairs.pieces, pairs.torn) == (1, False)
+
+
+def test_a_mesh_that_cannot_be_used_is_an_error():
+    """A ring narrower than the raster's cells; and a step far longer than it is wide."""
+    with pytest.raises(ValueError, match=r"in \d+ pieces.*loosen the boundary level"):
+        eigenpairs(Ring(0.7, 0.0005), n_modes=30, warn=False)
+    with pytest.raises(ValueError, match="no element inside the domain"):
+        eigenpairs(Ring(0.7, 0.0005), n_modes=30, step=1.0)
+
+
+def test_points_of_large_elements_among_small_ones():
+    """One triangle of side 10 beside many small ones, whose middles are all nearer; φ is a coordinate."""
+    small = np.column_stack([np.linspace(0, 1, 61), np.full(61, -0.02)])
+    nodes = np.concatenate([[[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], np.repeat(small, 2, 0)[1:]])
+    nodes[4::2, 1] = 0.0
+    strip = np.stack([np.arange(3, len(nodes) - 2), np.arange(4, len(nodes) - 1), np.arange(5, len(nodes))], 1)
+    simplices = np.sort(np.concatenate([[[0, 1, 2]], strip]), 1)
+    basis = skfem.Basis(skfem.MeshTri(nodes.T.copy(), simplices.T.copy()), skfem.ElementTriP2())
+    bounds = np.array([[0.0, 10.0], [-1.0, 10.0]])
+    pairs = Eigenpairs(
+        values=np.zeros(2), vectors=basis.doflocs.T, mesh=Mesh(nodes, simplices), dofs=basis.element_dofs,
+        bounds=bounds, periodic=(False, False), volume=50.0, speed=np.ones(2), pieces=1, residual=0.0,
+    )  # fmt: skip
+    points = np.array([[0.5, 0.1], [0.3, 0.05], [4.0, 4.0]])
+    np.testing.assert_allclose(pairs.at(points), points, atol=1e-9)
+    np.testing.assert_allclose(pairs.off(points), 0.0)
+    np.testing.assert_allclose(pairs.off([[6.0, 6.0]]), [np.sqrt(2)], rtol=1e-6)  # across the long side
+    np.testing.assert_allclose(pairs.at([[6.0, 6.0]]), [[5.0, 5.0]], atol=1e-6)
+
+
+def test_spectra_stand_once():
+    values = np.array([0.0, 1e-12, 0.5, 2.0])
+    np.testing.assert_allclose(heat_spectrum(values, 3.0), np.exp(-1.5 * values))
+    np.testing.assert_allclose(matern_spectrum(values, 1.5, 2.0, 2), (1 + values * 4 / 3) ** -2.5)
+    assert varying(values).tolist() == [False, False, True, True]

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import checks
 from ..files import model_io
+from ..gplvm import scaling
 from ..regression import gp
 from ..regression.family import Setting, join, smoothness_names
 from ..regression.posterior import Located
@@ -28,6 +29,7 @@ from .geometries import FAILURES, Built
 from .predictive import Output, Predictive
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
+LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
 
@@ -46,6 +48,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         columns = y.reshape(len(X), -1).T
         _check_labelled(columns)
         self.n_features_in_ = X.shape[1]
+        self._unit = self._unit_of(X)
+        X = X / self._unit
         self._columns = y.shape[1:] if y.ndim == 2 else ()
         self._build(X)
         self._outputs = [self._regress(column) for column in columns]
@@ -56,7 +60,13 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return self
 
     def _check_cloud(self, X: Any) -> np.ndarray:
-        return checks.cloud(X, "X", min_rows=2)
+        X = checks.cloud(X, "X", min_rows=2)
+        scaling.check(X, "X")
+        return X
+
+    def _unit_of(self, X: np.ndarray) -> float:
+        """What X is divided by, so that squares of its numbers are numbers: 1 but for extreme ones."""
+        return scaling.Scaling.of(X, by_column=False).unit
 
     def _build(self, X: np.ndarray) -> None:
         """Everything that does not depend on the labels."""
@@ -238,7 +248,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
                 "as input; pass the columns of the fitted cloud in the same order"
             )
-        return X
+        with np.errstate(over="ignore"):
+            return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
 
     def _shaped(self, values: list[float]) -> Any:
         return np.array(values) if self._columns else values[0]

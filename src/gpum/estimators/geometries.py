@@ -28,6 +28,7 @@ from ..regression.surfaces import AtlasSurface, GraphSurface, Surface, flat_surf
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
 CHART_DIMS = (1, 2)  # latent_dim="average": a chart of three dimensions costs much, an atlas of three does not
 ATLAS_DIMS = (1, 2, 3)
+ROUGH = 0.5  # share of rows that no local chart fits, above which an atlas is left out
 FAILURES = (ValueError, FloatingPointError, MemoryError, np.linalg.LinAlgError)  # of a cloud that has no such surface
 
 
@@ -75,15 +76,16 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str], Iterable[Surface]],
-    *, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
+    *, once: bool = False, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
 ) -> Built:  # fmt: skip
-    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension."""
+    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension (`once`: of a dimension of its own)."""
     dims = dimensions(latent_dim)
     of_charts: Sequence[int | str] = CHART_DIMS if dims == "average" else [dims] if isinstance(dims, str) else dims
+    of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
         "chart": [partial(charts, q) for q in of_charts],
-        "atlas": [partial(_atlas, X, q, n_modes, seed) for q in of_atlases],
+        "atlas": [partial(_atlas, X, q, n_modes, seed, len(names) == 1) for q in of_atlases],
         "graph": [lambda: [GraphSurface(graphs.graph_spaces(X))]],
         "flat": [lambda: [flat_surface(X)]],
     }
@@ -101,12 +103,18 @@ def build(
                     raise
                 notes.append(f"one {name} is left out: {error}")
         surfaces += found
-        log_priors += [-log(len(found))] * len(found)
+        log_priors += [-log(max(len(found), 1))] * len(found)
     if not surfaces:
         raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
 
 
-def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int) -> list[Surface]:
-    return [AtlasSurface.of(X, dim, n_modes, seed)]
+def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool) -> list[Surface]:
+    """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
+    found = AtlasSurface.of(X, dim, n_modes, seed)
+    if found.atlas.rough_ > ROUGH and not alone:
+        raise ValueError(
+            f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"
+        )
+    return [found]

@@ -144,17 +144,14 @@ class LatentModel(TransformerMixin, BaseEstimator):
 
     def different_fits(self) -> list[LatentModel]:
         """This fit, and the other finalists of the race whose charts are not the same up to a linear change."""
-        kept: list[LatentModel] = self.__dict__.setdefault("_different", [])
-        if not kept:
-            found: list[LatentModel] = [self]
-            for k, fit in enumerate(self.finalists_[1:]):
-                other = copy.copy(self)
-                with jax.enable_x64(True):
-                    other._finish([fit], np.random.default_rng([len(self._rows), k]))
-                if all(_differ(other.latent_, one.latent_) for one in found):
-                    found.append(other)
-            kept += found[1:]
-        return [self, *kept]
+        found: list[LatentModel] = [self]
+        for k, fit in enumerate(self.finalists_[1:]):
+            other = copy.copy(self)
+            with jax.enable_x64(True):
+                other._finish([fit], np.random.default_rng([len(self._rows), k]))
+            if all(_differ(other.latent_, one.latent_) for one in found):
+                found.append(other)
+        return found
 
     def _check(self, S: Any) -> np.ndarray:
         if self.latent_dim != "auto":
@@ -183,7 +180,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
                 checks.option(start, "starts", ("pca", "isomap"))
         checks.option(self.boundary, "boundary", BOUNDARIES)
         checks.positive(self.boundary_level, "boundary_level", "0 is the tightest", zero=True)
-        checks.positive(self.tol, "tol", "0.01 nats per row is the default")
+        checks.positive(self.tol, "tol", "0.05 nats per row is the default")
         checks.integer(self.max_iter, "max_iter", 1, None, "10000 is the default")
         return S
 
@@ -290,7 +287,6 @@ class LatentModel(TransformerMixin, BaseEstimator):
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._surfaces: dict[bytes, ChartSurface] = {}
-        self._different: list[LatentModel] = []
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)

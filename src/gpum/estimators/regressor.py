@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
 from ..geometry import Chart
+from ..gplvm import scaling
 from ..regression.family import smoothness_names
 from ..regression.surfaces import ChartSurface, Wanted
 from .base import GPRegressor
@@ -229,7 +230,11 @@ class GPUMRegressor(SurfaceRegressor):
                 f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "
                 "a known chart X holds coordinates in it"
             )
+        scaling.check(X, "X")
         return X
+
+    def _unit_of(self, X: np.ndarray) -> float:
+        return super()._unit_of(X) if isinstance(self.latent_model, str) else 1.0
 
     def _build(self, X: np.ndarray) -> None:
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_GEOMETRY}
@@ -248,15 +253,16 @@ class GPUMRegressor(SurfaceRegressor):
         if isinstance(self.latent_model, Chart):
             return Built.one(ChartSurface(self.latent_model, X))
         names = geometry_names(self.geometry)
-        dims = self.latent_dim if isinstance(self.latent_model, str) else 1  # a given model is learned but once
+        named = isinstance(self.latent_model, str)
 
         def charts(latent_dim: Any) -> Iterator[ChartSurface]:
             options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
             model = self._learn_latent(self.latent_model, X, latent_dim, **options)
-            for one in model.different_fits():
+            # A given model is used as it is; of those learned here, other fits may stand beside the best.
+            for one in model.different_fits() if named else [model]:
                 yield one.surface(one.coordinates(X))
 
-        return build(names, dims, X, charts, seed=self._seed, verbose=self.verbose)
+        return build(names, self.latent_dim, X, charts, once=not named, seed=self._seed, verbose=self.verbose)
 
     def _wanted(self) -> Wanted:
         return Wanted(

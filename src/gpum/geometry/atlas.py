@@ -19,20 +19,16 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
 from . import tangents
+from .filling import POOL, charts, finer
 from .gaps import unique_pairs
-from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing, steps
-from .tangents import LocalFits, blocks
+from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing
+from .tangents import LocalFits, blocks, chosen
 
-POOL = 3  # rows looked at for every neighbour along the surface
+FLAT = 1e-9  # of the largest singular value: directions the cloud does not have
 SAME = 1e-9  # of the cloud's extent: rows this close are one
 CANDIDATES = 4  # nearest nodes whose simplices a new row is tried on
 FAR = 1.0  # spacings off the surface beyond which a row is called far
 NOISE_SIDE = 3.0  # or so many standard deviations of the noise
-HALVINGS = 2  # of the steps of a curve
-PASSES = 3  # of filling
-WIDE = 0.55  # spacings: the radius of an empty ball above which a node is put into it
-APART = 0.8  # of that radius, between new nodes
-MAX_NODES = 10_000  # up to which nodes are added
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,9 @@ class Surface:
     stars: Stars
     h: np.ndarray  # spacing, [n]
     noise: float  # standard deviation of each coordinate off the surface
-    n_neighbors: int
+    n_neighbors: np.ndarray  # rows of each local fit, [rows]
     piece: np.ndarray  # [n]; -1 for a node without a simplex
+    rough: float  # share of rows whose neighbourhood no smooth chart fits
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -90,7 +87,9 @@ class Surface:
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return Placement(corners, weights, distance, distance > limit)
 
-    def _place(self, X, held, finder):
+    def _place(
+        self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
         near = held[finder.kneighbors(X, return_distance=False)]
         table = self._at_node
         count = np.diff(table.indptr)[near]  # [m, c]
@@ -117,152 +116,72 @@ class Surface:
 
 
 def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
-    """The surface of dimension q through a cloud [N, p]; `n_neighbors` rows a fit, by default as many as suit the noise."""
+    """The surface of dimension q through a cloud [N, p]; local fits have `n_neighbors` rows, by default as suits."""
     nodes, number = distinct(X)
     notes = [] if len(nodes) == len(X) else [f"{len(X) - len(nodes)} rows stand at places of others"]
+    _check_span(nodes, q)
+    pool = tangents.nearest(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
+    fits, size, thick = local_fits(nodes, pool, q, n_neighbors)
+    frame, smooth = fits.frame, thick <= tangents.THIN
+    nodes = nodes + np.where(smooth[:, None], fits.offset, 0.0)
+    for k in np.unique(size):
+        rows = np.flatnonzero(size == k)
+        around = tangents.along_surface(nodes, pool[rows, : POOL * k], fits.frame, k)
+        frame[rows] = tangents.fit(nodes, around, q).frame
+    index, v, near = charts(nodes, pool, frame)
+    near[~smooth] = True  # angles mean nothing there
+    h = spacing(v, index, near)
+    stars = links(nodes, v, index, near) if q == 1 else delaunay_stars(v, index, near, h, rim(v, near, h))
+    notes += _remarks(stars, smooth, q)
+    noise = sqrt(float(np.median(fits.variance)) / (X.shape[1] - q)) if X.shape[1] > q else 0.0
+    fine = finer(nodes, frame, h, smooth, stars, rim(v, near, h) if q > 1 else 0.0)
+    return Surface(
+        fine.nodes,
+        number,
+        fine.frame,
+        fine.stars,
+        fine.h,
+        noise,
+        size,
+        pieces(fine.stars),
+        float(np.mean(~smooth)),
+        notes,
+    )
+
+
+def _check_span(nodes: np.ndarray, q: int) -> None:
     if len(nodes) < q + 2:
         raise ValueError(
             f"X has {len(nodes)} distinct row(s), but an atlas of dimension {q} needs {q + 2}; add rows or lower dim"
         )
     spread = np.linalg.svd(nodes - nodes.mean(0), compute_uv=False)
-    if int(np.sum(spread > 1e-9 * spread[0])) < q:
-        raise ValueError(
-            f"X spans {int(np.sum(spread > 1e-9 * spread[0]))} dimension(s), but the atlas was asked for dim={q}; "
-            "lower dim"
-        )
-    fits, pool = local_fits(nodes, q, n_neighbors)
-    k = fits.index.shape[1]
-    normal = max(nodes.shape[1] - q, 0)
-    noise = sqrt(float(np.median(fits.variance)) / normal) if normal else 0.0
-    rough = float(np.sqrt(np.mean(fits.error**2)))
-    frame = fits.frame
-    index, v, near = charts(nodes, pool, frame)
-    h = spacing(v, index, near)
-    smooth = rough <= tangents.NOISY * float(np.median(h))
-    if smooth:
-        nodes = nodes + fits.offset
-        frame = tangents.fit(nodes, tangents.along_surface(nodes, pool[:, : POOL * k], frame, k), q).frame
-        index, v, near = charts(nodes, pool, frame)
-        h = spacing(v, index, near)
-    else:
-        near[:] = True  # angles mean nothing
-        notes.append("the cloud is rough at the scale of its spacing: rows stay where they are")
-    if q == 1:
-        stars = links(nodes, v, index, near)
-    else:
-        beyond = rim(v, near, h)
-        stars = delaunay_stars(v, index, near, h, beyond)
-    n_edge = stars.n_edge
-    if smooth and q == 1:
-        for _ in range(HALVINGS):
-            nodes, frame, stars = halved_curve(nodes, frame, stars)
-    elif smooth and q == 2:
-        for _ in range(PASSES):
-            more = fill(nodes, frame, h, stars)
-            if more is None or len(more[0]) > MAX_NODES:
-                break
-            nodes, frame, h = more
-            index, v, near = charts(nodes, tangents.nearest(nodes, POOL * NEAR[q]), frame)
-            stars = delaunay_stars(v, index, near, h, beyond)
-    h = np.append(h, np.full(len(nodes) - len(h), np.median(h)))
-    piece = pieces(stars)
-    lone = int(np.sum(piece < 0))
-    if lone == len(nodes):
-        raise ValueError(f"no simplex of dimension {q} joins rows of X; lower dim or add rows")
-    if lone:
-        notes.append(f"{lone} rows belong to no simplex and take the values of the nearest")
-    if n_edge:
-        notes.append(f"{n_edge} rows stand at the edge" if q > 1 else f"{n_edge} steps span a gap")
-    return Surface(nodes, number, frame, stars, h, noise, k, piece, notes)
+    rank = int(np.sum(spread > FLAT * spread[0]))
+    if rank < q:
+        raise ValueError(f"X spans {rank} dimension(s), but the atlas was asked for dim={q}; lower dim")
 
 
-def charts(nodes: np.ndarray, pool: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Around each node: the nearest along the surface [N, k], their normal coordinates, and which are on the same part."""
-    k = min(NEAR[frame.shape[2]], len(nodes))
-    index = tangents.along_surface(nodes, pool[:, : POOL * k], frame, k)
-    v, angle = tangents.normal_coordinates(nodes, index, frame)
-    near = angle <= tangents.MAX_ANGLE
-    near[:, 0] = True
-    return index, v, near
+def _remarks(stars: Stars, smooth: np.ndarray, q: int) -> list[str]:
+    lone = int(np.sum(pieces(stars) < 0))
+    if lone == len(smooth):
+        raise ValueError(f"no two rows of X are joined by a surface of dimension {q}; lower dim or add rows")
+    remarks = {
+        "rows are too rough for a smooth surface: they stay where they are": int(np.sum(~smooth)),
+        "rows have no neighbour and take the values of the nearest that has": lone,
+        "rows stand at the edge": int(np.sum(stars.outer)),
+        "steps span a gap and were left out": stars.n_gaps,
+    }
+    return [f"{count} {remark}" for remark, count in remarks.items() if count]
 
 
-def between(
-    nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Places [m, p] on the curved surface over simplices [m, c] at barycentric weights b, and the frames there.
-
-    x(b) = Σ b_k x_k + Σ_{k<l} 4 b_k b_l s_kl; the middle of the arc from k to l that has their tangents is
-    s_kl = ⅛(T_k v_kl + T_l v_lk) off the chord.
-    """
-    place = np.einsum("mc,mcp->mp", weights, nodes[corners])
-    first = frame[corners[:, 0]]
-    mean = weights[:, 0, None, None] * first
-    for k in range(1, corners.shape[1]):
-        other = frame[corners[:, k]]
-        mean = mean + weights[:, k, None, None] * (other @ (other.swapaxes(1, 2) @ first))
-    for k, l in combinations(range(corners.shape[1]), 2):
-        a, b = corners[:, k], corners[:, l]
-        step = (nodes[b] - nodes[a])[:, None]
-        bend = frame[a] @ tangents.lift(step, frame[a])[0].swapaxes(1, 2)
-        bend = bend + frame[b] @ tangents.lift(-step, frame[b])[0].swapaxes(1, 2)
-        place = place + (weights[:, k] * weights[:, l] / 2)[:, None] * bend[..., 0]
-    return place, np.linalg.qr(mean)[0]
-
-
-def fill(
-    nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, stars: Stars
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Nodes, frames and spacings with nodes in the middle of large empty balls; None where none is large.
-
-    The middle of a ball that lies outside its simplex is replaced by that of the simplex's longest side.
-    """
-    simplices, weights, radii = stars.simplices, stars.centres.copy(), stars.radii
-    wide = radii > WIDE * h[simplices].mean(1)
-    simplices, weights, radii = simplices[wide], weights[wide], radii[wide]
-    if not len(radii):
-        return None
-    outside = np.flatnonzero(weights.min(1) < 0)
-    sides = np.array(list(combinations(range(simplices.shape[1]), 2)))
-    corner = nodes[simplices[outside]]
-    longest = sides[np.argmax(np.linalg.norm(corner[:, sides[:, 0]] - corner[:, sides[:, 1]], axis=-1), 1)]
-    halves = np.zeros((len(outside), simplices.shape[1]))
-    np.put_along_axis(halves, longest, 0.5, 1)
-    weights[outside] = halves
-    place, tangent = between(nodes, frame, simplices, weights)
-    room = np.minimum(radii, NearestNeighbors(n_neighbors=1).fit(nodes).kneighbors(place)[0][:, 0])
-    order = np.argsort(-room, kind="stable")
-    order = order[room[order] > 0.5 * WIDE * h[simplices[order]].mean(1)]
-    if not len(order):
-        return None
-    chosen = order[sparse_choice(place[order], room[order] * APART)]
-    spacing_there = np.einsum("mc,mc->m", weights[chosen], h[simplices[chosen]])
-    return np.concatenate([nodes, place[chosen]]), np.concatenate([frame, tangent[chosen]]), np.append(h, spacing_there)
-
-
-def sparse_choice(places: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """Numbers of places [m, p] taken in turn unless one taken before is closer than the room [m]."""
-    near = NearestNeighbors().fit(places).radius_neighbors(places, radius=float(room.max(initial=0)))
-    free = np.ones(len(places), bool)
-    for i, (distance, other) in enumerate(zip(*near, strict=True)):
-        if free[i]:
-            free[other[(other > i) & (distance < room[i])]] = False
-    return np.flatnonzero(free)
-
-
-def halved_curve(nodes: np.ndarray, frame: np.ndarray, stars: Stars) -> tuple[np.ndarray, np.ndarray, Stars]:
-    """A curve with a node in the middle of each step."""
-    n, pairs = len(nodes), stars.simplices
-    place, tangent = between(nodes, frame, pairs, stars.centres)
-    middle = n + np.arange(len(pairs))
-    a, b = np.concatenate([pairs[:, 0], middle]), np.concatenate([middle, pairs[:, 1]])
-    nodes, frame = np.concatenate([nodes, place]), np.concatenate([frame, tangent])
-    return nodes, frame, steps(a, b, np.tile(stars.radii, 2), len(nodes), stars.n_edge)
+def extent(X: np.ndarray) -> float:
+    """The longest side of the box that holds X."""
+    return float(np.ptp(X, axis=0).max())
 
 
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows, in order, and which of them each row is."""
-    extent = float(np.ptp(X, axis=0).max())
-    keys = np.round((X - X.min(0)) / (SAME * extent)) if extent > 0 else np.zeros_like(X)
+    step = SAME * extent(X)
+    keys = np.round((X - X.min(0)) / step) if step > 0 else np.zeros_like(X)
     _, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), int)
@@ -270,27 +189,36 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return X[first[order]], rank[number.ravel()]
 
 
-def local_fits(X: np.ndarray, q: int, n_neighbors: int | None) -> tuple[LocalFits, np.ndarray]:
-    """Local fits whose neighbourhoods are as flat as can be, and the pool [N, K] of near rows.
-
-    Flat: the error of a row left out of its own fit, over the radius of the fit. Noise asks for large
-    neighbourhoods, curvature for small ones.
-    """
+def sizes(n: int, q: int, n_neighbors: int | None) -> list[int]:
+    """Sizes of a fit's neighbourhood that n rows allow."""
     smallest = tangents.ROWS_PER_TERM * tangents.n_terms(q)
-    sizes = [n_neighbors] if n_neighbors is not None else [int(smallest * f) for f in tangents.LADDER]
-    sizes = [k for k in sizes if k <= len(X) // 2] or [min(sizes[0], len(X))]
-    pool = tangents.nearest(X, POOL * max(sizes[-1], NEAR[q]))
-    best, flattest = None, np.inf
-    for k in sizes:
+    ladder = [int(smallest * factor) for factor in tangents.LADDER] if n_neighbors is None else [n_neighbors]
+    return [k for k in ladder if k <= n // 2] or [min(ladder[0], n)]
+
+
+def local_fits(
+    X: np.ndarray, pool: np.ndarray, q: int, n_neighbors: int | None
+) -> tuple[LocalFits, np.ndarray, np.ndarray]:  # fmt: skip
+    """Around each row the best of the fits of several sizes, its size [N], and its error over its radius [N].
+
+    The best has the smallest error of rows left out of their own fits (root mean square over the rows around) among
+    neighbourhoods that are flat: this error is small against their radius. Noise asks for large neighbourhoods,
+    curvature for small ones; in those smaller than the noise the error is small, too, but not against the radius.
+    """
+    around = pool[:, : 2 * tangents.n_terms(q)]
+    best, least, size = None, np.full(len(X), np.inf), np.zeros(len(X), int)
+    ratio = np.zeros(len(X))
+    for k in sizes(len(X), q, n_neighbors):
         found = tangents.fit(X, pool[:, :k], q)
         found = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], found.frame, k, both=False), q)
-        ratio = float(np.sqrt(np.mean(found.error**2) / np.mean(found.radius**2)))
-        if ratio < tangents.GAIN * flattest:
-            best, flattest = found, ratio
-        elif ratio > 2 * flattest:
-            break
+        error = np.sqrt(np.mean(found.error[around] ** 2, axis=1))
+        thick = error / found.radius
+        cost = np.where(thick <= tangents.THIN, error / extent(X), 1 + thick)
+        better = cost < tangents.GAIN * least
+        least, size, ratio = np.where(better, cost, least), np.where(better, k, size), np.where(better, thick, ratio)
+        best = found if best is None else chosen(better, found, best)
     assert best is not None
-    return best, pool
+    return best, size, ratio
 
 
 def pieces(stars: Stars) -> np.ndarray:

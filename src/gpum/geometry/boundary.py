@@ -14,6 +14,9 @@ largest standard deviation of φ on the way across, in the same steps. A gap sta
 *and* the surface in it is not known; one over which the surface is known to a fifth of a step may be five
 times as wide.
 
+Two neighbours in the data whose way along the chart is TORN times as long (a closed curve has to be cut somewhere) are
+joined by a bridge, a corridor as long as they are apart in the data space; no chart shows it, but heat flows over it.
+
 At level λ the surface consists of narrow corridors along all edges with λ_ij ≤ λ and of the simplices all
 of whose edges are such. At 0 that is the spanning tree, at the largest level every simplex that the paper's
 α admits. Each domain holds every row, is in one piece, and ends at the data in every direction.
@@ -42,6 +45,8 @@ DEFAULT_LEVEL = 0.5
 RADIUS = 0.12  # half width of a corridor, in steps of the spanning tree
 BINS = {1: 64, 2: 32, 3: 10}  # along each coordinate
 FILL = 64  # corridors and simplices come in multiples of this, see `gplvm.padding`
+TORN = 3.0  # times as long along the chart as in the data space: neighbours that the chart has torn apart
+BRIDGED = DEFAULT_LEVEL  # the least level of a bridge that the spanning tree does not ask for
 KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known
 
 
@@ -76,7 +81,7 @@ class VarianceBoundary(Boundary):
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=[
-        "level", "max_level", "bounds", "frame", "start", "along", "radius", "corridor_level",
+        "level", "max_level", "bounds", "frame", "start", "along", "radius", "bridge", "corridor_level",
         "corner", "to_weights", "simplex_level", "bins", "corridors_in", "simplices_in",
     ],
     meta_fields=[],
@@ -99,6 +104,7 @@ class CorridorBoundary(Boundary):
     start: Any
     along: Any
     radius: Any
+    bridge: Any  # length of a corridor between rows that the chart has torn apart; 0 for all others
     corridor_level: Any
     corner: Any
     to_weights: Any
@@ -190,9 +196,15 @@ def corridor_boundary(
     sides = gaps.side_index(cells, edges)
     level_of_edge = gaps.close_slits(sides, length, level_of_edge)
     cell_level = level_of_edge[sides].max(1, initial=0.0)
+    # Where the chart has torn neighbours apart, a bridge joins them: as long as they are apart in the data space.
+    away = neighbours.distance(images, edges)
+    torn = (length > TORN * away) & asked
+    beside = torn & ~gaps.members(edges, tree)
+    level_of_edge[beside] = BRIDGED + KNOWN * gaps.looseness(away[beside], typical[beside])
 
     admitted = np.isfinite(level_of_edge)
     edges, level_of_edge = edges[admitted], level_of_edge[admitted]
+    bridge = np.where(torn, away, 0.0)[admitted]
     start, end = points[edges[:, 0]], points[edges[:, 1]]
     radius = RADIUS * gaps.step_size(points, tree)[edges].min(1)
     cells, cell_level = cells[np.isfinite(cell_level)], cell_level[np.isfinite(cell_level)]
@@ -208,7 +220,8 @@ def corridor_boundary(
         max_level=np.asarray(level_of_edge.max(initial=0.0)),
         bounds=np.stack([box.min(0), box.max(0)], 1),
         frame=frame, start=_and_more(start), along=_and_more(end - start), radius=_and_more(radius),
-        corridor_level=_and_more(level_of_edge, np.inf), corner=_and_more(corner), to_weights=_and_more(to_weights),
+        bridge=_and_more(bridge), corridor_level=_and_more(level_of_edge, np.inf),
+        corner=_and_more(corner), to_weights=_and_more(to_weights),
         simplex_level=_and_more(cell_level, np.inf), bins=bins,
         corridors_in=gaps.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
         simplices_in=gaps.bin_lists(bins, points[cells].min(1), points[cells].max(1)),

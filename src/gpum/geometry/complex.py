@@ -26,6 +26,7 @@ class Complex:
     """Simplices [K, q + 1] and corridors [E, 2] on nodes [n, q] of a chart.
 
     section : volume of each corridor's cross-section in the chart, times its length in the chart, [E].
+    bridge : the length of corridors that the chart knows nothing of, [E]; 0 for others. Their section is their volume.
     frame : [q, q], chart coordinates to coordinates in which distances are fair.
     """
 
@@ -33,6 +34,7 @@ class Complex:
     simplices: np.ndarray
     corridors: np.ndarray
     section: np.ndarray
+    bridge: np.ndarray
     frame: np.ndarray
 
     @property
@@ -88,7 +90,14 @@ def halved(whole: Complex) -> Complex:
         finer = [np.stack(t, 1) for t in ((a, ab, ac), (b, ab, bc), (c, ac, bc), (ab, ac, bc))]
     ends = whole.corridors
     corridors = np.concatenate([np.stack([ends[:, 0], of_corridor], 1), np.stack([of_corridor, ends[:, 1]], 1)])
-    return Complex(nodes, np.concatenate(finer), corridors, np.tile(0.5 * whole.section, 2), whole.frame)
+    return Complex(
+        nodes,
+        np.concatenate(finer),
+        corridors,
+        np.tile(0.5 * whole.section, 2),
+        np.tile(0.5 * whole.bridge, 2),
+        whole.frame,
+    )
 
 
 def complex_of(boundary: CorridorBoundary) -> Complex:
@@ -111,8 +120,10 @@ def complex_of(boundary: CorridorBoundary) -> Complex:
     bare &= (here_level == 0) | ~np.isin(line_code, _side_codes(cell[~stay], len(nodes)))  # the tree holds every row
     cell = cell[stay]
     length = np.linalg.norm(lines[bare, 1] - lines[bare, 0], axis=1)
-    section = cross_section(np.asarray(boundary.radius)[here][bare], q) * length / abs(np.linalg.det(frame))
-    return Complex(np.linalg.solve(frame, nodes.T).T, cell, line[bare], section, frame)
+    bridge = np.asarray(boundary.bridge)[here][bare]
+    section = cross_section(np.asarray(boundary.radius)[here][bare], q)
+    section = section * np.where(bridge > 0, bridge, length / abs(np.linalg.det(frame)))
+    return Complex(np.linalg.solve(frame, nodes.T).T, cell, line[bare], section, bridge, frame)
 
 
 def _side_codes(cells: np.ndarray, n: int) -> np.ndarray:

@@ -3,12 +3,14 @@
     v_j      normal coordinates of the rows around row i, which lies at 0
     star     simplices (i, a, b, ...) whose circumscribed ball holds no other row and is no larger than α h_i
     w_ij^i   area of the Voronoi face between i and j, over |v_j|: never negative inside a Delaunay star
-    m_i      the share 1/(q+1) of every simplex at i;    e_ij^i  the share 1/((q+1)(q+2)) of those at edge ij
+    m_i      volume of the Voronoi cell of i;    e_ij^i  the share 1/((q+1)(q+2)) of the simplices at edge ij
     h_i      spacing: the ball that holds n rows has the volume n h_i^q
 
-Charts are glued by their means, w_ij = ½(w_ij^i + w_ij^j), likewise e. In a cloud scattered at random a ball of radius αh
-is empty with probability exp(-V α^q), V the volume of the unit ball; α makes that one in a hundred for all N rows: larger
-empty balls are holes, or the outside. A curve needs no chart for its neighbours: `links` joins them in the data space.
+Charts are glued by their means, w_ij = ½(w_ij^i + w_ij^j), likewise e. In a cloud scattered at random a ball of radius
+αh is empty with probability exp(-V α^q), V the volume of the unit ball; α makes that one in a hundred for all N rows:
+larger empty balls are holes, or the outside. There *ghosts* close the star: places without a row, past which nothing
+flows. They cut cells off, so that no weight turns negative, and stand where the surface ends. A curve needs no chart
+for its neighbours: `links` joins them in the data space.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from dataclasses import dataclass
 from math import gamma, log, pi
 
 import numpy as np
+from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import ConvexHull, QhullError
 
 from .tangents import blocks
@@ -32,6 +36,7 @@ EDGE = 1.6  # α between rows of the edge
 RIM = 0.3  # spacings by which the surface goes on beyond its outermost rows, if they lie at random
 MIN_RIM = 0.1  # of that, in an even cloud: a line of rows keeps a width
 SPREAD = {2: 0.523, 3: 0.364}  # standard deviation over mean of the distance to the nearest of random rows
+GAPS = 3.0  # times ln(N / FALSE_HOLES), of a random one: its shorter steps are half the mean, and uncertain
 MIN_GAP = 3.0  # times the spacing of an even curve
 EVEN, RANDOM = 1.0, 4.82  # upper over lower quartile of the steps of an even curve and of one scattered at random
 
@@ -48,7 +53,8 @@ class Stars:
     simplices: np.ndarray  # [K, q + 1], row i first
     centres: np.ndarray  # of the circumscribed balls, barycentric, [K, q + 1]
     radii: np.ndarray  # [K]
-    n_edge: int  # rows whose star is open; of a curve: steps left out as gaps
+    outer: np.ndarray  # [N]: whether the star is open
+    n_gaps: int = 0  # steps of a curve that were left out
 
 
 def ball(q: int) -> float:
@@ -74,7 +80,7 @@ def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def rim(v: np.ndarray, near: np.ndarray, h: np.ndarray) -> float:
-    """How far the surface goes on beyond its outermost rows, in spacings: not at all in an even cloud, RIM in a random one."""
+    """How far the surface goes on beyond its outermost rows, in spacings: RIM in a random cloud, else less."""
     nearest = np.where(near, np.linalg.norm(v, axis=-1), np.inf)[:, 1:].min(1)
     ratio = (nearest / h)[np.isfinite(nearest)]
     if not len(ratio):
@@ -94,6 +100,8 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
         found.append((places, star))
     for i in range(N):  # at the edge balls are small: simplices between rows of the edge must not reach outside
         places, star = found[i]
+        if not len(places):
+            continue
         outer = is_open[index[i, places]]
         real = star.tips < len(places)
         beside = np.where(real, outer[np.minimum(star.tips, len(places) - 1)], True).all(1)
@@ -104,7 +112,6 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
     centre = np.concatenate([star.centre for _, star in found])
     point = np.concatenate([star.point for _, star in found])  # [K, q, q]
     tips = np.concatenate([np.append(p, np.full(s.n_ghosts, -1))[s.tips] for p, s in found]).astype(int)
-    n_ghosts = sum(star.n_ghosts > 0 for _, star in found)
     flux = _faces(point, centre)  # [K, q]
     cell = np.sum(flux * np.sum(point**2, -1), 1) / (2 * q)
     volume = np.where((tips >= 0).all(1), np.abs(np.linalg.det(point)) / (2 if q == 2 else 6), 0.0)
@@ -120,12 +127,12 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
     local = np.linalg.solve(np.swapaxes(point[inside], 1, 2), centre[inside, :, None])[..., 0]
     centres = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
     radii = np.linalg.norm(centre[inside], axis=1)
-    return Stars(i, j, weight[used], shared[used], mass, simplices, centres, radii, n_ghosts)
+    return Stars(i, j, weight[used], shared[used], mass, simplices, centres, radii, is_open)
 
 
 @dataclass(frozen=True)
 class Star:
-    """Simplices at 0: their other corners by number [K, q] (ghosts come last) and by place [K, q, q], centres [K, q]."""
+    """Simplices at 0: their other corners by number [K, q] (ghosts last) and place [K, q, q]; centres [K, q]."""
 
     tips: np.ndarray
     point: np.ndarray
@@ -140,7 +147,6 @@ def _star(points: np.ndarray, limit: np.ndarray, ghost: float) -> Star:
     from 0 are the simplices, n·y = d the ball with centre n / 2d. Facets at 0 are the outside.
     """
     q = points.shape[1]
-    n_real = len(points)
     ghosts = np.zeros((0, q))
     for _ in range(MAX_GHOSTS):
         every = np.concatenate([points, ghosts])
@@ -200,13 +206,14 @@ def _cotangent(at: np.ndarray, other: np.ndarray) -> np.ndarray:
 def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> Stars:
     """The stars of a curve: pairs that no row is closer to than they are to each other.
 
-    That keeps the steps of a curve, a branch and the last step of a ring. A step across (steep from both ends) or
+    That keeps the steps of a curve, a branch and the last step of a ring. A step across (steep from both ends, and no
+    shorter than others: noise has such) is left out where the curve holds together without it; one
     longer than the curve's own steps by more than chance allows is a gap.
     """
     N, k = index.shape
     keep, length = np.zeros((N, k), bool), np.linalg.norm(v, axis=-1)
     for rows in blocks(N, k * k * 2 + k * X.shape[1]):
-        around = X[index[rows]]
+        around = X[index[rows]] - X[rows, None]
         square = np.sum(around**2, -1)
         gap = square[:, :, None] + square[:, None] - 2 * around @ np.swapaxes(around, 1, 2)  # [n, k, k]
         own = gap[:, 0]
@@ -214,28 +221,31 @@ def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> 
         keep[rows] = ~between.any(1)
     keep[:, 0] = False
     i, place = np.nonzero(keep)
-    j = index[i, place]
-    length, steep = length[i, place], ~near[i, place]
-    code = np.minimum(i, j) * N + np.maximum(i, j)
-    pairs, inverse, count = np.unique(code, return_inverse=True, return_counts=True)
-    both = np.bincount(inverse, steep) >= count
-    size = np.bincount(inverse, length) / count
-    a, b = pairs // N, pairs % N
-    a, b, size = a[~both], b[~both], size[~both]
+    pairs, inverse = np.unique(np.sort(np.stack([i, index[i, place]], 1), 1), axis=0, return_inverse=True)
+    count = np.bincount(inverse.ravel())
+    size = np.bincount(inverse.ravel(), length[i, place]) / count
     shortest = np.full(N, np.inf)
-    np.minimum.at(shortest, a, size)
-    np.minimum.at(shortest, b, size)
-    step = np.nanmean(np.where(np.isfinite(shortest), shortest, np.nan)[index], axis=1)
-    ratio = size / np.maximum(step[a], step[b])
+    np.minimum.at(shortest, pairs.ravel(), np.repeat(size, 2))
+    ratio = size / np.maximum(*shortest[index].mean(1)[pairs.T])
+    across = (np.bincount(inverse.ravel(), ~near[i, place]) == count) & (ratio > 1)
+    used = ~across | _bridges(pairs, np.where(across, size, TINY * size), N)
+    pairs, size, ratio = pairs[used], size[used], ratio[used]
     low, high = np.quantile(ratio, [0.25, 0.75])
     uneven = np.clip((high / low - EVEN) / (RANDOM - EVEN), 0, 1)
-    real = ratio <= MIN_GAP + 3 * uneven * log(N / FALSE_HOLES)
-    a, b, size = a[real], b[real], size[real]
-    return steps(a, b, size, N, int(np.sum(~real) + np.sum(both)))
+    real = ratio <= MIN_GAP + GAPS * uneven * log(N / FALSE_HOLES)
+    return steps(pairs[real, 0], pairs[real, 1], size[real], N, int(np.sum(~real)))
+
+
+def _bridges(pairs: np.ndarray, length: np.ndarray, n: int) -> np.ndarray:
+    """Which pairs [e, 2] belong to the minimum spanning tree of n rows, [e]."""
+    graph = csr_matrix((length, pairs.T), shape=(n, n))
+    tree = coo_matrix(minimum_spanning_tree(graph))
+    return np.isin(pairs @ [n, 1], np.sort(np.stack([tree.row, tree.col], 1), 1) @ [n, 1])
 
 
 def steps(a: np.ndarray, b: np.ndarray, length: np.ndarray, n: int, n_gaps: int = 0) -> Stars:
     """The stars of n nodes of a curve with steps from a to b, [e] each."""
     mass = (np.bincount(a, length, minlength=n) + np.bincount(b, length, minlength=n)) / 2
     i, j, both = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([length, length])
-    return Stars(i, j, 1 / both, both / 6, mass, np.stack([a, b], 1), np.full((len(a), 2), 0.5), length / 2, n_gaps)
+    simplices, middle = np.stack([a, b], 1), np.full((len(a), 2), 0.5)
+    return Stars(i, j, 1 / both, both / 6, mass, simplices, middle, length / 2, np.bincount(i, minlength=n) < 2, n_gaps)

@@ -12,31 +12,32 @@ with it u_j becomes the normal coordinate v_j of row j, whose length is the dist
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 MAX_BLOCK = 4_000_000  # numbers of one gathered block
-LADDER = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # sizes of a fit's neighbourhood, in units of the smallest
+LADDER = (1.0, 2.0, 4.0, 8.0)  # sizes of a fit's neighbourhood, in units of the smallest
 ROWS_PER_TERM = 2  # of the smallest fit
-GAIN = 0.9  # a larger neighbourhood must be flatter by this factor
+GAIN = 0.97  # a larger neighbourhood must be better by this factor
+THIN = 0.2  # error over radius up to which a neighbourhood shows the surface; above it rows stay where they are
 STEEP = 4.0  # how much farther a row counts that lies off the plane, times tan²β
 MAX_ANGLE = np.pi / 3  # between a chord and the plane; beyond it a row belongs to another part of the surface
-NOISY = 0.5  # noise above this share of the spacing cannot be told from roughness: rows stay where they are
 RIDGE = 1e-9
+REACH = 1.2  # of the farthest neighbour's distance, where weights in a fit would reach 0
+MAX_OWN = 0.99  # of h_ii
 
 
 @dataclass(frozen=True)
 class LocalFits:
-    """Around every row: who is near, the frame, where the smooth surface passes."""
+    """Around n rows: the frame, and where the smooth surface passes."""
 
-    index: np.ndarray  # [N, k], the row itself first
-    frame: np.ndarray  # [N, p, q]
-    offset: np.ndarray  # c, [N, p]
-    error: np.ndarray  # e, [N]
-    variance: np.ndarray  # |c|² / (1 - h), [N]: unbiased for the noise off the plane
-    radius: np.ndarray  # root mean square of |u|, [N]
+    frame: np.ndarray  # [n, p, q]
+    offset: np.ndarray  # c, [n, p]
+    error: np.ndarray  # e, [n]
+    variance: np.ndarray  # |c|² / (1 - h_ii), [n]: unbiased for the noise off the plane
+    radius: np.ndarray  # root mean square of |u|, [n]
 
 
 def n_terms(q: int) -> int:
@@ -70,37 +71,45 @@ def nearest(X: np.ndarray, k: int) -> np.ndarray:
 
 
 def fit(X: np.ndarray, index: np.ndarray, q: int) -> LocalFits:
-    """Frames and quadratic fits over given neighbours [N, k]."""
-    N, k = index.shape
+    """Frames and quadratic fits over neighbours [n, k] among rows X [N, p]; each first neighbour is the row itself."""
+    n, k = index.shape
     p = X.shape[1]
-    q = min(q, p)
-    frame, offset = np.empty((N, p, q)), np.empty((N, p))
-    error, variance, radius = np.empty(N), np.empty(N), np.empty(N)
-    for rows in blocks(N, k * max(k, p)):
-        delta = X[index[rows]] - X[rows, None]  # [n, k, p]
-        first = principal(delta, q)
-        u = delta @ first
-        square = np.sum(u**2, -1)
-        scale = np.sqrt(square.mean(1))
-        reach = np.sqrt(np.sum(delta**2, -1).max(1)) + 1e-300
-        weight = np.maximum(1 - (np.sum(delta**2, -1) / (1.2 * reach[:, None]) ** 2), 0.05)
-        D = quadratic(u / np.maximum(scale, 1e-300)[:, None, None])
-        m = D.shape[-1]
-        if k < m + 1:  # too few rows for a curvature
-            D = D[..., : 1 + q]
-            m = 1 + q
-        normal = np.swapaxes(D, 1, 2) @ (weight[..., None] * D)
-        ridge = RIDGE * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(m)
-        solve = np.linalg.solve(normal + ridge, np.swapaxes(weight[..., None] * D, 1, 2))  # [n, m, k]
-        coefficient = solve @ delta  # [n, m, p]
-        own = np.clip(solve[:, 0, 0], 0.0, 0.99)
-        J = np.swapaxes(coefficient[:, 1 : 1 + q], 1, 2) / np.maximum(scale, 1e-300)[:, None, None]
-        frame[rows] = np.linalg.qr(J)[0]
-        c = coefficient[:, 0]
-        offset[rows] = c
-        size = np.linalg.norm(c, axis=1)
-        error[rows], variance[rows], radius[rows] = size / (1 - own), size**2 / (1 - own), scale
-    return LocalFits(index, frame, offset, error, variance, radius)
+    parts = [_fit(X[index[rows]] - X[index[rows, :1]], q) for rows in blocks(n, k * max(k, p))]
+    return LocalFits(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def _fit(delta: np.ndarray, q: int) -> tuple[np.ndarray, ...]:
+    """The fields of `LocalFits` for steps [n, k, p]."""
+    k = delta.shape[1]
+    u = delta @ principal(delta, q)
+    scale = np.sqrt(np.sum(u**2, -1).mean(1))[:, None, None]
+    square = np.sum(delta**2, -1)
+    weight = np.maximum(1 - square / (REACH**2 * square.max(1, keepdims=True)), 0.0)[..., None]
+    D = quadratic(u / scale)
+    if k <= D.shape[-1]:  # too few rows for a curvature
+        D = D[..., : 1 + q]
+    normal = np.swapaxes(D, 1, 2) @ (weight * D)
+    normal += RIDGE * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(D.shape[-1])
+    solved = np.linalg.solve(normal, np.swapaxes(weight * D, 1, 2))  # [n, terms, k]
+    own = np.clip(solved[:, 0, 0], 0.0, MAX_OWN)
+    coefficient = solved @ delta  # [n, terms, p]
+    frame = np.linalg.qr(np.swapaxes(coefficient[:, 1 : 1 + q], 1, 2))[0]
+    offset = coefficient[:, 0]
+    size = np.linalg.norm(offset, axis=1)
+    return frame, offset, size / (1 - own), size**2 / (1 - own), scale[:, 0, 0]
+
+
+def chosen(which: np.ndarray, one: LocalFits, other: LocalFits) -> LocalFits:
+    """The fits of `one` where `which` [N] says so, else of the other."""
+    pick = [
+        np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+        for a, b in zip(_arrays(one), _arrays(other), strict=True)
+    ]
+    return LocalFits(*pick)
+
+
+def _arrays(fits: LocalFits) -> list[np.ndarray]:
+    return [getattr(fits, field.name) for field in fields(fits)]
 
 
 def principal(delta: np.ndarray, q: int) -> np.ndarray:
@@ -115,13 +124,13 @@ def principal(delta: np.ndarray, q: int) -> np.ndarray:
 def along_surface(
     X: np.ndarray, pool: np.ndarray, frame: np.ndarray, k: int, both: bool = True
 ) -> np.ndarray:  # fmt: skip
-    """Of a pool of near rows [N, K] the k nearest, [N, k]: rows off the plane (of either row, with `both`) count as farther."""
+    """The k nearest [N, k] of a pool [N, K]; those off the plane (of either row with `both`) count as farther."""
     k = min(k, pool.shape[1])
     near = np.empty((len(pool), k), int)
     for rows in blocks(len(pool), pool.shape[1] * X.shape[1] * frame.shape[2]):
-        delta = X[pool[rows]] - X[rows, None]
+        delta = X[pool[rows]] - X[pool[rows, :1]]
         total = np.sum(delta**2, -1)
-        tangent = np.sum((delta @ frame[rows]) ** 2, -1)
+        tangent = np.sum((delta @ frame[pool[rows, 0]]) ** 2, -1)
         if both:
             there = (delta[:, :, None] @ frame[pool[rows]])[:, :, 0]
             tangent = np.minimum(tangent, np.sum(there**2, -1))
@@ -132,13 +141,14 @@ def along_surface(
 
 
 def normal_coordinates(X: np.ndarray, index: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """v [N, k, q] of the rows around each row, and the angles β [N, k] of their chords with its plane."""
+    """v [N, k, q] of the rows around each row, and which of them lie on the same part of the surface [N, k]."""
     N, k = index.shape
-    v, angle = np.empty((N, k, frame.shape[2])), np.empty((N, k))
+    v, same = np.empty((N, k, frame.shape[2])), np.empty((N, k), bool)
     for rows in blocks(N, k * X.shape[1]):
-        delta = X[index[rows]] - X[rows, None]
-        v[rows], angle[rows] = lift(delta, frame[rows])
-    return v, angle
+        v[rows], angle = lift(X[index[rows]] - X[rows, None], frame[rows])
+        same[rows] = angle <= MAX_ANGLE
+    same[:, 0] = True
+    return v, same
 
 
 def lift(delta: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

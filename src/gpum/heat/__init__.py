@@ -1,8 +1,9 @@
 """Heat kernels of a chart, in two ways, and of an atlas.
 
-By finite elements: `mesh`, `spectral` (eigenpairs of the Laplace-Beltrami operator). By Brownian motion: `brownian`
-(steps), `paths` (kernels from them), `histograms` (kernels as features). One function over both: `kernel`.
-Of a cloud without a chart: `simplicial` (finite elements on glued stars), `atlas`.
+By finite elements: `mesh` (any chart), `elements` (a learned chart's complex), `lanczos` (lowest eigenpairs of sparse
+matrices), `spectral` (those of the Laplace-Beltrami operator). By Brownian motion: `brownian` (steps), `paths` (kernels
+from them), `histograms` (kernels as features). One function over both: `kernel`. Of a cloud without a chart:
+`simplicial` (finite elements on glued stars), `atlas`.
 """
 
 from .atlas import Atlas, AtlasEigenpairs

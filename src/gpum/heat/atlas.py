@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
 
 from .. import checks
 from ..geometry.atlas import Placement, Surface, surface
@@ -66,8 +68,9 @@ class Atlas:
     n_pieces_, pieces_ : how many pieces there are, and the piece of each row [N] (-1: on no simplex).
     noise_ : standard deviation of each coordinate off the surface.
     spacing_ : distance of neighbours along the surface, median over rows.
-    nodes_ : places in the data space, [n, p]: the distinct rows of the cloud, moved onto the surface, then points between.
+    nodes_ : places in the data space, [n, p]: distinct rows of the cloud, moved onto the surface, then others between.
     simplices_ : the nodes that form the glued simplices, [K, dim + 1].
+    rough_ : share of rows whose neighbourhood no smooth chart of this dimension fits.
     notes_ : what was merged, left out or changed, in sentences.
     """
 
@@ -87,11 +90,11 @@ class Atlas:
             raise ValueError(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
             checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         self._cloud = self._reduced(X)[0]
         self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
-        self._held = np.flatnonzero(self.surface_.piece >= 0)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
         if self._axes is not None:
@@ -100,27 +103,28 @@ class Atlas:
         self.pieces_ = self.surface_.piece[self.surface_.number]
         self.n_pieces_ = int(self.surface_.piece.max()) + 1
         self.noise_, self.spacing_ = self.surface_.noise, float(np.median(self.surface_.h))
-        self.notes_ = list(self.surface_.notes)
+        self.rough_, self.notes_ = self.surface_.rough, list(self.surface_.notes)
         self._solved: AtlasEigenpairs | None = None
         return self
 
     def eigenpairs(self, n: int) -> AtlasEigenpairs:
         """The n smallest eigenvalues of -Δ and their functions; fewer where the atlas has fewer nodes."""
-        n = min(checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), len(self._held))
+        self._check_fitted()
+        n = min(
+            checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), int(np.sum(self.surface_.piece >= 0))
+        )
         if self._solved is None or len(self._solved.values) < n:
-            values, some = solve(*operators(self.surface_.stars, self._held), n)
-            vectors = np.zeros((len(self.surface_.nodes), n))
-            vectors[self._held] = some
-            self._solved = AtlasEigenpairs(values, vectors, self)
+            self._solved = AtlasEigenpairs(*piecewise(self.surface_, n, self._seed), self)
         return AtlasEigenpairs(self._solved.values[:n], self._solved.vectors[:, :n], self)
 
     def place(self, rows: Any) -> Placement:
         """Where rows [m, p] lie on the surface, at what distance, and whether that is far from it."""
-        rows = checks.cloud(rows, "rows", columns=self.n_features_in_)
-        return _place(self, rows)
+        self._check_fitted()
+        return _place(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
 
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
+        self._check_fitted()
         times = np.atleast_1d(np.asarray(times, float))
         if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
             raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
@@ -128,8 +132,16 @@ class Atlas:
             n_modes = min(modes_for(partial(weyl, self.volume_, self.dim), float(times.min())), MAX_MODES)
         pairs = self.eigenpairs(n_modes)
         fx = pairs.at(starts)
-        fy = fx if targets is None else pairs.at(targets)
-        return np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
+        fy = None if targets is None else pairs.at(targets)
+        kernels = []
+        for half in (pairs.heat(t / 2) for t in times):
+            left = fx * half
+            kernels.append(left @ (left if fy is None else fy * half).T)
+        return np.stack(kernels)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "surface_"):
+            raise NotFittedError(f"this {self!r} has no surface yet; call fit(X) first")
 
     def _reduced(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows in the axes of the cloud, and their squared distance from its span."""
@@ -140,8 +152,28 @@ class Atlas:
         return inside, np.maximum(np.sum(centred**2, 1) - np.sum(inside**2, 1), 0.0)
 
 
+def piecewise(surface: Surface, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The n smallest eigenvalues and their functions at all nodes [nodes, n], each of one piece and 0 on the others."""
+    parts = [np.flatnonzero(surface.piece == piece) for piece in range(int(surface.piece.max()) + 1)]
+    solved = [_solve_piece(surface, nodes, n, seed) for nodes in parts]
+    order = np.argsort(np.concatenate([values for values, _ in solved]), kind="stable")[:n]
+    vectors, done = np.zeros((len(surface.nodes), n)), 0
+    for nodes, (values, some) in zip(parts, solved, strict=True):
+        place = np.flatnonzero((order >= done) & (order < done + len(values)))
+        vectors[np.ix_(nodes, place)] = some[:, order[place] - done]
+        done += len(values)
+    return np.concatenate([values for values, _ in solved])[order], vectors
+
+
+def _solve_piece(surface: Surface, nodes: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    K, M = operators(surface.stars, nodes)
+    values, vectors = solve(K, M, n, seed)
+    values[0], vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
+    return values, vectors
+
+
 def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Origin and an orthonormal basis of the span of X, where it has more columns than rows: distances stay the same."""
+    """Origin and an orthonormal basis of the span of X if it has more columns than rows: distances stay the same."""
     origin = X.mean(0)
     if X.shape[1] <= len(X):
         return origin, None

@@ -80,7 +80,7 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
         warnings.warn(
             f"the largest table of the geometry ({size} nodes per coordinate) has an error of {table.error:.2%} in its "
             f"step (target {TABLE_ERROR:.2%}), and {table.misplaced:.1%} of the points in its cells are on the wrong "
-            f"side of its boundary (target {MISPLACED:.0%}): paths are as wrong as that; tabulated=False is exact, and slow",
+            f"side of its boundary (target {MISPLACED:.0%}); tabulated=False is exact, and slow",
             stacklevel=3,
         )
     return table

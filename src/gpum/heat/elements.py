@@ -5,8 +5,9 @@ along edges that belong to no simplex. A tube is a curve: along x(s) = a + s(b -
 
     stiffness ∫ m u'² / g ds,    mass ∫ m u² ds,    g = vᵀGv,    m = √det G · (volume of the cross-section) |v|
 
-so corridors are line elements (a metric graph) and simplices are plain finite elements, quadratic both, glued where
-they share a row. Simplices are halved along every side until there are UNKNOWNS_PER_MODE unknowns a mode.
+(for a bridge g is its squared length, and √det G is 1), so corridors are line elements, a metric graph, and simplices
+are plain finite elements, quadratic both, glued where they share a row. Simplices are halved along every side until
+there are UNKNOWNS_PER_MODE unknowns a mode.
 
     weak form on simplices    ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v dx
 """
@@ -191,8 +192,9 @@ def _on_corridors(chart: Chart, c: Complex) -> tuple[np.ndarray, np.ndarray]:
     v = b - a
     x = np.einsum("rc,ceq->erq", at, np.stack([a, b]))
     G = evaluate(chart, "metric", x.reshape(-1, c.dim)).reshape(*x.shape[:2], c.dim, c.dim)
-    m = np.sqrt(np.maximum(np.linalg.det(G), 1e-300)) * c.section[:, None] * share
-    g = np.maximum(np.einsum("ea,erab,eb->er", v, G, v), 1e-300)
+    over = c.bridge[:, None] > 0
+    m = np.where(over, 1.0, np.sqrt(np.maximum(np.linalg.det(G), 1e-300))) * c.section[:, None] * share
+    g = np.maximum(np.where(over, c.bridge[:, None] ** 2, np.einsum("ea,erab,eb->er", v, G, v)), 1e-300)
     shape, ds = quadratic(at), _slopes(at) @ np.array([-1.0, 1.0])  # weights are (1 - s, s)
     return np.einsum("er,rl,rm->elm", m / g, ds, ds), np.einsum("er,rl,rm->elm", m, shape, shape)
 

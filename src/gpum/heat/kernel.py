@@ -203,8 +203,8 @@ def step_sizes(chart: Chart, legs: np.ndarray, step_size: float | None) -> np.nd
         taken = np.maximum(wished, legs[-1] / MAX_STEPS)
         if np.any(taken > wished):
             warnings.warn(
-                f"the geometry and the smallest time ask for steps of {wished.min():.3g}, {legs[-1] / wished.min():.0f} "
-                f"all, but {MAX_STEPS} of {taken.max():.3g} are taken: pass "
+                f"the geometry and the smallest time ask for steps of {wished.min():.3g}, "
+                f"{legs[-1] / wished.min():.0f} in all, but {MAX_STEPS} of {taken.max():.3g} are taken: pass "
                 f"step_size={wished.min():.2g} (slower), or larger times apart",
                 stacklevel=4,
             )

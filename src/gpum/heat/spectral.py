@@ -33,6 +33,7 @@ PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode
 MAX_MODES = 1500
 MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 000 cost what 60 000 do in 2-d
 REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
+COARSER = 2  # times: then there are half as many elements per wave as asked for, and more unknowns are put up with
 FIRST = 8  # eigenvalues compared
 ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each piece: rounding of K leaves less, the narrowest link more
 CANDIDATES = 24  # simplices looked at first for each point
@@ -220,7 +221,7 @@ def eigenpairs(
     last, extent = _last(size, n_modes)
     step = max(min(2 * pi / np.sqrt(last) / PER_WAVE[q], extent / 8), finest(size))
     mesh = make_mesh(chart, size, step)
-    for _ in range(8):  # the first mesh may have more unknowns than are allowed; a coarser one is torn the more
+    for _ in range(COARSER):  # the first mesh may have more unknowns than are allowed; a coarser one is torn the more
         if 2**q * len(mesh.nodes) <= MAX_UNKNOWNS[q] or mesh.torn:
             break
         step *= REFINED

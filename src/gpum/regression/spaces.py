@@ -52,6 +52,11 @@ class SpectralSpace:
         return np.concatenate([p.values for p in self.pairs])
 
     @property
+    def change(self) -> float:
+        """By how much the first eigenvalues changed at the last refinement of the mesh, relative; 0 without one."""
+        return max(float(np.nan_to_num(getattr(p, "change", 0.0))) for p in self.pairs)
+
+    @property
     def connected(self) -> bool:
         """Whether the domain is in one piece."""
         return all(p.values[1] > CONNECTED * p.values[-1] for p in self.pairs)

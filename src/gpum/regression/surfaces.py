@@ -158,12 +158,14 @@ class ChartSurface:
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
         for (space, rows), (level, log_prior) in zip(domains, levels, strict=True):
+            said = f"{self.title}, " + ("its domain" if level is None else f"the domain at boundary level {level:.2g}")
             if not space.connected:
-                said = "the surface" if level is None else f"the domain at boundary level {level:.2g}"
                 if len(levels) > 1:
-                    notes.append(f"{said} falls into pieces on its mesh and is left out")
+                    notes.append(f"{said}: it falls into pieces and is left out")
                     continue
-                notes.append(f"{said} falls into pieces on its mesh: they share nothing but the mean")
+                notes.append(f"{said}: it falls into pieces, which share nothing but the mean")
+            if space.change > spaces.TOLERANCE:
+                notes.append(f"{said}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
             weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
             settings = spaces.spectral_settings(
                 space.values, np.mean(rows**2, 0), chart.dim, wanted.smoothness, weight, wanted.max_time, level=level
