@@ -57,7 +57,7 @@ def test_pipeline(run):
     found = run("pipeline")
     errors = {name: error.mean() for name, error in found["errors"].items()}
     assert min(list(errors)[:4], key=errors.get) == "latent_dim 2, scaled"
-    assert errors["latent_dim 2, scaled"] < 0.7 * errors["latent_dim 1, scaled"]
+    assert errors["latent_dim 2, scaled"] < 0.7 * errors["latent_dim 2, not scaled"]
     assert errors["smoothness average"] < 0.3
     assert found["r2"].mean() > 0.85
     assert found["found"].inside.mean() > 0.8

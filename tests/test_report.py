@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from browser import MISSING, Browser
-from gpum import EmbeddedChart, GPUMRegressor
+from gpum import Atlas, EmbeddedChart, GPUMRegressor
 from gpum.files.model_io import Fitted
 from gpum.report import findings, render, write_report
 
@@ -121,6 +121,18 @@ def test_a_closed_surface_has_an_atlas_and_no_map(ring_page):
     assert np.all(np.bincount(edges["pairs"]) == 2)
     around = np.hypot(*np.array(edges["axes"])[:2])
     assert np.all(around > 0.5)  # its edges go around, not across
+
+
+def test_a_closed_surface_is_called_that():
+    rng = np.random.default_rng(0)
+    ball = rng.standard_normal((150, 3))
+    ball /= np.linalg.norm(ball, axis=1, keepdims=True)
+    angle = np.sort(rng.uniform(0, 2 * np.pi, 60))
+    ring, arc = (np.stack([np.cos(a), np.sin(a)], 1) for a in (angle, angle / 2))
+    assert findings.closed(Atlas(2).fit(ball))
+    assert not findings.closed(Atlas(2).fit(ball[ball[:, 2] > -0.3]))
+    assert findings.closed(Atlas(1).fit(ring))
+    assert not findings.closed(Atlas(1).fit(arc))
 
 
 TITLES = {

@@ -145,16 +145,17 @@ def _shape(atlas: Any) -> str:
     """What the atlas says of the surface that a single map could not."""
     if atlas.n_pieces_ > 1:
         return f"The surface is in {atlas.n_pieces_} pieces, and rows of different pieces share nothing but the mean."
-    if _closed(atlas):
+    if closed(atlas):
         return "The surface is closed, like a ring or a ball, so that no single flat map can hold it without a cut."
     return "No single flat map that was tried holds the surface as well."
 
 
-def _closed(atlas: Any) -> bool:
-    """Whether the surface has no edge: every star is whole; of a curve, every node has a step on both sides."""
-    if atlas.dim > 1:
-        return atlas.surface_.stars.n_edge == 0
-    return bool(np.bincount(atlas.simplices_.ravel()).min() > 1)
+def closed(atlas: Any) -> bool:
+    """Whether the surface has no edge: every side of a simplex (of a step, its ends) belongs to another simplex too."""
+    simplices = np.sort(atlas.simplices_, 1)
+    simplices = simplices[np.all(np.diff(simplices, axis=1) > 0, axis=1)]  # the others are single pairs
+    sides = np.concatenate([np.delete(simplices, corner, 1) for corner in range(atlas.dim + 1)])
+    return bool(np.unique(sides, axis=0, return_counts=True)[1].min(initial=2) > 1)
 
 
 def the(title: str) -> str:
