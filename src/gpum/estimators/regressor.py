@@ -111,7 +111,7 @@ class GPUMRegressor(SurfaceRegressor):
     n_inducing : inducing points of the latent model.
     boundary : "average" (default: over a family of domains, and no boundary at all), a level of that family (a number),
         or "variance", the paper's rule.
-    kernel : "spectral", "brownian" (kernels of charts from paths, at the default boundary level), or "auto": spectral up to
+    kernel : of charts: "spectral", "brownian" (from paths, at the default boundary level), or "auto": spectral up to
         three dimensions.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
