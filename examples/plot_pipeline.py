@@ -40,13 +40,16 @@ folds = [
     for train, test in KFold(3, shuffle=True, random_state=0).split(labelled)
 ]
 pipeline = Pipeline(
-    [("scale", StandardScaler()), ("gpum", GPUMRegressor(2, n_inducing=20, boundary=0.5, random_state=0))]
+    [
+        ("scale", StandardScaler()),
+        ("gpum", GPUMRegressor(2, geometry="chart", n_inducing=20, boundary=0.5, random_state=0)),
+    ]
 )
 
 # %%
 # Which dimension, and scaled or not
 # ----------------------------------
-# Each setting learns its surface anew in each fold.
+# Each setting learns its surface anew in each fold: charts alone, so that their dimension shows.
 
 
 def rmse_of(search):
@@ -68,7 +71,8 @@ best = search.best_estimator_
 # So it may be learned once, from all rows. ``FrozenEstimator`` keeps the fitted steps as they are, and a search over
 # settings of the regression takes seconds.
 
-gpum = GPUMRegressor(latent_model=FrozenEstimator(best["gpum"].latent_model_), boundary=0.5, random_state=0)
+surface = FrozenEstimator(best["gpum"].latent_model_)
+gpum = GPUMRegressor(geometry="chart", latent_model=surface, boundary=0.5, random_state=0)
 frozen = Pipeline([("scale", FrozenEstimator(best["scale"])), ("gpum", gpum)])
 names = ["average", "heat", "matern32"]
 again = GridSearchCV(frozen, {"gpum__smoothness": names}, cv=folds, scoring="neg_root_mean_squared_error").fit(X, y)

@@ -24,10 +24,12 @@ print(f"{len(cloud.X)} rows in R^{cloud.X.shape[1]}, {np.sum(~unknown)} with a l
 # %%
 # The fit
 # -------
-# One call learns the surface (a Bayesian GPLVM), its metric and its boundary, and averages the regression over
-# boundary, smoothness, length scale and noise. For comparison, a Gaussian process in space that knows of no sheet.
+# One call learns the surface in several ways (charts by a Bayesian GPLVM, atlases, a graph; flat space beside them) and
+# averages the regression over geometry, boundary, smoothness, length scale and noise. For comparison, a Gaussian
+# process in space that knows of no sheet.
 
-model = GPUMRegressor(latent_dim=2, random_state=0).fit(cloud.X, cloud.y)
+model = GPUMRegressor(random_state=0).fit(cloud.X, cloud.y)
+print({name: round(weight, 2) for name, weight in model.geometry_weights_.items()})
 in_space = EuclideanGPRegressor().fit(cloud.X, cloud.y)
 
 

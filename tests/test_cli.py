@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gpum import GPUMRegressor, __version__, model_io
+from gpum import GPUMRegressor, __version__, diagnostics, model_io
 from gpum.cli import app
 from gpum.files import tables, whole
 
 N = 40
 FAST = [
     *("--latent-dim", "1", "--n-inducing", "8", "--boundary", "0.5"),
-    *("--smoothness", "heat", "--n-kernel-inducing", "20"),
+    *("--smoothness", "heat", "--n-kernel-inducing", "20", "--geometry", "chart"),
 ]
 
 
@@ -126,11 +126,35 @@ def test_what_the_model_file_says(model):
         "data.csv",
         "40, named by id",
         "3: c1, c2, c 3",
-        "dimension 1",
+        "map        chart of dimension 1 (bgplvm)",
+        "geometry: chart of dimension 1 100%",
         "target z",
         "10 labels from 100 to 10",
     ):
         assert text in result.output, result.output
+
+
+def test_a_model_without_a_chart(data, tmp_path):
+    """Its predictions have no latent coordinates, which is said once; `info` has weights and notes."""
+    out, told = tmp_path / "m.gpum", tmp_path / "pred.csv"
+    columns = ("--target", "y,z", "--index", "id", "--drop", "note")
+    result = gpum("fit", data, *columns, "--geometry", "atlas, flat", "--latent-dim", "1,2", "--out", out)
+    assert result.exit_code == 0, result.output
+    held = model_io.load(out)
+    assert (held.model.geometry, held.model.latent_dim) == (["atlas", "flat"], [1, 2])
+    result = gpum("predict", out, data, "--out", told)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("no geometry of this model is a chart") == 1
+    found = tables.read(told)
+    assert [name for name in found.columns if name.startswith("latent")] == []
+    assert np.allclose(found.numbers("y_mean", ""), held.model.transduction_[:, 0])
+    said = gpum("info", out).output
+    assert "none: no geometry is a chart" in said
+    for k in range(2):
+        title, weight = next(iter(diagnostics.geometry_weights(held.model, k).items()))
+        assert f"geometry: {title} {weight:.0%}" in said
+    assert held.model.notes_
+    assert all(f"note       {note}" in said for note in held.model.notes_)
 
 
 def test_one_target_by_default_settings(data, tmp_path, monkeypatch):
@@ -179,7 +203,10 @@ def rows(columns="a,b,y", cells=("1,2,3", "2,3,4", "4,5,")):
             "--target y --latent-dim 1",
             ["data.csv has 2 row(s)", "at least 3 are needed"],
         ),
-        (rows(), "--target y --latent-dim two", ["latent_dim must be an integer", "'two'"]),
+        (rows(), "--target y --latent-dim two", ["latent_dim must be one of 'average', 'auto', got 'two'"]),
+        (rows(), "--target y --latent-dim 1,two", ["latent_dim must be an integer", "'two'"]),
+        (rows(), "--target y --geometry atlass", ["geometry must be", "did you mean 'atlas'?"]),
+        (rows(), "--target y --geometry chart,sphere", ["geometry must be", "'sphere'"]),
         (rows(), "--target y --kernel spectrl", ["did you mean 'spectral'?"]),
         (rows(), "--target y --boundary averge", ["did you mean 'average'?"]),
         (rows(), "--target y --max-time -1", ["max_time must be a positive number, got -1.0"]),
@@ -327,6 +354,7 @@ def test_help_and_version():
     for command, text in [
         ([], "gpum fit data.csv --target y --out model.gpum"),
         (["fit"], "--n-kernel-inducing"),
+        (["fit"], "--geometry"),
         (["predict"], ["load", "only", "files", "you", "trust"][0]),
         (["info"], "gpum info model.gpum"),
         (["demo"], "Swiss roll"),

@@ -1,9 +1,11 @@
 """What a fit says of itself: against refits, and where the answer is known."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 
-from gpum import EmbeddedChart, GPUMRegressor, diagnostics
+from gpum import EmbeddedChart, EuclideanGPRegressor, GPUMRegressor, diagnostics
 
 
 @pytest.mark.parametrize("k", [0, 1])
@@ -12,7 +14,7 @@ def test_leave_one_out_is_a_fit_without_the_label(curve_fit, k):
     y = curve_fit.y[:, k]
     assert np.array_equal(found.rows, np.flatnonzero(~np.isnan(y)))
     assert np.array_equal(found.y, y[found.rows])
-    again = GPUMRegressor(1, latent_model=curve_fit.model.latent_model_, random_state=0)
+    again = GPUMRegressor(1, geometry="chart", latent_model=curve_fit.model.latent_model_, random_state=0)
     for i in (0, 2):
         row = found.rows[i]
         others = np.where(np.arange(len(y)) == row, np.nan, y)
@@ -49,6 +51,72 @@ def test_weights_add_up(curve_fit, sheet_fit):
     assert list(levels)[-1] == "none"
     assert list(levels)[:-1] == sorted(list(levels)[:-1])
     assert diagnostics.level_weights(sheet_fit.model) == {}
+
+
+@pytest.fixture(scope="module")
+def mixed(curve_fit):
+    """Two outputs on the learned curve and in flat space, side by side."""
+    latent = curve_fit.model.latent_model_
+    return GPUMRegressor(1, geometry=["flat", "chart"], latent_model=latent, random_state=0).fit(
+        curve_fit.X, curve_fit.y
+    )
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_geometries_share_the_weight(mixed, k):
+    found = diagnostics.geometry_weights(mixed, k)
+    assert set(found) == {"chart of dimension 1", "flat space"}
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert all(0.01 < weight < 0.99 for weight in found.values())  # or the tests of both show nothing
+    assert found["flat space"] == pytest.approx(mixed.geometry_weights_[k]["flat"])
+    settings = diagnostics.evidence_over_scale(mixed, k)
+    for title, weight in found.items():
+        mine = np.array([g == title for g in settings.geometry])
+        assert settings.weight[mine].sum() == pytest.approx(weight)
+        assert [level is None for level, own in zip(settings.level, mine, strict=True) if own] == [
+            title == "flat space"
+        ] * mine.sum()
+        alone = settings.of(title)
+        assert alone.weight.sum() == pytest.approx(1)
+        assert alone.log_evidence.max() == 0
+        np.testing.assert_allclose(alone.weight, settings.weight[mine] / weight)
+    with pytest.raises(ValueError, match="geometry is 'cube', which has no weight here"):
+        settings.of("cube")
+
+
+def test_levels_are_those_of_the_chart_alone(curve_fit, mixed):
+    """Weights given the chart: flat space beside it changes none of them."""
+    assert diagnostics.shown_chart(mixed) == "chart of dimension 1"
+    for k in range(2):
+        levels, expected = diagnostics.level_weights(mixed, k), diagnostics.level_weights(curve_fit.model, k)
+        assert sum(levels.values()) == pytest.approx(1)
+        assert levels == pytest.approx(expected, abs=5e-3)  # settings too light to be kept
+
+
+def test_without_a_chart():
+    angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    X = np.stack([np.cos(angle), np.sin(angle)], 1)
+    model = GPUMRegressor(geometry=["graph", "flat"], random_state=0).fit(X, np.sin(angle))
+    assert diagnostics.shown_chart(model) is None
+    assert diagnostics.level_weights(model) == {}
+    for ask in (diagnostics.extents, lambda m: diagnostics.cuts(m, X)):
+        with pytest.raises(ValueError, match=r"the model has no chart: its geometry is .*; fit with a geometry"):
+            ask(model)
+    plain = EuclideanGPRegressor().fit(X, np.sin(angle))
+    assert diagnostics.geometry_weights(plain) == {"flat space": 1.0}
+
+
+def test_charts_of_one_dimension_are_told_apart(mixed):
+    twice = copy(mixed)
+    flat, chart = mixed._surfaces
+    twice._surfaces = [chart, flat, chart]
+    twice._surface_weights = lambda output: np.array([0.25, 0.0, 0.75])
+    assert diagnostics.geometry_weights(twice) == {
+        "chart of dimension 1, fit 2": 0.75,
+        "chart of dimension 1": 0.25,
+        "flat space": 0.0,
+    }
+    assert diagnostics.shown_chart(twice) == "chart of dimension 1, fit 2"
 
 
 def test_one_best_setting_has_all_the_weight(sheet_fit):

@@ -7,7 +7,7 @@ import pytest
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from gpum import EuclideanGPRegressor, GPUMRegressor, brownian_path, diagnostics, plots
+from gpum import Atlas, EuclideanGPRegressor, GPUMRegressor, brownian_path, diagnostics, plots
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,8 @@ def closed():
 
 @pytest.fixture(scope="module")
 def fitted(roll, roll_model):
-    return GPUMRegressor(latent_model=roll_model, boundary=0.5, smoothness="heat", random_state=0).fit(roll.X, roll.y)
+    settings = {"latent_model": roll_model, "boundary": 0.5, "smoothness": "heat", "random_state": 0}
+    return GPUMRegressor(geometry=["chart", "flat"], **settings).fit(roll.X, roll.y)
 
 
 def test_each_plot_draws_on_the_axes_it_is_given(roll, roll_model, fitted):
@@ -36,9 +37,10 @@ def test_each_plot_draws_on_the_axes_it_is_given(roll, roll_model, fitted):
         "plot_evidence": lambda ax: plots.plot_evidence(fitted, ax=ax),
         "plot_leave_one_out": lambda ax: plots.plot_leave_one_out(fitted, ax=ax),
         "plot_residuals": lambda ax: plots.plot_residuals(fitted, ax=ax),
+        "plot_geometries": lambda ax: plots.plot_geometries(fitted, ax=ax),
     }
     own = {name for name in vars(plots) if name.startswith("plot_")}
-    assert own - set(draws) == {"plot_cloud", "plot_diagnostics", "plot_relevance"}  # tested below
+    assert own - set(draws) == {"plot_atlas", "plot_cloud", "plot_diagnostics", "plot_relevance"}  # tested below
     for name, draw in draws.items():
         ax = plt.figure().subplots()
         assert draw(ax) is ax, name
@@ -72,9 +74,57 @@ def test_bound_ends_at_the_model(roll_model):
 
 
 def test_evidence_has_all_the_weight(fitted):
-    found = diagnostics.evidence_over_scale(fitted)
+    """Of one geometry: lengths of different geometries do not stand on one axis."""
+    first = next(iter(diagnostics.geometry_weights(fitted)))
+    assert first in plots.plot_evidence(fitted).get_title()
+    with pytest.raises(ValueError, match="geometry is 'plane', which has no weight here"):
+        plots.plot_evidence(fitted, geometry="plane")
+    found = diagnostics.evidence_over_scale(fitted).of(first)
     top = max(c.get_paths()[0].vertices[:, 1].max() for c in plots.plot_evidence(fitted).collections)
     assert found.weight.max() * 0.9 <= top <= 1.0 + 1e-9
+
+
+def test_geometries_as_bars(fitted):
+    ax = plots.plot_geometries(fitted)
+    found = diagnostics.geometry_weights(fitted)
+    assert [bar.get_width() for bar in ax.patches] == list(found.values())
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(found)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_an_atlas_shows_its_edges(dim):
+    """A ring, a sheet and a block in R⁵: every simplex is drawn; rows without a value stay grey."""
+    rng = np.random.default_rng(0)
+    u = rng.uniform(0, 1, (60, dim))
+    X = (
+        np.pad(u, ((0, 0), (0, 5 - dim)))
+        if dim > 1
+        else np.pad(np.stack([np.cos(7 * u[:, 0]), np.sin(7 * u[:, 0])], 1), ((0, 0), (0, 3)))
+    )
+    atlas = Atlas(dim).fit(X)
+    values = np.where(np.arange(60) % 2, u[:, 0], np.nan)
+    ax = plots.plot_atlas(atlas, values, label="u")
+    assert ax.name == "3d"
+    if dim == 2:
+        (faces,) = ax.collections
+        colours = faces.get_array()
+        assert len(colours) == len(atlas.simplices_)
+        assert 0 < np.ma.count(colours) < len(colours)
+    else:
+        unknown, lines, known = ax.collections
+        pairs = {tuple(sorted((int(a), int(b)))) for s in atlas.simplices_ for a in s for b in s if a != b}
+        assert len(lines._segments3d) == len(pairs)
+        assert (len(unknown._offsets3d[0]), len(known._offsets3d[0])) == (30, 30)
+    ax.figure.canvas.draw()
+    assert not plots.plot_atlas(atlas).get_title()
+
+
+def test_without_a_chart_there_is_no_map(roll):
+    model = GPUMRegressor(geometry="flat").fit(roll.X, roll.y)
+    for draw in (plots.plot_prediction, plots.plot_latent):
+        with pytest.raises(ValueError, match="geometry is 'flat', which has no chart to draw on"):
+            draw(model)
+    assert plots.plot_diagnostics(model).shape == (2, 2)
 
 
 def test_diagnostics_in_four_panels(roll, fitted):

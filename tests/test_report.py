@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -29,6 +30,17 @@ def curve_page(curve_fit):
 @pytest.fixture(scope="module")
 def sheet_page(sheet_fit):
     return render(sheet_fit)
+
+
+@pytest.fixture(scope="module")
+def ring_page():
+    """A ring in R⁴ on atlases and in flat space: no chart."""
+    angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    X = np.stack([np.cos(angle), np.sin(angle), 0.4 * np.sin(3 * angle), 0.4 * np.cos(3 * angle)], 1)
+    X += 0.005 * np.random.default_rng(0).normal(size=X.shape)
+    y = np.where(np.arange(40) % 2, np.sin(4 * angle), np.nan)[:, None]
+    model = GPUMRegressor(geometry=["atlas", "flat"], random_state=0).fit(X, y[:, 0])
+    return render(Fitted(model, list("abcd"), ["y"], X, y, [f"row {i}" for i in range(40)], {}))
 
 
 class Tags(HTMLParser):
@@ -86,6 +98,80 @@ def test_known_chart(sheet_page):
     (x, y), *more = found["targets"][0]["outline"]
     assert not more
     assert (min(x), max(x), min(y), max(y)) == pytest.approx((2, 12.5, 0, 12), abs=0.1)
+
+
+def test_a_closed_surface_has_an_atlas_and_no_map(ring_page):
+    found = contents(ring_page)
+    (target,) = found["targets"]
+    assert target["geometries"][0][0] == target["atlas"] == "atlas of dimension 1"
+    assert "Many small maps, glued, have most of the weight" in target["geometry_text"]
+    assert "The surface is closed" in target["geometry_text"]
+    assert "no single flat map" in target["geometry_text"]
+    assert target["map_text"] == "No geometry of this model has a flat map."
+    assert found["chart"]["kind"] == "directions"
+    assert [found["magnification"], found["extents"], found["ard"], target["outline"], target["levels"]] == [
+        None,
+        None,
+        None,
+        [],
+        [],
+    ]
+    edges = found["atlases"]["atlas of dimension 1"]
+    assert len(edges["pairs"]) == 2 * edges["of"] == 2 * len(edges["axes"][0])  # as many steps as nodes: a ring
+    assert np.all(np.bincount(edges["pairs"]) == 2)
+    around = np.hypot(*np.array(edges["axes"])[:2])
+    assert np.all(around > 0.5)  # its edges go around, not across
+
+
+TITLES = {
+    "chart": "chart of dimension 1",
+    "atlas": "atlas of dimension 2",
+    "graph": "graph of neighbours",
+    "flat": "flat space",
+    "tree": "tree of rows",
+}
+
+
+def weighed(curve_fit, **weights):
+    """The model of the curve as if it had geometries of these weights."""
+    model = copy(curve_fit.model)
+    atlas = SimpleNamespace(n_pieces_=2, dim=2)
+    model._surfaces = [SimpleNamespace(name=name, title=TITLES[name], atlas=atlas) for name in weights]
+    model._surface_weights = lambda output: np.array(list(weights.values()))
+    model.geometry_weights_ = [weights]
+    return model
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ({"chart": 0.8, "flat": 0.2}, "A flat map has most of the weight (80 %), the chart of dimension 1"),
+        ({"chart": 0.1, "flat": 0.9}, "the labels see no surface"),
+        ({"chart": 0.1, "graph": 0.9}, "the labels follow who is next to whom"),
+        ({"chart": 0.1, "atlas": 0.9}, "in 2 pieces, and rows of different pieces share nothing but the mean"),
+        (
+            {"chart": 0.3, "atlas": 0.4, "flat": 0.3},
+            "No geometry has most of the weight; the atlas of dimension 2 (40 %)",
+        ),
+        ({"chart": 1.0}, "on the chart of dimension 1 alone"),
+        ({"chart": 0.1, "tree": 0.9}, "Most of the weight (90 %) is on the tree of rows."),
+    ],
+)
+def test_the_weights_in_words(curve_fit, weights, words):
+    assert words in findings.geometry(weighed(curve_fit, **weights), 0)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (0.9, "^$"),
+        (0.3, "made on this map in part: the chart of dimension 1 has 30 %"),
+        (0.02, "not made on this map: .* but it has only 2 % of"),
+        (0.0, "not made on this map: .* but it has none of"),
+    ],
+)
+def test_a_light_map_is_called_that(curve_fit, weight, words):
+    assert re.search(words, findings.the_map(weighed(curve_fit, chart=weight, flat=1 - weight), 0))
 
 
 def test_three_dimensions_one_label_one_setting():
@@ -156,9 +242,9 @@ def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, curve_page, sheet_page):
+def pages(tmp_path_factory, curve_page, sheet_page, ring_page):
     folder = tmp_path_factory.mktemp("report")
-    for name, page in (("curve", curve_page), ("sheet", sheet_page)):
+    for name, page in (("curve", curve_page), ("sheet", sheet_page), ("ring", ring_page)):
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return folder
 
@@ -173,7 +259,7 @@ def browser():
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize("name", ["curve", "sheet"])
+@pytest.mark.parametrize("name", ["curve", "sheet", "ring"])
 def test_draws_without_error_or_overflow(browser, pages, name, width):
     browser.open(pages / f"{name}.html", width)
     assert browser.run("return document.documentElement.scrollWidth") <= width
@@ -185,6 +271,28 @@ def test_draws_without_error_or_overflow(browser, pages, name, width):
     )
     assert len(plots) == (6 if name == "curve" else 5)
     assert all(drawn and label for _, drawn, label in plots)
+    assert browser.errors() == []
+
+
+def test_an_atlas_is_drawn_and_what_needs_a_chart_is_not(browser, pages):
+    browser.open(pages / "ring.html")
+    edges = contents((pages / "ring.html").read_text(encoding="utf-8"))["atlases"]["atlas of dimension 1"]
+    assert browser.run("return document.getElementById('cloud').data[3].x.length") == 1.5 * len(edges["pairs"])
+    bars = browser.run("const bars = document.getElementById('geometry').data[0]; return bars.y")
+    assert bars[0] == "atlas of dimension 1"
+    assert "flat space" in bars
+    assert "closed" in browser.run("return document.getElementById('geometry-text').textContent")
+    assert "main directions" in browser.run("return document.getElementById('map-text').textContent")
+    assert browser.run("return [...document.querySelectorAll('#colour input')].map(i => i.value)") == [
+        "y",
+        "mean",
+        "std",
+    ]
+    hidden = "return document.getElementById('{}').offsetParent === null"
+    assert browser.run(hidden.format("ard"))
+    assert browser.run(hidden.format("levels"))
+    browser.run("document.getElementById('pick-labelled').click()")
+    assert browser.run("return document.getElementById('cloud').data[2].x.length") == 20
     assert browser.errors() == []
 
 

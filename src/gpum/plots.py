@@ -1,10 +1,12 @@
-"""Pictures of charts: each function takes `ax=` and returns the Axes it drew on."""
+"""Pictures of charts, atlases and fits: each function takes `ax=` and returns the Axes it drew on."""
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.neighbors import NearestNeighbors
 
 from .estimators.latent_base import AUTO_SHARE as RELEVANT
 from .geometry import Chart, evaluate, magnification
@@ -20,11 +22,7 @@ KERNEL_COLORS = {"heat": "#56b4e9", "matern52": "#009e73", "matern32": "#e69f00"
 def plot_cloud(X: Any, values: Any = None, *, label: str | None = None, ax: Any = None) -> Any:
     """A cloud in three dimensions (the first principal components of more), coloured by values [N]; NaN stays grey."""
     ax = _axes(ax, projection="3d")
-    X = np.asarray(X, float)
-    X = X - X.mean(0)
-    if X.shape[1] > 3:
-        X = X @ np.linalg.svd(X, full_matrices=False)[2][:3].T
-    X = np.pad(X, ((0, 0), (0, max(0, 3 - X.shape[1]))))
+    X = _space(X)
     values, known = _values(values, len(X))
     ax.scatter(*X[~known].T, color="0.55", s=5, linewidth=0)
     if known.any():
@@ -33,8 +31,56 @@ def plot_cloud(X: Any, values: Any = None, *, label: str | None = None, ax: Any 
         dots.set_alpha(1)
         if label is not None:
             ax.figure.colorbar(dots, ax=ax, label=label, shrink=0.7, pad=0.1)
-    ax.set_box_aspect(np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X)))
-    ax.tick_params(labelsize="x-small", pad=-3)
+    return _even(ax, X)
+
+
+def plot_atlas(atlas: Any, values: Any = None, *, label: str | None = None, ax: Any = None) -> Any:
+    """The surface of a fitted atlas in three dimensions (the first principal components of more), simplices as edges.
+
+    Coloured by values [N] of the cloud's rows; NaN stays grey. Nodes between rows take the value of the nearest row.
+    """
+    from matplotlib import colormaps
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+    ax = _axes(ax, projection="3d")
+    nodes, simplices, of_row = _space(atlas.nodes_), atlas.simplices_, atlas.surface_.number
+    values, known = _values(values, len(of_row))
+    at_node = np.full(len(nodes), np.nan)
+    at_node[of_row] = values
+    between = np.setdiff1d(np.arange(len(nodes)), of_row)
+    if len(between):
+        nearest = NearestNeighbors(n_neighbors=1).fit(atlas.nodes_[of_row])
+        at_node[between] = values[nearest.kneighbors(atlas.nodes_[between], return_distance=False)[:, 0]]
+    if atlas.dim == 2:  # faces hide what is behind them
+        drawn: Any = Poly3DCollection(nodes[simplices], edgecolor="0.3", linewidth=0.25, facecolor="0.94")
+        shown = at_node[simplices].mean(1)
+    else:
+        sides = np.concatenate([simplices[:, [a, b]] for a, b in combinations(range(atlas.dim + 1), 2)])
+        drawn = Line3DCollection(nodes[np.unique(np.sort(sides, 1), axis=0)], color="0.55", linewidth=0.5)
+        rows = nodes[of_row]
+        ax.scatter(*rows[~known].T, color="0.4", s=6, linewidth=0)
+        ax.add_collection3d(drawn)
+        drawn, shown = ax.scatter(*rows[known].T, s=10, linewidth=0), values[known]
+    if known.any():
+        drawn.set_cmap(colormaps["viridis"].with_extremes(bad="0.94"))
+        drawn.set_array(np.ma.masked_invalid(shown))
+        drawn.set_clim(np.nanmin(values), np.nanmax(values))
+        if label is not None:
+            ax.figure.colorbar(drawn, ax=ax, label=label, shrink=0.7, pad=0.1)
+    if atlas.dim == 2:
+        ax.add_collection3d(drawn)
+    ax.set(xlim=_ends(nodes[:, 0]), ylim=_ends(nodes[:, 1]), zlim=_ends(nodes[:, 2]))
+    return _even(ax, nodes)
+
+
+def plot_geometries(model: Any, *, output: int = 0, ax: Axes | None = None) -> Axes:
+    """Posterior weight of each geometry of a fitted regressor, heaviest on top."""
+    ax = _axes(ax)
+    found = diagnostics.geometry_weights(model, output)
+    bars = ax.barh(list(found), list(found.values()), color="#0072b2", height=0.6)
+    ax.bar_label(bars, [f"{weight:.1%}" for weight in found.values()], padding=4)
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1.15), xlabel="weight", ylabel="geometry", title="what the labels say of the geometry")
     return ax
 
 
@@ -45,8 +91,8 @@ def plot_latent(
 
     With `labelled` (rows or a mask), as in the paper: triangles for rows without a label, crosses for those with.
     """
+    X = _plane(model)
     ax = _axes(ax)
-    X = _plane(model.latent_)
     if labelled is not None:
         mask = np.zeros(len(X), bool)
         mask[labelled] = True
@@ -109,8 +155,8 @@ def plot_paths(paths: Any, *, color: str = "#7b3294", ax: Axes | None = None) ->
 
 def plot_prediction(model: Any, y: Any = None, *, std: bool = False, ax: Axes | None = None) -> Axes:
     """Predictive mean (or std) of every row of a fitted regressor's cloud, on its chart; labelled rows y are ringed."""
+    X = _plane(model)
     ax = _axes(ax)
-    X = _plane(model.latent_)
     mean, spread = model.predict_cloud(return_std=True)
     values, label = (spread, "std") if std else (mean, "mean")
     dots = ax.scatter(X[:, 0], X[:, 1], c=values, cmap="magma" if std else "viridis", s=12, zorder=3)
@@ -185,16 +231,22 @@ def plot_residuals(model: Any, *, output: int = 0, ax: Axes | None = None) -> Ax
     return ax
 
 
-def plot_evidence(model: Any, *, output: int = 0, ax: Axes | None = None) -> Axes:
-    """Posterior weight over the scale of the kernel, √t of a heat kernel, stacked by smoothness."""
+def plot_evidence(
+    model: Any, *, geometry: str | None = None, output: int = 0, ax: Axes | None = None
+) -> Axes:  # fmt: skip
+    """Posterior weight over the scale of the kernel, √t of a heat kernel, stacked by smoothness.
+
+    On one geometry (as `geometry_weights` names it; default the heaviest), since each has its own unit of length.
+    """
     ax = _axes(ax)
-    found = diagnostics.evidence_over_scale(model, output)
+    geometry = geometry or next(iter(diagnostics.geometry_weights(model, output)))
+    found = diagnostics.evidence_over_scale(model, output).of(geometry)
     scales = np.geomspace(found.ends[:, 0].min() / 1.2, found.ends[:, 1].max() * 1.2, 200)
     names = sorted(set(found.smoothness), key=lambda name: -sum(found.curve(name, found.scale)))
     colors = [KERNEL_COLORS.get(name, "0.5") for name in names]
     ax.stackplot(scales, [found.curve(name, scales) for name in names], labels=names, colors=colors, alpha=0.85)
     ax.set(xscale="log", xlabel="scale (√t of a heat kernel), a length on the surface", ylabel="weight")
-    ax.set_title("what the labels say of the kernel")
+    ax.set_title(f"what the labels say of the kernel\n({geometry})")
     ax.legend()
     return ax
 
@@ -245,6 +297,28 @@ def _values(values: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     return values, np.isfinite(values)
 
 
+def _space(X: Any) -> np.ndarray:
+    """Centred rows in three dimensions, [N, 3]: the first principal components of more, zeros for fewer."""
+    X = np.asarray(X, float)
+    X = X - X.mean(0)
+    if X.shape[1] > 3:
+        X = X @ np.linalg.svd(X, full_matrices=False)[2][:3].T
+    return np.pad(X, ((0, 0), (0, max(0, 3 - X.shape[1]))))
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    """A range that holds the values, with a margin."""
+    margin = 0.02 * max(float(np.ptp(values)), 1e-12)
+    return float(values.min()) - margin, float(values.max()) + margin
+
+
+def _even(ax: Any, X: np.ndarray) -> Any:
+    """One unit is as long along each of three axes."""
+    ax.set_box_aspect(np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X)))
+    ax.tick_params(labelsize="x-small", pad=-3)
+    return ax
+
+
 def _background(ax: Axes, axes: list[np.ndarray], value: np.ndarray, label: str) -> Axes:
     """Values on pixels, light to dark, with a colour bar."""
     n = len(axes[0])
@@ -260,7 +334,14 @@ def _background(ax: Axes, axes: list[np.ndarray], value: np.ndarray, label: str)
     return _label(ax)
 
 
-def _plane(X: np.ndarray) -> np.ndarray:
+def _plane(model: Any) -> np.ndarray:
+    """Two coordinates of the rows on the model's chart, [N, 2]."""
+    X = model.latent_
+    if X is None:
+        raise ValueError(
+            f"geometry is {model.geometry!r}, which has no chart to draw on; fit with a geometry that has 'chart' in "
+            "it, or draw the cloud with plot_cloud"
+        )
     if X.shape[1] < 2:
         return np.column_stack([X[:, 0], np.zeros(len(X))])
     return X[:, :2]

@@ -16,7 +16,9 @@ from ..estimators.comparison import EuclideanGPRegressor
 from ..estimators.regressor import GPUMRegressor
 from ..files.whole import replacing
 from ..heat.kernel import brownian_path
-from ..report.diagnostics import evidence_over_scale
+from ..report.diagnostics import evidence_over_scale, geometry_weights
+from ..report.findings import the
+from .messages import weighed
 
 PATH_TIME = 150.0
 FIGURE = "swiss_roll.png"
@@ -35,10 +37,10 @@ def demo(
     cloud = datasets.make_swiss_roll(random_state=seed)
     known = ~np.isnan(cloud.y)
     console.print(f"A Swiss roll in R³: {len(cloud.X)} points, {int(known.sum())} with a label.")
-    console.print("1. The surface (Bayesian GPLVM), then kernels on it for every boundary:")
+    console.print("1. The surface in several ways: charts (Bayesian GPLVM), atlases, a graph; then kernels on each:")
     models, seconds = {}, {}
     for name, make, X in (
-        ("GPUM", GPUMRegressor(latent_dim=2, random_state=seed, verbose=1), cloud.X),
+        ("GPUM", GPUMRegressor(random_state=seed, verbose=1), cloud.X),
         ("exact heat kernel", GPUMRegressor(latent_model=cloud.chart, random_state=seed), cloud.chart_coords),
         ("GP in R³", EuclideanGPRegressor(), cloud.X),
     ):
@@ -47,10 +49,11 @@ def demo(
         seconds[name] = time.perf_counter() - begin
         if name == "GPUM":
             found = evidence_over_scale(models[name])
+            console.print(f"2. Evidence of the labels: {weighed(geometry_weights(models[name]))}.", highlight=False)
             console.print(
-                f"2. Evidence of the labels: {len(found.scale)} settings of kernel and boundary share the weight;"
+                f"   {len(found.scale)} settings of kernel and boundary share the weight; the heaviest is "
+                f"{_words(models[name].best_setting_)} on {the(found.geometry[0])}."
             )
-            console.print(f"   the heaviest is {_words(models[name].best_setting_)}.")
     console.print("3. Predictions:")
     table = Table("method", title="Rows without a label, against the truth")
     for column in ("RMSE", "in 95 % interval", "seconds"):
@@ -67,8 +70,12 @@ def demo(
 
 
 def _words(setting: dict[str, Any]) -> str:
-    edge = "no boundary" if setting["level"] == "none" else f"boundary level {setting['level']:.2g}"
-    return f"a {setting['smoothness']} kernel of scale {setting['scale']:.3g} with {edge}"
+    kernel = f"a {setting['smoothness']} kernel of scale {setting['scale']:.3g}"
+    if "level" not in setting:
+        return kernel
+    return f"{kernel} with " + (
+        "no boundary" if setting["level"] == "none" else f"boundary level {setting['level']:.2g}"
+    )
 
 
 def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, seed: int) -> Path:
@@ -86,18 +93,26 @@ def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, see
         space.view_init(55, -60)
         space.set_title(f"The cloud in R³: {int(known.sum())} of {len(cloud.X)} points have a label")
         ax = middle.subplots()
-        plots.plot_magnification(model.chart_, ax=ax)
-        plots.plot_boundary(model.chart_, ax=ax)
-        ax.plot(*model.latent_.T, ".", color="#0072b2", markersize=2.5)
-        starts = model.latent_[np.flatnonzero(known)[:2]]
-        walks = [brownian_path(model.chart_, x, PATH_TIME, random_state=seed + k) for k, x in enumerate(starts)]
-        plots.plot_paths(walks, ax=ax)
-        ax.set_title("The learned chart: magnification,\nboundary (orange), two Brownian paths (purple)")
+        _chart(ax, model, known, seed)
         _maps(right, cloud, means)
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / FIGURE) as file:
         fig.savefig(file, format="png", dpi=150)
     return out / FIGURE
+
+
+def _chart(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
+    """The heaviest chart with magnification, boundary and two Brownian paths; its rows alone where it is a curve."""
+    if model.chart_.dim != 2:
+        plots.plot_latent(model, ax=ax).set_title("The learned chart")
+        return
+    plots.plot_magnification(model.chart_, ax=ax)
+    plots.plot_boundary(model.chart_, ax=ax)
+    ax.plot(*model.latent_.T, ".", color="#0072b2", markersize=2.5)
+    starts = model.latent_[np.flatnonzero(known)[:2]]
+    walks = [brownian_path(model.chart_, x, PATH_TIME, random_state=seed + k) for k, x in enumerate(starts)]
+    plots.plot_paths(walks, ax=ax)
+    ax.set_title("The learned chart: magnification,\nboundary (orange), two Brownian paths (purple)")
 
 
 def _maps(fig: Any, cloud: Any, means: dict[str, np.ndarray]) -> None:

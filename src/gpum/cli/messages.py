@@ -81,3 +81,10 @@ def size(path: Path) -> str:
     """The size of a file in words."""
     size = path.stat().st_size
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+
+
+def weighed(weights: dict[str, float], least: float = 0.005) -> str:
+    """Names with their weights in percent, commas between them; those lighter than `least` are only counted."""
+    shown = [f"{name} {weight:.0%}" for name, weight in weights.items() if weight >= least]
+    light = len(weights) - len(shown)
+    return ", ".join(shown) + (f" ({light} more below {least:.1%})" if light else "")

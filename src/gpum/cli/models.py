@@ -16,8 +16,10 @@ from ..estimators.regressor import GPUMRegressor
 from ..files import model_io, tables
 from ..files.model_io import Fitted
 from ..progress import Reporter
+from ..report.diagnostics import evidence_over_scale, geometry_weights, shown_chart
+from ..report.findings import the
 from .columns import check_apart, features_of, labels_of, listed, named
-from .messages import brief, called, check_output, collected, duration, note, say, size, stage
+from .messages import brief, called, check_output, collected, duration, note, say, size, stage, weighed
 
 CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
 INTERVAL = (0.025, 0.975)
@@ -56,7 +58,12 @@ def fit(
     features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
     index: Annotated[str | None, _column("Column that names the rows; it is no feature.")] = None,
-    latent_dim: Annotated[str, _setting("Q", "Dimension of the surface, or auto.")] = "2",
+    latent_dim: Annotated[
+        str, _setting("Q", "Dimension of the surface, several such as 1,2, average or auto.")
+    ] = "average",
+    geometry: Annotated[
+        str, _setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average: all of them.")
+    ] = "average",
     latent_model: Annotated[str, _setting("WORD", "bgplvm or gplvm.")] = "bgplvm",
     n_inducing: Annotated[int | None, _setting("N", "Inducing points of the latent model; 50 by default.")] = None,
     kernel: Annotated[str, _setting("WORD", "auto, spectral or brownian.")] = "auto",
@@ -98,7 +105,8 @@ def fit(
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
     say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features; {known}.")
     model = GPUMRegressor(
-        int(latent_dim) if latent_dim.isdigit() else latent_dim,
+        _several(latent_dim),
+        geometry=_several(geometry),
         latent_model=latent_model,
         n_inducing=n_inducing,
         boundary=_number(boundary),
@@ -145,8 +153,9 @@ def predict(
 ) -> None:
     """Predict the targets of rows, seen in the fit or not.
 
-    For each target: mean, standard deviation and 95 % interval of a new observation (noise included). Then the latent
-    coordinates of the row, and far_from_surface: 1 where a row is so far from what was fitted that it gets the prior.
+    For each target: mean, standard deviation and 95 % interval of a new observation (noise included). Then the row's
+    coordinates on the heaviest chart, where the model has one, and far_from_surface: 1 where a row is so far from what
+    was fitted that it gets the prior.
 
     Example:
 
@@ -172,6 +181,8 @@ def predict(
             f"rows far from the fitted surface: {len(far)} of {len(X)}, the first is {rows[far[0]]}. They get the "
             "prior (a wide interval around the mean of the labels), and 1 in the column far_from_surface."
         )
+    if fitted.model.latent_ is None:
+        note("no geometry of this model is a chart, so there are no columns latent_1, latent_2, ...")
     with stage(f"writing {out.name}", out):
         tables.write(out, {names[0] if names and names[0] not in columns else "row": rows, **columns})
     say(quiet, f"Wrote {out}: {len(X)} rows with {', '.join(columns)}.")
@@ -187,30 +198,38 @@ def info(model: Model, debug: Debug = False) -> None:
     with collected():
         fitted = model_io.load(model)
     about, settings, m = fitted.about, fitted.about["settings"], fitted.model
-    chosen = ("kernel", "boundary", "smoothness", "hyperparameters", "random_state")
+    chosen = ("geometry", "latent_dim", "kernel", "boundary", "smoothness", "hyperparameters", "random_state")
     lines = [
         ("file", f"{model} ({size(model)}), gpum {about['version']}, {about['date']}"),
         ("fitted to", f"{about['source']} in {duration(about['seconds'])}"),
         ("rows", f"{len(fitted.X)}" + (f", named by {about['index']}" if about.get("index") else "")),
         ("features", f"{len(fitted.features)}: {listed(fitted.features)}"),
-        ("surface", f"of dimension {m.latent_.shape[1]} ({settings['latent_model']})"),
+        ("map", _map(m, settings)),
         ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen)),
     ]
     for k, name in enumerate(fitted.targets):
         best = m.best_setting_[k] if len(fitted.targets) > 1 else m.best_setting_
         labels = fitted.y[~np.isnan(fitted.y[:, k]), k]
+        first = evidence_over_scale(m, k).geometry[0]
         level = f", boundary level {brief(best['level'])}" if "level" in best else ""
         level = ", no boundary" if best.get("level") == "none" else level
         lines += [
             (f"target {name}", f"{len(labels)} labels from {labels.min():.4g} to {labels.max():.4g}"),
+            ("", f"geometry: {weighed(geometry_weights(m, k))}"),
             ("", f"log evidence {np.atleast_1d(m.log_evidence_)[k]:.4g}"),
-            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}"),
+            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}, on {the(first)}"),
         ]
     lines += [("warning", text) for text in about["warnings"]]
     lines += [("note", text) for text in m.notes_]
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         typer.echo(f"{name:{width}}  {text}")
+
+
+def _map(model: Any, settings: dict[str, Any]) -> str:
+    """Which chart rows are placed on."""
+    title = shown_chart(model)
+    return "none: no geometry is a chart" if title is None else f"{title} ({settings['latent_model']})"
 
 
 def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.ndarray]:
@@ -225,13 +244,22 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
             low, high = np.moveaxis(found.quantiles(INTERVAL).reshape(n, 2, -1), 1, 0)
             made.append((mean, std, low, high, found.latent, found.far))
             report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
-    mean, std, low, high, latent, far = (np.concatenate(v) for v in zip(*made, strict=True))
+    *parts, latent, far = zip(*made, strict=True)
+    mean, std, low, high = (np.concatenate(v) for v in parts)
     columns: dict[str, np.ndarray] = {}
     for k, name in enumerate(fitted.targets):
         values = {"mean": mean, "std": std, "low95": low, "high95": high}
         columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
-    columns |= {f"latent_{k + 1}": column for k, column in enumerate(latent.T)}
-    return columns | {"far_from_surface": far}
+    if latent[0] is not None:
+        columns |= {f"latent_{k + 1}": column for k, column in enumerate(np.concatenate(latent).T)}
+    return columns | {"far_from_surface": np.concatenate(far)}
+
+
+def _several(text: str) -> Any:
+    """A word or a whole number, or a list of them where there are commas."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    found = [int(part) if part.isdigit() else part for part in parts]
+    return found[0] if len(found) == 1 else found or text
 
 
 def _number(text: str) -> float | str:

@@ -1,16 +1,19 @@
 """What a fitted regressor says of itself, as plain arrays: for the report and for pictures.
 
     leave_one_out         each label as the others predict it
+    geometry_weights      which geometry has weight: charts, atlases, graphs, flat space
+    shown_chart           which of them is the chart that people are shown
     evidence_over_scale   which diffusion times or length scales, and which smoothness, have weight
-    level_weights         which outlines of the surface have weight
-    extents               how far the surface reaches along each coordinate of its chart
+    level_weights         which outlines of the chart that is shown have weight
+    extents               how far the surface reaches along each coordinate of that chart
     cuts                  neighbours in the data that the chart has torn apart
 
-`output` is the column of y.
+`output` is the column of y. Of several charts the heaviest is shown, `model.chart_`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,18 +56,38 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class EvidenceOverScale:
-    """Settings [S], heaviest first: smoothness, boundary level, scale, the range of scales, weight.
+    """Settings [S], heaviest first: geometry, smoothness, boundary level, scale, the range of scales, weight.
 
-    The scale is √t of a heat kernel, κ of a Matérn kernel: a length along the surface. `log_evidence` is log p(y) of
-    the setting, less that of the best. Settings lighter than a thousandth of the heaviest are not there.
+    The scale is √t of a heat kernel, κ of a Matérn kernel: a length along a chart, an atlas or the edges of a graph; in
+    flat space a length over the spread of the cloud. `level` is None where there is no family of boundary
+    levels. `log_evidence` is log p(y) of the setting, less that of the best. Settings lighter than a thousandth of the
+    heaviest are not there.
     """
 
+    geometry: list[str]  # as in `geometry_weights`
     smoothness: list[str]
     level: list[Any]
     scale: np.ndarray
     ends: np.ndarray  # [S, 2]
     weight: np.ndarray
     log_evidence: np.ndarray
+
+    def of(self, geometry: str) -> EvidenceOverScale:
+        """The settings of one geometry, with weights that add up to one."""
+        mine = np.flatnonzero([g == geometry for g in self.geometry])
+        if not len(mine):
+            known = ", ".join(map(repr, dict.fromkeys(self.geometry)))
+            raise ValueError(f"geometry is {geometry!r}, which has no weight here; those that have are {known}")
+        some = lambda values: [values[i] for i in mine]
+        return EvidenceOverScale(
+            some(self.geometry),
+            some(self.smoothness),
+            some(self.level),
+            self.scale[mine],
+            self.ends[mine],
+            self.weight[mine] / self.weight[mine].sum(),
+            self.log_evidence[mine] - self.log_evidence[mine].max(),
+        )
 
     def curve(self, name: str, scales: np.ndarray) -> np.ndarray:
         """Weight of one smoothness at scales, each setting spread over the step of its ladder of scales."""
@@ -82,14 +105,31 @@ def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
     return LeaveOneOut(found.rows, found.labels, mean, np.sqrt(variance), *ends.T)
 
 
+def geometry_weights(model: Any, output: int = 0) -> dict[str, float]:
+    """Weight of each geometry that was built, such as "atlas of dimension 2", heaviest first."""
+    weights = model._surface_weights(_output(model, output))
+    titles = _titles(model)
+    return {titles[k]: float(weights[k]) for k in np.argsort(-weights, kind="stable")}
+
+
+def shown_chart(model: Any) -> str | None:
+    """Which geometry is the chart that people are shown, the heaviest over all outputs; None where none is a chart."""
+    check_is_fitted(model, "_outputs")
+    charts = [k for k, surface in enumerate(model._surfaces) if surface.name == "chart"]
+    weights = np.mean([model._surface_weights(output) for output in model._outputs], axis=0)
+    return _titles(model)[max(charts, key=lambda k: weights[k])] if charts else None
+
+
 def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
     """The settings that the posterior consists of, over their scale."""
     parts = sorted(_output(model, output).posterior.parts, key=lambda part: -part.weight)
     settings = [part.setting for part in parts]
+    titles = _titles(model)
     scale = np.array([s.scale for s in settings])
     weight = np.array([part.weight for part in parts])
     log_evidence = np.log(weight) - [part.setting.log_prior for part in parts]
     return EvidenceOverScale(
+        [titles[model._family.owners[s.space]] for s in settings],
         [s.smoothness for s in settings],
         [s.level for s in settings],
         scale,
@@ -100,14 +140,21 @@ def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
 
 
 def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
-    """Weight of each boundary level, tightest first, and of "none", no boundary; empty where there is one domain."""
-    settings = evidence_over_scale(model, output)
-    if None in settings.level:
+    """Weight of each boundary level of the chart that is shown, tightest first, and of "none", no boundary.
+
+    They add up to one: how much that chart itself weighs is in `geometry_weights`. Empty where the chart has one domain
+    or no weight, and where there is no chart.
+    """
+    found = _output(model, output)
+    titles, shown, owners = _titles(model), shown_chart(model), model._family.owners
+    parts = [part for part in found.posterior.parts if titles[owners[part.setting.space]] == shown]
+    if not parts or any(part.setting.level is None for part in parts):
         return {}
     levels: list[Any] = [level for level, _ in levels_of(model.chart_, model.boundary)]
     if model.boundary == "average":
         levels.append(NO_BOUNDARY)
-    return {level: float(settings.weight[[s == level for s in settings.level]].sum()) for level in levels}
+    total = sum(part.weight for part in parts)
+    return {level: float(sum(p.weight for p in parts if p.setting.level == level)) / total for level in levels}
 
 
 def extents(model: Any) -> np.ndarray:
@@ -115,7 +162,7 @@ def extents(model: Any) -> np.ndarray:
 
     √(mean_n G_dd(x_n) · var_n(x_nd)): a standard deviation, in the units of the data.
     """
-    check_is_fitted(model, "_outputs")
+    _check_chart(model)
     G = evaluate(model.chart_, "metric", model.latent_)
     return np.sqrt(np.einsum("ndd->nd", G).mean(0) * model.latent_.var(0))
 
@@ -126,7 +173,7 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     Of the edges of the cloud's minimum spanning tree, those whose straight line on the chart is TORN times as long on
     the surface as they are in the data.
     """
-    check_is_fitted(model, "_outputs")
+    _check_chart(model)
     pairs, away = spanning_tree(X, NEIGHBOURS)
     ends = model.latent_[pairs].reshape(len(pairs), -1)
     ratio = evaluate(model.chart_, _length, ends) / np.maximum(away, np.median(away))
@@ -136,6 +183,26 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
 
 def _length(chart: Any, ends: Any) -> Any:
     return length(chart, *ends.reshape(2, -1))
+
+
+def _titles(model: Any) -> list[str]:
+    """What each surface of the model is called; charts of one dimension are numbered from the second on."""
+    seen: Counter[str] = Counter()
+    found = []
+    for surface in model._surfaces:
+        seen[surface.title] += 1
+        n = seen[surface.title]
+        found.append(surface.title if n == 1 else f"{surface.title}, fit {n}")
+    return found
+
+
+def _check_chart(model: Any) -> None:
+    check_is_fitted(model, "_outputs")
+    if getattr(model, "chart_", None) is None:
+        raise ValueError(
+            f"the model has no chart: its geometry is {', '.join(geometry_weights(model))}; fit with a geometry that "
+            "has 'chart' in it"
+        )
 
 
 def _output(model: Any, output: int) -> Output:

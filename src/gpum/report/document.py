@@ -10,18 +10,27 @@ import html
 import json
 import re
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
 
 from ..files.model_io import Fitted
 from ..files.whole import check_writable, replacing
 from ..geometry import evaluate, magnification
 from . import findings
-from .diagnostics import EvidenceOverScale, evidence_over_scale, extents, leave_one_out, level_weights
+from .diagnostics import (
+    EvidenceOverScale,
+    evidence_over_scale,
+    extents,
+    geometry_weights,
+    leave_one_out,
+    level_weights,
+)  # fmt: skip
 
 DIGITS = 4  # decimals of a number, relative to the range of its column
 SHOWN_FEATURES = 6  # feature values that go with a row: those of the columns that vary most
@@ -29,6 +38,7 @@ SHOWN_LABELS = 1000  # points of the calibration plot
 NAME = 80  # characters of a name
 PIXELS = 240  # along a side, where the outline is traced
 CURVE = 80  # points of the curve over scale
+SHOWN_EDGES = 20_000  # of an atlas
 
 
 def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
@@ -79,26 +89,80 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     outlines: dict[Any, Any] = {}
     varied = np.argsort(-X.std(0), kind="stable")[:SHOWN_FEATURES]
     varied.sort()
-    axes, shares = (X, []) if X.shape[1] <= 3 else _components(X)
+    view = _View(X)
+    targets = [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))]
     about = {k: v for k, v in fitted.about.items() if k not in ("settings", "warnings", "seconds")}
     settings = fitted.about.get("settings") or model.get_params(deep=False)
+    charted, learned = model.chart_ is not None, model.latent_model_ is not None
     return {
         "rows": [_short(name) for name in fitted.rows],
-        "chart": {"axes": _columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted)},
-        "cloud": {"axes": _columns(axes), "names": [_short(name) for name in fitted.features[:3]], "shares": shares},
-        "magnification": _column(evaluate(model.chart_, magnification, model.latent_)),
+        "chart": _chart(fitted, view),
+        "cloud": {
+            "axes": _columns(view.at(X)),
+            "names": [_short(name) for name in fitted.features[:3]],
+            "shares": view.shares,
+        },
+        "magnification": _column(evaluate(model.chart_, magnification, model.latent_)) if charted else None,
         "features": {
             "names": [_short(fitted.features[j]) for j in varied],
             "axes": _columns(X[:, varied]),
             "of": X.shape[1],
         },
-        "ard": None if model.latent_model_ is None else _column(model.latent_model_.ard_),
-        "extents": _column(extents(model)),
+        "ard": _column(model.latent_model_.ard_) if learned else None,
+        "extents": _column(extents(model)) if charted else None,
         "cautions": findings.about_cloud(fitted),
-        "targets": [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))],
+        "targets": targets,
+        "atlases": {t["atlas"]: _edges(model, t["atlas"], X, view) for t in targets if t["atlas"] is not None},
         "about": [[str(key), _short(value)] for key, value in about.items()],
         "settings": [[str(key), _short(value)] for key, value in settings.items()],
         "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
+    }
+
+
+class _View:
+    """How the cloud is looked at: as it is, or along the first three principal components of more columns."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.pca = PCA(3, svd_solver="full").fit(X) if X.shape[1] > 3 else None
+        shares = [] if self.pca is None else self.pca.explained_variance_ratio_
+        self.shares = [findings.percent(share) for share in shares]
+
+    def at(self, X: np.ndarray) -> np.ndarray:
+        """Rows as they are seen, [n, at most 3]."""
+        return X if self.pca is None else self.pca.transform(X)
+
+
+def _chart(fitted: Fitted, view: _View) -> dict[str, Any]:
+    """The flat map: the chart of largest weight; where there is none, the first two main directions of the data."""
+    model = fitted.model
+    if model.chart_ is None:
+        plain = fitted.X if fitted.X.shape[1] < 3 else PCA(2, svd_solver="full").fit_transform(fitted.X)
+        own = [_short(name) for name in fitted.features]
+        names = own if plain is fitted.X else ["main direction 1", "main direction 2"]
+        return {"axes": _columns(plain), "dim": plain.shape[1], "names": names, "kind": "directions"}
+    kind = "known" if model.latent_model_ is None else "learned"
+    return {"axes": _columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted), "kind": kind}
+
+
+def _edges(model: Any, title: str, X: np.ndarray, view: _View) -> dict[str, Any]:
+    """Edges of an atlas, seen like the cloud: places of nodes, pairs of nodes, and how many there are.
+
+    `near` is the row next to each node, whose prediction is its height where the data have less than three columns.
+    """
+    atlas = findings.atlas_of(model, title)
+    sides = [atlas.simplices_[:, [a, b]] for a, b in combinations(range(atlas.dim + 1), 2)]
+    pairs = np.unique(np.sort(np.concatenate(sides), 1), axis=0)
+    pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+    shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SHOWN_EDGES)).astype(int)]
+    used, ends = np.unique(shown, return_inverse=True)
+    nodes = atlas.nodes_[used]
+    flat = X.shape[1] < 3
+    near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(nodes, return_distance=False)[:, 0] if flat else None
+    return {
+        "axes": _columns(view.at(nodes)),
+        "pairs": ends.reshape(-1).tolist(),
+        "near": None if near is None else near.tolist(),
+        "of": len(pairs),
     }
 
 
@@ -106,11 +170,17 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
     model = fitted.model
     settings = evidence_over_scale(model, k)
     left_out = leave_one_out(model, k) if np.isfinite(fitted.y[:, k]).sum() > 1 else None
+    geometries = geometry_weights(model, k)
+    first = next(iter(geometries))
     levels = level_weights(model, k)
     level, outline_text = findings.outline(levels)
     if level not in outlines:
         outlines[level] = _outline(model.chart_ if level is None else model.chart_.with_level(level))
     found = {
+        "geometries": [[title, round(w, 4), findings.percent(w)] for title, w in geometries.items()],
+        "geometry_text": findings.geometry(model, k),
+        "map_text": findings.the_map(model, k),
+        "atlas": first if findings.atlas_of(model, first) is not None else None,
         "name": _short(fitted.targets[k]),
         "y": _column(fitted.y[:, k]),
         "mean": _column(mean),
@@ -119,7 +189,7 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
         "cautions": findings.cautions(fitted, k, left_out),
         "outline": outlines[level],
         "outline_text": outline_text,
-        "scale": _curves(settings),
+        "scale": _curves(settings, first),
         "levels": [[findings.level_name(v), round(w, 4), findings.percent(w)] for v, w in levels.items()],
         "left_out": None,
     }
@@ -135,15 +205,17 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
     return found
 
 
-def _curves(settings: EvidenceOverScale) -> dict[str, Any]:
-    """Weight over scale for each smoothness that has any, over the whole range; the heaviest settings as a table."""
-    low, high = float(settings.ends[:, 0].min()), float(settings.ends[:, 1].max())
+def _curves(settings: EvidenceOverScale, geometry: str) -> dict[str, Any]:
+    """Weight over scale on one geometry for each smoothness that has any; the heaviest settings of all as a table."""
+    mine = settings.of(geometry)
+    low, high = float(mine.ends[:, 0].min()), float(mine.ends[:, 1].max())
     scales = np.geomspace(low, high, CURVE) if high > low else np.array([low])
     heaviest = [
         [
+            settings.geometry[i],
             findings.SMOOTHNESS.get(settings.smoothness[i], settings.smoothness[i]),
             findings.number(settings.scale[i]),
-            findings.level_name(settings.level[i]),
+            findings.level_name(settings.level[i], settings.geometry[i]),
             f"{settings.weight[i]:.1%}",
         ]
         for i in range(min(5, len(settings.scale)))
@@ -151,13 +223,15 @@ def _curves(settings: EvidenceOverScale) -> dict[str, Any]:
     series = [
         {
             "name": words,
-            "share": findings.percent(float(settings.weight[[s == name for s in settings.smoothness]].sum())),
-            "weight": np.round(settings.curve(name, scales), 5).tolist(),
+            "share": findings.percent(float(mine.weight[[s == name for s in mine.smoothness]].sum())),
+            "weight": np.round(mine.curve(name, scales), 5).tolist(),
         }
         for name, words in findings.SMOOTHNESS.items()
-        if name in settings.smoothness
+        if name in mine.smoothness
     ]
     return {
+        "geometry": findings.the(geometry),
+        "unit": findings.scale_unit(geometry),
         "scales": [float(f"{s:.4g}") for s in scales],
         "series": series,
         "heaviest": heaviest,
@@ -166,8 +240,8 @@ def _curves(settings: EvidenceOverScale) -> dict[str, Any]:
 
 
 def _outline(chart: Any) -> list[Any]:
-    """Where the inside of a chart of one or two dimensions ends: lines as columns; empty for more dimensions."""
-    if chart.dim > 2:
+    """Where the inside of a chart of one or two dimensions ends: lines as columns; empty for more, and without one."""
+    if chart is None or chart.dim > 2:
         return []
     n = PIXELS if chart.dim == 2 else PIXELS**2 // 10
     pad = 0.03 * np.ptp(chart.bounds, axis=1)
@@ -188,12 +262,6 @@ def _axis_names(fitted: Fitted) -> list[str]:
     if fitted.model.latent_model_ is None:  # a known chart: the features are its coordinates
         return [_short(name) for name in fitted.features]
     return [f"map coordinate {d + 1}" for d in range(fitted.model.chart_.dim)]
-
-
-def _components(X: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """The first three principal components of the cloud, and their share of its variance."""
-    pca = PCA(3, svd_solver="full").fit(X)
-    return pca.transform(X), [findings.percent(share) for share in pca.explained_variance_ratio_]
 
 
 def _columns(values: np.ndarray) -> list[list[float | None]]:

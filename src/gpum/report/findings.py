@@ -10,11 +10,13 @@ from scipy.stats import binomtest
 from ..files.model_io import Fitted
 from ..neighbours import spacing
 from ..regression.family import NO_BOUNDARY
-from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts
+from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, shown_chart
 
 FEW = 10  # labels below which error and coverage are anecdotes
 ISOLATED = 6.0  # times the median distance to the nearest row
 ODD = 4.0  # standard deviations between a label and what the others predict
+WINS = 0.5  # weight above which one kind of geometry is said to win
+LITTLE = 0.1  # weight below which the prediction is not made on the map
 SMOOTHNESS = {"heat": "heat kernel", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2", "matern12": "Matérn 1/2"}
 
 
@@ -34,10 +36,17 @@ def percent(share: float) -> str:
     return ">99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
-def level_name(level: Any) -> str:
-    """A boundary level in words."""
+def scale_unit(geometry: str) -> str:
+    """What the scale of a kernel is measured in, given the geometry's title."""
+    if geometry.startswith("flat"):
+        return "scale, as a multiple of the data's spread"
+    return f"scale, as a length along the {'graph' if geometry.startswith('graph') else 'surface'}"
+
+
+def level_name(level: Any, geometry: str = "chart") -> str:
+    """A boundary level in words; only charts have them."""
     if level is None:
-        return "the chart's own"
+        return "the chart's own" if geometry.startswith("chart") else "–"
     return "no boundary" if level == NO_BOUNDARY else f"level {number(level, 2)}"
 
 
@@ -62,9 +71,10 @@ def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: Leave
     labels = fitted.y[np.isfinite(fitted.y[:, k]), k]
     N, p = fitted.X.shape
     model = fitted.model
+    first, share = next(iter(geometry_weights(model, k).items()))
     found = [
         ["Rows", f"{N:,}", f"{len(labels):,} with a label"],
-        ["Features", f"{p:,}", f"on a surface of {model.chart_.dim} dimension{'s' * (model.chart_.dim > 1)}"],
+        ["Features", f"{p:,}", f"{first}: {percent(share)} of the weight"],
     ]
     if left_out is not None:
         inside, few = left_out.inside, " (few labels)" * (len(labels) < FEW)
@@ -76,8 +86,7 @@ def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: Leave
         [
             "Heaviest setting",
             SMOOTHNESS.get(settings.smoothness[0], settings.smoothness[0]),
-            f"scale {number(settings.scale[0])}, boundary: {level_name(settings.level[0])}, "
-            f"{percent(settings.weight[0])} of the weight",
+            f"scale {number(settings.scale[0])}, {_where(settings)}, {percent(settings.weight[0])} of the weight",
         ]
     )
     evidence = float(np.atleast_1d(model.log_evidence_)[k])
@@ -86,6 +95,92 @@ def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: Leave
     if seconds is not None:
         found.append(["Fitted in", f"{number(float(seconds))} s", ""])
     return found
+
+
+def _where(settings: EvidenceOverScale) -> str:
+    """Which surface the heaviest setting is on, and its boundary."""
+    geometry, level = settings.geometry[0], settings.level[0]
+    return f"boundary: {level_name(level)}" if geometry.startswith("chart") else geometry
+
+
+def geometry(model: Any, k: int) -> str:
+    """What the weights of the geometries mean for target k."""
+    titles = geometry_weights(model, k)
+    first = next(iter(titles))
+    if len(titles) == 1:
+        given = model.chart_ is not None and model.latent_model_ is None
+        what = "the chart that was given" if given else the(first)
+        return f"The prediction is made on {what} alone: no other geometry stood beside it."
+    kinds = model.geometry_weights_[k] if isinstance(model.geometry_weights_, list) else model.geometry_weights_
+    kind = max(kinds, key=lambda name: kinds[name])
+    share = percent(kinds[kind])
+    if kinds[kind] < WINS:
+        some = " and ".join(f"{the(title)} ({percent(weight)})" for title, weight in list(titles.items())[:2])
+        return f"No geometry has most of the weight; {some} come first."
+    if kind == "flat":
+        return (
+            f"Flat space has most of the weight ({share}): the labels see no surface. Straight distances between rows "
+            "predict them at least as well as any surface that was tried."
+        )
+    if kind == "graph":
+        return (
+            f"The graph of neighbours has most of the weight ({share}): the labels follow who is next to whom, and no "
+            "smooth surface that was tried explains them better."
+        )
+    top = next(title for title in titles if title.startswith(kind))
+    if kind == "chart":
+        return f"A flat map has most of the weight ({share}), the {top}: one map can hold the surface."
+    atlas = atlas_of(model, top)
+    if atlas is None:
+        return f"Most of the weight ({share}) is on {the(top)}."
+    return f"Many small maps, glued, have most of the weight ({share}): the {top}. {_shape(atlas)}"
+
+
+def atlas_of(model: Any, title: str) -> Any:
+    """The atlas of this title; None where it is another geometry."""
+    return next((s.atlas for s in model._surfaces if s.name == "atlas" and s.title == title), None)
+
+
+def _shape(atlas: Any) -> str:
+    """What the atlas says of the surface that a single map could not."""
+    if atlas.n_pieces_ > 1:
+        return f"The surface is in {atlas.n_pieces_} pieces, and rows of different pieces share nothing but the mean."
+    if _closed(atlas):
+        return "The surface is closed, like a ring or a ball, so that no single flat map can hold it without a cut."
+    return "No single flat map that was tried holds the surface as well."
+
+
+def _closed(atlas: Any) -> bool:
+    """Whether the surface has no edge: every star is whole; of a curve, every node has a step on both sides."""
+    if atlas.dim > 1:
+        return atlas.surface_.stars.n_edge == 0
+    return bool(np.bincount(atlas.simplices_.ravel()).min() > 1)
+
+
+def the(title: str) -> str:
+    """A geometry's title within a sentence."""
+    return title if title.startswith("flat") else f"the {title}"
+
+
+def the_map(model: Any, k: int) -> str:
+    """What the flat map has to do with the prediction of target k, where that is not all of it."""
+    title, weight = _map_weight(model, k)
+    if title is None:
+        return "No geometry of this model has a flat map."
+    if weight >= WINS:
+        return ""
+    if weight >= LITTLE:
+        return f"The prediction is made on this map in part: the {title} has {percent(weight)} of the weight."
+    share = f"only {percent(weight)}" if weight > 0 else "none"
+    return (
+        f"The prediction is not made on this map: the {title} is the best flat map, but it has {share} of the weight."
+    )
+
+
+def _map_weight(model: Any, k: int) -> tuple[str | None, float]:
+    """The chart that is drawn, and its weight for target k."""
+    title = shown_chart(model)
+    return title, 0.0 if title is None else geometry_weights(model, k)[title]
 
 
 def cautions(fitted: Fitted, k: int, left_out: LeaveOneOut | None) -> list[str]:
@@ -101,19 +196,28 @@ def cautions(fitted: Fitted, k: int, left_out: LeaveOneOut | None) -> list[str]:
 def about_cloud(fitted: Fitted) -> list[str]:
     """What to look out for in the surface, whatever the target."""
     found = []
-    if not getattr(fitted.model.latent_model_, "converged_", True):
+    model = fitted.model
+    if not getattr(model.latent_model_, "converged_", True):
         found.append(
             "The surface was still improving when the fit stopped, so the chart may not be its best. Fit again with a "
             "larger max_iter."
         )
-    learned = fitted.model.latent_model_ is not None
-    if learned and len(torn := cuts(fitted.model, fitted.X)):
-        found.append(
+    if model.latent_model_ is not None and len(torn := cuts(model, fitted.X)):
+        where = (
             f"The map cuts the surface in {len(torn)} place{'s' * (len(torn) > 1)}: rows that are neighbours in the "
-            f"data, such as {_names(fitted, torn[0])}, are far apart on it, so the label of one says little "
-            "about the other. A closed or branching surface has to be cut somewhere; otherwise fit again with a larger "
-            "latent_dim."
+            f"data, such as {_names(fitted, torn[0])}, are far apart on it"
         )
+        others = 1 - float(np.mean([_map_weight(model, k)[1] for k in range(len(model._outputs))]))
+        if others > WINS:
+            found.append(
+                f"{where}. That concerns the picture more than the prediction: {percent(others)} of the weight is on "
+                "other geometries."
+            )
+        else:
+            found.append(
+                f"{where}, so the label of one says little about the other. A closed or branching surface has to be "
+                "cut somewhere, and geometry='atlas' needs no cut; otherwise fit again with a larger latent_dim."
+            )
     nearest = spacing(fitted.X)
     alone = np.flatnonzero(nearest > ISOLATED * max(float(np.median(nearest)), 1e-12))
     if len(alone):

@@ -2,7 +2,7 @@
 // Names from the data are shown as text nodes, or through `safe` where plotly draws them.
 const data = JSON.parse(document.getElementById("data").textContent);
 const state = { target: 0, colour: "mean", selected: [] };
-const N = data.rows.length, q = data.chart.dim;
+const N = data.rows.length, q = data.chart.dim, charted = data.chart.kind !== "directions";
 const $ = (id) => document.getElementById(id);
 const safe = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const known = (v) => v !== null && v !== undefined;
@@ -56,6 +56,7 @@ const COLOURS = {
   magnification: { name: "Magnification", title: () => "Magnification", ramp: "cividis", values: () => data.magnification,
     note: "How much surface one unit of the map stands for: like a world map, it stretches some parts more than others." },
 };
+if (!data.magnification) delete COLOURS.magnification;
 const GREY = "#c3c9d1", INK = "#1d2733", BLUE = "#0072b2", ORANGE = "#d55e00";
 const SMOOTH = { "heat kernel": BLUE, "Matérn 5/2": "#009e73", "Matérn 3/2": "#e69f00", "Matérn 1/2": ORANGE };
 const FONT = { family: getComputedStyle(document.body).fontFamily, size: 13, color: INK };
@@ -146,10 +147,14 @@ function drawCloud(colour, text, ring, rings) {
   const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: "#fff", gridcolor: "#dfe4ea", zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
   const back = $("cloud").clientWidth < 450 ? 1.35 : 1.1;
   const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
+  const edges = data.atlases[t.atlas], line = edges ? [...edges.axes, ...(flat ? [edges.near.map((i) => t.mean[i])] : [])] : [];
+  if (line.length === 2) line.splice(1, 0, line[0].map(() => 0));
+  const ends = (c) => (edges ? edges.pairs.flatMap((node, k) => (k % 2 ? [line[c][node], null] : [line[c][node]])) : []);
   draw("cloud", [
     { ...of(everyone), text, hoverinfo: "text", marker: { color: colour, size: size / 2 + 1, opacity: 1, line: { width: 0 } } },
     { ...of(rings ? ring : []), hoverinfo: "skip", marker: { symbol: "circle-open", color: INK, size: size / 2 + 5, line: { color: INK, width: 2 } } },
     { ...of(state.selected), hoverinfo: "skip", marker: { symbol: "square-open", color: ORANGE, size: size / 2 + 3, line: { color: ORANGE, width: 2 } } },
+    { type: "scatter3d", mode: "lines", x: ends(0), y: ends(1), z: ends(2), hoverinfo: "skip", visible: Boolean(edges), line: { color: "#7b8794", width: 1.5 } },
   ], {
     margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
       xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? "prediction" : names[2]),
@@ -238,14 +243,15 @@ function drawLeftOut() {
 
 function drawScale() {
   const s = target().scale, one = s.count === 1, span = s.scales.at(-1) / s.scales[0];
+  const other = target().geometries.length > 1 ? ` The picture is of ${s.geometry}; other geometries have scales of their own.` : "";
   $("scale-text").textContent = "How quickly the target may change as one walks along the surface: short scales mean that a label says something only about " +
     "its near neighbours, long ones that it reaches far. " + (one ? "The fit chose the single best setting." :
-      "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.");
+      "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.") + other;
   draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.share}`),
     line: { width: 0.8, color: SMOOTH[c.name] || INK }, hovertemplate: "scale %{x:.3g}: %{y:.1%}<extra></extra>" })),
-  ], { xaxis: axis("scale, as a length along the surface", { type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
+  ], { xaxis: axis(s.unit, { type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
     yaxis: axis("weight", { tickformat: ".0%", rangemode: "tozero" }), legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
-  fillTable($("heaviest"), [{ name: "smoothness" }, { name: "scale", number: true }, { name: "boundary" }, { name: "weight", number: true }], s.heaviest);
+  fillTable($("heaviest"), [{ name: "geometry" }, { name: "smoothness" }, { name: "scale", number: true }, { name: "boundary" }, { name: "weight", number: true }], s.heaviest);
 }
 
 function bars(id, names, series, xaxis, yaxis) {
@@ -257,13 +263,27 @@ function bars(id, names, series, xaxis, yaxis) {
     showlegend: series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
 }
 
+function drawGeometry() {
+  const t = target(), found = t.geometries, many = found.length > 1;
+  $("geometry-text").textContent = t.geometry_text + (many ? " The bars show how much the labels favour each geometry; all of them take part in the prediction." : "");
+  $("geometry").hidden = !many;
+  if (!many) return;
+  $("geometry").style.height = `${3 + 1.9 * found.length}rem`;
+  draw("geometry", [{ type: "bar", orientation: "h", y: found.map((g) => safe(g[0])), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
+    textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }],
+  { margin: { l: 10, r: 40, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $("geometry").clientWidth < 500 ? 0.5 : 0.2 }) });
+}
+
 function drawBars() {
   const levels = target().levels, many = levels.length > 1;
   $("levels").parentElement.hidden = !many;
+  $("ard").parentElement.hidden = !charted;
+  $("levels").parentElement.parentElement.classList.toggle("odd", !charted);
   $("ard").parentElement.classList.toggle("whole", !many);
   $("levels-text").textContent = "The edge of the surface is not known either. Level 0 keeps only narrow bridges between neighbouring rows, higher levels fill wider gaps, " +
-    "“none” ignores gaps altogether. The bars show how much the labels favour each; all of them take part in the prediction.";
+    "“none” ignores gaps altogether. The bars show how much the labels favour each" + (target().geometries.length > 1 ? " on the map's chart, whatever the chart itself weighs" : "") + "; all of them take part in the prediction.";
   if (many) bars("levels", levels.map(([name]) => safe(name.replace("no boundary", "none").replace("level ", ""))), [{ values: levels.map((l) => l[1]), text: levels.map((l) => l[2]) }], "boundary level", "weight");
+  if (!charted) return;
   const relative = (values, name) => { const top = extent(values)[1] || 1; return { name, values: values.map((v) => (v || 0) / top), text: values.map((v) => number(v, 3)) }; };
   $("ard-text").textContent = "Length: how far the rows spread along a coordinate, measured on the surface in the units of the data; a coordinate with hardly any length could have been left out." +
     (data.ard ? " Bend: how much the surface curves along it (relevance 1/ℓ²); a long coordinate with little bend is a straight direction." : "") + " Bars are relative to the largest.";
@@ -281,17 +301,21 @@ function drawWords() {
   const none = "Nothing unusual was found: enough labels, no row or label far from the others, intervals that hold about as often as they should.";
   const found = [...t.cautions, ...data.cautions];
   $("cautions").replaceChildren(...(found.length ? found : [none]).map((text) => element("li", text)));
-  const outline = q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
+  const outline = !charted ? "" : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
     q > 2 ? `The map has ${q} coordinates; the first two, which matter most, are drawn, and no outline.` : t.outline_text;
-  const about = !data.ard ? "Each dot is a row of the data, at its coordinates in the chart that was given. " : "Each dot is a row of the data. The curved surface on which the rows lie has been unrolled" +
+  const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? ", with the prediction as height. " : ". ") :
+    "Each dot is a row of the data, drawn along the two main directions of the cloud (principal components). ";
+  const about = !charted ? plain : data.chart.kind === "known" ? "Each dot is a row of the data, at its coordinates in the chart that was given. " : "Each dot is a row of the data. The curved surface on which the rows lie has been unrolled" +
     (q === 1 ? " to a line, drawn with the prediction as height. " : " to a flat map: neighbours on the surface are neighbours here, but distances are stretched. ");
-  $("map-text").textContent = `${about}${labelled().length > RINGS ? "" : "Labelled rows are ringed. "}${outline}`;
+  $("map-text").textContent = `${t.map_text ? `${t.map_text} ` : ""}${about}${labelled().length > RINGS ? "" : "Labelled rows are ringed. "}${outline}`;
+  const atlas = data.atlases[t.atlas], drawn = atlas ? atlas.pairs.length / 2 : 0;
+  const edges = atlas ? ` The thin lines are the ${t.atlas}: small maps, glued at these edges` + (drawn < atlas.of ? ` (${drawn} of ${atlas.of} are drawn).` : ".") : "";
   $("cloud-text").textContent = (data.cloud.shares.length ? `The same rows in the ${data.features.of} columns of the data, seen along their three main directions (principal components, which hold ${data.cloud.shares.join(", ")} of the variance).` :
-    data.cloud.axes.length < 3 ? "The same rows in the columns of the data; the height is the prediction." : "The same rows in the columns of the data.") + " Drag to turn it.";
+    data.cloud.axes.length < 3 ? "The same rows in the columns of the data; the height is the prediction." : "The same rows in the columns of the data.") + edges + " Drag to turn it.";
 }
 
 function drawAll() {
-  drawWords(); drawSurface(); drawLeftOut(); drawScale(); drawBars();
+  drawWords(); drawGeometry(); drawSurface(); drawLeftOut(); drawScale(); drawBars();
   document.querySelectorAll(".js-plotly-plot").forEach((plot) => plot.offsetParent && Plotly.Plots.resize(plot)); // now that all text is there
 }
 
