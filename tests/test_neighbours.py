@@ -111,3 +111,13 @@ def test_bin_lists_hold_what_touches_a_bin(q):
     for row, boxes in zip(table.reshape(-1, width), expected, strict=True):
         assert row.tolist() == boxes + [30] * (width - len(boxes))
     assert gaps.bin_lists(bins, low[:0], high[:0]).max() == 0
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_dimension_of_even_clouds(q):
+    """Uniform points of a torus, which has no edge: the estimator's mean is q, its sd q/√(N(k - 2)) at the least."""
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, (2000, q))
+    points = np.concatenate([np.cos(angle), np.sin(angle)], 1)
+    assert neighbours.dimension(points) == pytest.approx(q, rel=0.06)
+    assert neighbours.dimension(points[:2]) == 1.0
+    assert neighbours.dimension(np.repeat(points, 2, 0)) == neighbours.dimension(points)

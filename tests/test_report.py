@@ -193,7 +193,12 @@ def test_three_dimensions_one_label_one_setting():
     y[0] = 1.0
     chart = EmbeddedChart(lambda x: x, [(0.0, 1.0)] * 3)
     model = GPUMRegressor(
-        latent_model=chart, n_paths=10, n_kernel_inducing=5, hyperparameters="evidence", random_state=0
+        latent_model=chart,
+        kernel="brownian",
+        n_paths=10,
+        n_kernel_inducing=5,
+        hyperparameters="evidence",
+        random_state=0,
     )
     fitted = Fitted(model.fit(X, y[:, 0]), list("abc"), ["y"], X, y, list(map(str, range(30))), {"seconds": 3.0})
     (target,) = contents(render(fitted))["targets"]

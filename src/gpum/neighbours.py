@@ -28,6 +28,20 @@ def spacing(points: np.ndarray) -> np.ndarray:
     return nearest(points)[0][:, 0]
 
 
+def dimension(points: np.ndarray, k: int = 20) -> float:
+    """How fast neighbours become more with distance (Levina and Bickel 2004): about the dimension, or a little less.
+
+    With r_j the distance of a row to its j-th neighbour, (k - 2)/Σ_{j<k} log(r_k/r_j), its inverse averaged over rows.
+    """
+    points = np.unique(points, axis=0)
+    k = min(k, len(points) - 1)
+    if k < 3:
+        return 1.0
+    r = nearest(points, k)[0]
+    rate = np.mean(np.sum(np.log(r[:, -1:] / r[:, :-1]), 1)) / (k - 2)
+    return float(1 / max(rate, 1e-12))
+
+
 def extent(points: np.ndarray) -> float:
     """√(12 Σ var): the diagonal of the box over which rows with these variances are spread evenly."""
     return float(np.sqrt(12 * points.var(0).sum()))

@@ -20,13 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
+from .. import checks, neighbours
 from ..progress import Reporter
 from ..regression import graphs
 from ..regression.surfaces import AtlasSurface, GraphSurface, Surface, flat_surface
 
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
-CHART_DIMS = (1, 2)  # latent_dim="average": a chart of three dimensions costs much, an atlas of three does not
+CHART_DIMS = (1, 2)  # latent_dim="average"
+SOLID_DIMS = (2, 3)  # and where the cloud looks like more than a surface
+SOLID = 2.4  # of `neighbours.dimension`, which is 1.9 to 2.3 on surfaces and rises with noise
 ATLAS_DIMS = (1, 2, 3)
 ROUGH = 0.5  # share of rows that no local chart fits, above which an atlas is left out
 FAILURES = (ValueError, FloatingPointError, MemoryError, np.linalg.LinAlgError)  # of a cloud that has no such surface
@@ -80,7 +82,9 @@ def build(
 ) -> Built:  # fmt: skip
     """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension (`once`: of a dimension of its own)."""
     dims = dimensions(latent_dim)
-    of_charts: Sequence[int | str] = CHART_DIMS if dims == "average" else [dims] if isinstance(dims, str) else dims
+    of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
+    if dims == "average":
+        of_charts = SOLID_DIMS if neighbours.dimension(X) >= SOLID else CHART_DIMS
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {

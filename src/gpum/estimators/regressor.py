@@ -102,7 +102,7 @@ class GPUMRegressor(SurfaceRegressor):
     Parameters
     ----------
     latent_dim : dimension of the surface; several of them; "auto"; or "average" (default: charts of one and two
-        dimensions, atlases of one to three).
+        dimensions, of two and three where the cloud looks like more than a surface, atlases of one to three).
     geometry : "average" (default: all of them, weighted by evidence), a name or a list of names of "chart" (learned
         charts), "atlas" (many small charts, glued: closed, branched, in pieces), "graph" (nearest neighbours) and
         "flat" (no surface). With a known chart there is nothing but the chart.
@@ -111,8 +111,8 @@ class GPUMRegressor(SurfaceRegressor):
     n_inducing : inducing points of the latent model.
     boundary : "average" (default: over a family of domains, and no boundary at all), a level of that family (a number),
         or "variance", the paper's rule.
-    kernel : "spectral", "brownian" (heat kernel from paths, at the default boundary level), or "auto": spectral up to
-        two dimensions.
+    kernel : of charts: "spectral", "brownian" (from paths, at the default boundary level), or "auto": spectral up to
+        three dimensions.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.

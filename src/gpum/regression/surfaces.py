@@ -29,7 +29,7 @@ T = TypeVar("T")
 PLANE = 0.25  # prior weight of no boundary at all
 N_MODES = 100
 ATLAS_MODES = 200
-MAX_SPECTRAL_DIM = 2  # kernel="auto" takes paths above
+MAX_SPECTRAL_DIM = 3  # kernel="auto" takes paths above
 ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
 
 
@@ -172,13 +172,19 @@ class ChartSurface:
             )
             members.append((space, rows, settings))
         if with_plane:
-            plane = self._once("plane", lambda: spaces.PlaneSpace(straighten(chart)))
-            rows = plane.at(self.rows)
-            settings = spaces.stationary_settings(
-                rows, wanted.smoothness, log(PLANE), wanted.max_time, level=NO_BOUNDARY
-            )
-            members.append((plane, rows, settings))
+            members.append(self._plane(chart, wanted))
         return Family.of(members, notes)
+
+    def _plane(self, chart: Chart, wanted: Wanted) -> tuple[Any, np.ndarray, list[Setting]]:
+        """No boundary at all: the chart unrolled, with the plain kernel of its even coordinates."""
+
+        def make() -> tuple[Any, np.ndarray]:
+            plane = spaces.PlaneSpace(straighten(chart))
+            return plane, plane.at(self.rows)
+
+        plane, rows = self._once("plane", make)
+        settings = spaces.stationary_settings(rows, wanted.smoothness, log(PLANE), wanted.max_time, level=NO_BOUNDARY)
+        return plane, rows, settings
 
     def _brownian(self, chart: Chart, wanted: Wanted) -> Family:
         if wanted.metric_draws:
@@ -187,6 +193,7 @@ class ChartSurface:
                 "kernel='spectral', or metric_draws=0"
             )
         level = None if isinstance(wanted.boundary, str) else float(wanted.boundary)
+        with_plane = wanted.boundary == "average" and isinstance(chart, LearnedChart)
         options = (wanted.n_paths, wanted.step_size, wanted.max_time, wanted.n_inducing, wanted.seed)
 
         def make() -> tuple[Any, list[np.ndarray]]:
@@ -201,8 +208,10 @@ class ChartSurface:
             features, rows = self._once(("paths", wanted.boundary, *options), make)
         cloud = np.concatenate(rows, 1)
         sizes = [part.shape[1] for part in rows]
-        settings = spaces.path_settings(features.times, sizes, cloud, chart.dim, wanted.smoothness)
-        return Family.of([(spaces.PathSpace(features), cloud, settings)])
+        weight = log(1 - PLANE) if with_plane else 0.0
+        settings = spaces.path_settings(features.times, sizes, cloud, chart.dim, wanted.smoothness, weight)
+        members = [(spaces.PathSpace(features), cloud, settings)]
+        return Family.of([*members, self._plane(chart, wanted)] if with_plane else members)
 
 
 @dataclass(eq=False)
