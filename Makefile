@@ -8,7 +8,7 @@ test: .venv/.installed
 	$(BIN)/python -m pytest -n 2
 
 test-all: .venv/.oracles
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -n 2 -m ""
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
