@@ -5,8 +5,8 @@
     "graph"   the graph of nearest neighbours, with all its numbers of neighbours and widths
     "flat"    no surface: the data space itself
 
-Prior weights are equal over the geometries asked for, and within each over what was built of it. A geometry that cannot
-be built on a cloud is left out, and a note says why.
+Prior weights are equal over the geometries asked for, within each over its dimensions, and within these over the fits. A
+geometry that cannot be built on a cloud is left out, and a note says why.
 """
 
 from __future__ import annotations
@@ -97,17 +97,18 @@ def build(
     log_priors: list[float] = []
     notes: list[str] = []
     for name in names:
-        found: list[Surface] = []
+        found: list[list[Surface]] = []
         for make in members[name]:
             try:
-                with Reporter(verbose and name != "chart", None, f"building the {name}"):
-                    found += make()
+                with Reporter(verbose and name != "chart", None, f"building geometry: {name}"):
+                    found.append(list(make()))
             except FAILURES as error:
                 if len(names) == len(members[name]) == 1:
                     raise
                 notes.append(f"one {name} is left out: {error}")
-        surfaces += found
-        log_priors += [-log(max(len(found), 1))] * len(found)
+        for some in found:
+            surfaces += some
+            log_priors += [-log(len(found) * len(some))] * len(some)
     if not surfaces:
         raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})
