@@ -5,8 +5,8 @@
     "graph"   the graph of nearest neighbours, with all its numbers of neighbours and widths
     "flat"    no surface: the data space itself
 
-Prior weights are equal over the geometries asked for, within each over its dimensions, and within these over the fits. A
-geometry that cannot be built on a cloud is left out, and a note says why.
+Prior weights are equal over the geometries asked for, within each over its dimensions, and within these over the fits.
+A geometry that cannot be built on a cloud is left out, and a note says why.
 """
 
 from __future__ import annotations
