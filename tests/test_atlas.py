@@ -128,6 +128,7 @@ def test_few_rows_with_noise(X, exact):
     assert atlas.noise_ == pytest.approx(0.01, rel=0.1)
 
 
+@pytest.mark.slow
 def test_error_falls_with_the_number_of_rows():
     """Linear elements: as the square of the spacing, which is 1/N."""
     sizes = [250, 500, 1000, 2000]
@@ -165,6 +166,7 @@ def test_heat_kernel_of_the_sphere(globe, t):
     assert np.linalg.eigvalsh(own).min() > -1e-12 * peak
 
 
+@pytest.mark.slow
 def test_patch():
     sides = np.array([1.0, 0.8])
     atlas = Atlas(2).fit(box(2000, sides, 5))

@@ -47,6 +47,7 @@ def test_the_width_of_the_roll_is_closed(roll, roll_model):
     assert volume(open_chart) > 1.15 * area  # the paper's rule alone lets it run on
 
 
+@pytest.mark.slow
 def test_a_random_cloud_has_no_holes():
     cloud = datasets.make_swiss_roll(n_unlabeled=300, grid=False, random_state=1)
     model = BayesianGPLVM(random_state=0).fit(cloud.X)

@@ -9,6 +9,7 @@ roll is flat and Euler steps are exact away from the boundary. What is measured 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gpum import heat_kernel
 from gpum.heat import brownian
@@ -51,6 +52,7 @@ def fitted_order(steps, errors, std, *more):
     return (covariance @ design.T @ (weights**2 * np.log(np.abs(errors))))[1], np.sqrt(covariance[1, 1])
 
 
+@pytest.mark.slow
 def test_order_in_the_step_far_from_the_boundary():
     """Weak order 1 of Euler's steps."""
     steps = np.array([2.0, 1.0, 0.5])
@@ -62,6 +64,7 @@ def test_order_in_the_step_far_from_the_boundary():
     assert spread < 0.05
 
 
+@pytest.mark.slow
 def test_order_in_the_step_at_the_boundary():
     """Order 1/2: drawing again depletes a layer of width √dt. The next term, relative √dt, is fitted beside it."""
     steps = np.array([0.2, 0.1, 0.05, 0.025, 0.0125])
@@ -74,6 +77,7 @@ def test_order_in_the_step_at_the_boundary():
     assert spread < 0.1
 
 
+@pytest.mark.slow
 def test_four_times_the_paths_halve_the_error():
     """Root-mean-square error of the default estimator over starts, targets and keys."""
     starts, keys = np.array([[5.0, 5.0], [8.0, 6.0]]), 24

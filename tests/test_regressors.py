@@ -293,6 +293,8 @@ def test_scikit_learn_contract(name):
         options |= {"boundary": 0.5, "n_kernel_inducing": 10}
     if name == "GraphLaplacian":
         del options["smoothness"]
+    if name == "GraphMatern":
+        options["n_neighbors"] = 3
     check_estimator(make(name, SMALL, **options))
 
 
