@@ -75,16 +75,17 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str], Iterable[Surface]],
+    graph: Callable[[np.ndarray], Sequence[Any]] = graphs.graph_spaces,
     *, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
 ) -> Built:  # fmt: skip
-    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension."""
+    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension, `graph` makes the graphs."""
     dims = dimensions(latent_dim)
     of_charts: Sequence[int | str] = CHART_DIMS if dims == "average" else [dims] if isinstance(dims, str) else dims
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
         "chart": [partial(charts, q) for q in of_charts],
         "atlas": [partial(_atlas, X, q, n_modes, seed) for q in of_atlases],
-        "graph": [lambda: [GraphSurface(graphs.graph_spaces(X))]],
+        "graph": [lambda: [GraphSurface(graph(X))]],
         "flat": [lambda: [flat_surface(X)]],
     }
     surfaces: list[Surface] = []
