@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -74,7 +74,7 @@ class LearnsLatent(TransformerMixin):
 class Surfaces(LearnsLatent):
     """Geometries side by side, as `geometry`, `latent_dim`, `latent_model`, `boundary`, `kernel`, … ask for them."""
 
-    _graphs = staticmethod(graphs.graph_spaces)  # the graphs of "graph"
+    _graphs: Callable[[np.ndarray], list[graphs.GraphSpace]] = staticmethod(graphs.graph_spaces)  # of "graph"
 
     def _weigh(self) -> list[dict[str, float]]:
         """The weight of each geometry by name, for each output; and the chart that people are shown."""

@@ -26,8 +26,8 @@ What evidence cannot say with one label a class the prior must: a kernel cuts th
 
 independent pieces, and log(pieces/C) ~ N(0, PIECES_SD²): about as many as there are classes.
 
-Classes in data are purer than those of a Gaussian process: their borders run where there are few rows. Probabilities are
-therefore sharpened, p_c ∝ p_c^γ, and averaged over γ, whose prior (SHARP_MEAN, SHARP_SD) labels correct as soon as
+Classes in data are purer than those of a Gaussian process: their borders run where there are few rows. Probabilities
+are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ, whose prior (SHARP_MEAN, SHARP_SD) labels correct as soon as
 other labels of their class predict them.
 """
 
@@ -46,7 +46,7 @@ from .family import Family, Setting
 from .posterior import Located
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
-PIECES_SD = float(__import__("os").environ.get("PSD", "0.7"))  # of log(pieces/C): give or take a factor of 2
+PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
 PIECES_ROWS = 200  # of the cloud, in which pieces are counted
 SHARPNESS = np.geomspace(1.0, 8.0, 10)  # γ
 SHARP_MEAN, SHARP_SD = log(3.0), 0.5  # of log γ: what moons, circles, wine, iris and pictures of digits ask for
@@ -143,9 +143,7 @@ def correlation(covariance: Covariance, a: np.ndarray, b: np.ndarray) -> np.ndar
 
 def pieces(family: Family) -> np.ndarray:
     """Into how many independent pieces each setting cuts the cloud, [settings]; from PIECES_ROWS rows."""
-    N = len(family.rows[0])
-    some = np.unique(np.linspace(0, N - 1, min(N, PIECES_ROWS)).astype(int))
-    some = np.random.default_rng(0).permutation(N)[: len(some)]  # rows may come in an order
+    some = np.random.default_rng(0).permutation(len(family.rows[0]))[:PIECES_ROWS]  # rows may come in an order
     rows = [r[some] for r in family.rows]
     found = []
     for setting in family.settings:
@@ -173,18 +171,26 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
         mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
         chosen = chosen[mass > mass.max() + log(HOPELESS)]
     found = _evidence(family, known, y, n_classes, chosen, SWEEPS)
-    log_p = found.log_evidence.reshape(len(chosen), -1) + prior[chosen][:, None] - log(len(RATIOS))
+    usable = np.isfinite(found.log_evidence) & (found.settled | ~found.settled.any())
+    if not usable.any():
+        raise FloatingPointError("expectation propagation has no finite evidence for any setting; check X for outliers")
+    log_p = (
+        np.where(usable, found.log_evidence, -np.inf).reshape(len(chosen), -1)
+        + prior[chosen][:, None]
+        - log(len(RATIOS))
+    )
     total = logsumexp(log_p) - logsumexp(prior)
     weights = np.exp(log_p - logsumexp(log_p))
-    unsettled = float(weights.ravel()[~found.settled].sum())
-    if unsettled > 0.01:
-        notes.append(f"expectation propagation had not settled for settings that hold {unsettled:.0%} of the weight")
+    if not found.settled.all():
+        lost = int(np.sum(~found.settled))
+        end = "these are left out" if found.settled.any() else "what it found so far is used"
+        notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} settings: {end}")
     alpha = found.alpha.reshape(*weights.shape, *found.alpha.shape[1:])
     R = found.R.reshape(*weights.shape, *found.R.shape[1:])
     keep = weights.sum(1) > HOPELESS * weights.sum(1).max()
     scale = weights[keep].sum()
     parts = [Part(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i]) for i in np.flatnonzero(keep)]
-    sharpness = _sharpness_weights(found.without, weights.ravel(), y, n_classes)
+    sharpness = _sharpness_weights(found.without[usable], weights.ravel()[usable], y, n_classes)
     labels = [rows[known] for rows in family.rows]
     return ClassPosterior(parts, labels, n_classes, sharpness, float(total), tuple(notes))
 
@@ -252,12 +258,15 @@ def _cavity(mean: np.ndarray, variance: np.ndarray, tau: np.ndarray, nu: np.ndar
 def _tilted(m: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """log Z = log P(u_0 is the largest of u ~ N(m, V I)), its gradient in m, and the mean of its second derivatives.
 
-    Z = E_t Π_d Φ(t + a_d), a_d = (m_0 - m_d)/√V, by Gauss-Hermite quadrature; the mean is over C - 1 directions.
+    Z = E_t Π_d Φ(t + a_d), a_d = (m_0 - m_d)/√V, by Gauss-Hermite quadrature about the integrand's
+    middle; the mean is over C - 1 directions.
     """
     sd = np.sqrt(V)[..., None]
-    x = ((m[..., :1] - m[..., 1:]) / sd)[..., None] + NODES  # [..., C-1, nodes]
+    a = (m[..., :1] - m[..., 1:]) / sd
+    middle = 0.5 * np.maximum(-a.min(-1), 0.0)[..., None]  # about where the integrand is, if the class seems wrong
+    x = a[..., None] + (middle + NODES)[..., None, :]  # [..., C-1, nodes]
     log_phi = log_ndtr(x)
-    log_w = log_phi.sum(-2) + LOG_WEIGHTS
+    log_w = log_phi.sum(-2) + LOG_WEIGHTS - middle * NODES - 0.5 * middle**2
     log_z = logsumexp(log_w, axis=-1)
     w = np.exp(log_w - log_z[..., None])[..., None, :]
     ratio = np.exp(-0.5 * x**2 - 0.5 * log(2 * np.pi) - log_phi)
