@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 from threadpoolctl import threadpool_limits
 
+from ..geometry import Chart
 from ..regression import classes, graphs
 from ..regression.posterior import Located
-from .cloud import CloudEstimator
-from .geometries import Built
+from .geometries import Built, geometry_names
 from .surfaces import Surfaces
 
 UNLABELLED = -1  # among integers, as in sklearn.semi_supervised
@@ -32,11 +31,11 @@ class ClassOutput:
     labels: np.ndarray
 
 
-class GPUMClassifier(ClassifierMixin, Surfaces, CloudEstimator):
+class GPUMClassifier(ClassifierMixin, Surfaces):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows. Rows without a
-    label are -1 (integers), NaN, None or "" (others). Every class has a Gaussian process on the same geometries, and
+    label are -1 (integers; but a y of nothing but -1 and 1 has two classes), NaN, None or "" (others). Every class has a Gaussian process on the same geometries, and
     the labels weigh geometries and settings (see `gpum.regression.classes`).
 
     Parameters
@@ -132,12 +131,18 @@ class GPUMClassifier(ClassifierMixin, Surfaces, CloudEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of rows X, seen or not."""
-        return self.classes_[np.argmax(self.predict_proba(X), 1)]
+        p = self.predict_proba(X)
+        return self.classes_[np.argmax(p, 1)]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Log probabilities [rows, classes]; with two classes the log odds of the second, [rows]."""
-        log_p = np.log(np.maximum(self.predict_proba(X), 1e-300))
+        log_p = np.log(np.maximum(self.predict_proba(X), 1e-300))  # some are exactly zero
         return log_p[:, 1] - log_p[:, 0] if len(self.classes_) == 2 else log_p
+
+    @available_if(lambda self: isinstance(self.latent_model, Chart) or "chart" in geometry_names(self.geometry))
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X (and their sds), where a geometry is a chart: on that of largest weight."""
+        return super().transform(X, return_std)
 
     @property
     def label_distributions_(self) -> np.ndarray:
@@ -148,7 +153,8 @@ class GPUMClassifier(ClassifierMixin, Surfaces, CloudEstimator):
     @property
     def transduction_(self) -> np.ndarray:
         """The most probable class of every row of the fitted cloud."""
-        return self.classes_[np.argmax(self.label_distributions_, 1)]
+        p = self.label_distributions_
+        return self.classes_[np.argmax(p, 1)]
 
     def _outputs_at(self, rows: Located) -> np.ndarray:
         return self._outputs[0].posterior.probabilities(rows)
@@ -175,12 +181,12 @@ def _labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("requires y to be passed, but the target y is None; give -1 or NaN for rows without a label")
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn("y is a column vector; it is read as y.ravel()", DataConversionWarning, stacklevel=3)
-        y = y[:, 0]
+        y = column_or_1d(y, warn=True)
     if y.shape != (n,):
         raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}]")
     if y.dtype.kind in "iu":
-        return y, y != UNLABELLED
+        signs = set(np.unique(y).tolist()) == {-1, 1}  # two classes, or one and rows without: only two make sense
+        return y, np.full(n, True) if signs else y != UNLABELLED
     if y.dtype.kind == "f":
         if np.isinf(y).any():
             row = int(np.flatnonzero(np.isinf(y))[0])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .base import GPRegressor
 from .surfaces import LearnsLatent, Surfaces
 
 
-class SurfaceRegressor(LearnsLatent, GPRegressor):
+class SurfaceRegressor(TransformerMixin, LearnsLatent, GPRegressor):
     """What regressors with a latent model share."""
 
     def __sklearn_tags__(self) -> Any:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
@@ -16,6 +16,7 @@ from ..geometry import Chart
 from ..regression import graphs
 from ..regression.family import smoothness_names
 from ..regression.surfaces import ChartSurface, Wanted
+from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
@@ -25,12 +26,11 @@ KERNELS = ("auto", "spectral", "brownian")
 NOT_GEOMETRY = ("hyperparameters", "n_jobs", "verbose", "warm_start")  # settings that other labels may come with
 
 
-class LearnsLatent(TransformerMixin):
+class LearnsLatent(CloudEstimator):
     """What estimators with a latent model share: how it is learned, and where rows lie on its chart."""
 
     latent_dim: Any
     n_jobs: int | None
-    random_state: Any
     verbose: int
     latent_model_: LatentModel | None
     latent_: np.ndarray | None
