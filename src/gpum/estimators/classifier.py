@@ -35,8 +35,9 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows. Rows without a
-    label are -1 (integers; but a y of nothing but -1 and 1 has two classes), NaN, None or "" (others). Every class has a Gaussian process on the same geometries, and
-    the labels weigh geometries and settings (see `gpum.regression.classes`).
+    label are -1 (integers; but a y of nothing but -1 and 1 has two classes), NaN, None or "" (others). Every class has
+    a Gaussian process on the same geometries, and the labels weigh geometries and settings (see
+    `gpum.regression.classes`).
 
     Parameters
     ----------
