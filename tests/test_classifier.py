@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.stats import ortho_group
+from scipy.special import logsumexp
+from scipy.stats import norm, ortho_group
 from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
@@ -70,15 +71,19 @@ def test_one_label_is_exact():
 
 
 def test_moments_of_a_label_are_derivatives():
-    """Gradient and curvature of log Z against finite differences, also where the label contradicts the others."""
-    step = 1e-4
+    """log Z on a fine grid, and its differences, also where the label contradicts the others."""
+    t, V, step = np.linspace(-12, 12, 4001), 0.7, 1e-3
+
+    def log_z(m):
+        inside = norm.logpdf(t) + sum(norm.logcdf(t + (m[0] - d) / np.sqrt(V)) for d in m[1:])
+        return logsumexp(inside) + np.log(t[1] - t[0])
+
     for m in (np.array([0.3, -0.2, 0.5, 0.1]), np.array([-6.0, 2.0, 3.0, 1.0])):
-        V = np.array(0.7)
-        log_z, slope, bend = classes._tilted(m, V)
-        shifts = step * np.eye(4)
-        up, down = (np.array([classes._tilted(m + s * e, V)[0] for e in shifts]) for s in (1, -1))
-        np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-3, atol=1e-5)
-        assert bend == pytest.approx(np.sum(up + down - 2 * log_z) / step**2 / 3, rel=1e-3)
+        found, slope, bend = classes._tilted(m, np.array(V))
+        up, down = (np.array([log_z(m + s * e) for e in step * np.eye(4)]) for s in (1, -1))
+        assert found == pytest.approx(log_z(m), rel=1e-3)  # 16 nodes
+        np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=5e-3, atol=1e-4)
+        assert bend == pytest.approx(np.sum(up + down - 2 * log_z(m)) / step**2 / 3, rel=1e-2)
 
 
 def test_contradicting_labels_settle():
@@ -87,7 +92,8 @@ def test_contradicting_labels_settle():
     K, r = np.repeat(kernel(x, x)[None], 3, 0), classes.RATIOS
     agree = classes.propagate(K, r, np.repeat([0, 1], 6), 3)
     fight = classes.propagate(K, r, np.tile([0, 1, 2], 4), 3)
-    assert agree.settled.all() and np.isfinite(fight.log_evidence).all()
+    assert agree.settled.all()
+    assert np.isfinite(fight.log_evidence).all()
     assert np.all(fight.log_evidence < agree.log_evidence)
 
 
@@ -114,21 +120,22 @@ def test_names_of_classes_do_not_matter():
     np.testing.assert_allclose(one, other[:, [2, 0, 1]], atol=1e-9)
 
 
-def test_calibrated_on_simulated_clusters():
-    """200 rows a cloud, 40 clouds with 3 labels a class: in each class of confidence as many right as said."""
+def test_calibrated_on_simulated_clouds():
+    """40 pairs of moons with 3 labels a class: at each confidence as many are right as it says, within 5 points."""
     said, right = [], []
     for seed in range(40):
         X, y = moons(100, seed)
-        model = GPUMClassifier(geometry="graph").fit(X, some(y, 3, seed))
-        p = model.label_distributions_
-        rest = some(y, 3, seed) < 0
-        said.append(p.max(1)[rest])
-        right.append((model.transduction_ == y)[rest])
-    counts = np.array([len(s) for s in said])
-    means = np.array([r.mean() - s.mean() for s, r in zip(said, right, strict=True)])
-    assert counts.min() == 94
-    # clouds are independent, rows of one are not: the error of the mean is that between clouds
-    assert abs(means.mean()) < 3 * means.std(ddof=1) / np.sqrt(40) + 0.05
+        few = some(y, 3, seed)
+        model = GPUMClassifier(geometry="graph").fit(X, few)
+        said.append(model.label_distributions_.max(1)[few < 0])
+        right.append((model.transduction_ == y)[few < 0])
+    said, excess = np.array(said), np.array(right) - np.array(said)  # [clouds, rows]
+    for low in (0.5, 0.6, 0.7, 0.8, 0.9):
+        inside = (said >= low) & (said <= low + 0.1)
+        n, total = inside.sum(1), np.sum(excess * inside, 1)
+        gap = total.sum() / n.sum()
+        error = np.sqrt(np.sum((total - gap * n) ** 2)) / n.sum()  # clouds are independent, rows of one are not
+        assert abs(gap) < 0.05 + 2 * error, (low, gap, error)
 
 
 def test_marks_of_rows_without_a_label():
