@@ -1,5 +1,6 @@
-"""scikit-learn estimators: latent models, `GPUMRegressor`, the paper's comparison methods, and what they share."""
+"""scikit-learn estimators: latent models, regressor, classifier, the paper's comparison methods, what they share."""
 
+from .classifier import GPUMClassifier
 from .comparison import (
     EuclideanGPRegressor,
     GraphLaplacianGPRegressor,
@@ -13,6 +14,7 @@ __all__ = [
     "GPLVM",
     "BayesianGPLVM",
     "EuclideanGPRegressor",
+    "GPUMClassifier",
     "GPUMRegressor",
     "GraphLaplacianGPRegressor",
     "GraphMaternGPRegressor",

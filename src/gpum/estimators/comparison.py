@@ -14,7 +14,8 @@ from ..regression import graphs
 from ..regression.surfaces import FlatSurface, GraphSurface, flat_surface
 from .base import GPRegressor
 from .geometries import Built
-from .regressor import SurfaceRegressor, check_latent_model
+from .regressor import SurfaceRegressor
+from .surfaces import check_latent_model
 
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 

@@ -78,9 +78,13 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str], Iterable[Surface]],
+    graph: Callable[[np.ndarray], Sequence[Any]] = graphs.graph_spaces,
     *, once: bool = False, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
 ) -> Built:  # fmt: skip
-    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension (`once`: of a dimension of its own)."""
+    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension (`once`: of a dimension of its own).
+
+    `graph` makes the graphs.
+    """
     dims = dimensions(latent_dim)
     of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
     if dims == "average":
@@ -90,7 +94,7 @@ def build(
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
         "chart": [partial(charts, q) for q in of_charts],
         "atlas": [partial(_atlas, X, q, n_modes, seed, len(names) == 1) for q in of_atlases],
-        "graph": [lambda: [GraphSurface(graphs.graph_spaces(X))]],
+        "graph": [lambda: [GraphSurface(graph(X))]],
         "flat": [lambda: [flat_surface(X)]],
     }
     surfaces: list[Surface] = []

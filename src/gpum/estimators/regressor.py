@@ -2,74 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from hashlib import sha256
 from typing import Any
 
-import numpy as np
-from sklearn.base import TransformerMixin, clone
-from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks
-from ..geometry import Chart
-from ..gplvm import scaling
-from ..regression.family import smoothness_names
-from ..regression.surfaces import ChartSurface, Wanted
 from .base import GPRegressor
-from .geometries import Built, build, dimensions, geometry_names
-from .latent_base import LatentModel
-from .latent_models import GPLVM, BayesianGPLVM
-
-LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
-KERNELS = ("auto", "spectral", "brownian")
-NOT_GEOMETRY = ("hyperparameters", "n_jobs", "verbose", "warm_start")  # settings that other labels may come with
+from .surfaces import LearnsLatent, Surfaces
 
 
-class SurfaceRegressor(TransformerMixin, GPRegressor):
-    """What estimators with a latent model share: how it is learned, and where rows lie on its chart."""
-
-    latent_dim: Any
-    n_jobs: int | None
-    verbose: int
-    latent_model_: LatentModel | None
-    latent_: np.ndarray | None
-
-    def _learn_latent(self, given: Any, X: np.ndarray, latent_dim: Any, **options: Any) -> LatentModel:
-        """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X."""
-        given = _thawed(given)
-        if isinstance(given, LatentModel):
-            model = given if hasattr(given, "chart_") else clone(given).fit(X)
-        else:
-            options |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
-            model = LATENT_MODELS[given](latent_dim, **options).fit(X)
-        if X.shape[1] != model.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
-                "pass the same columns"
-            )
-        return model
-
-    def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
-        X = self._check_rows(X)
-        if self.latent_ is None:
-            raise ValueError(
-                f"geometry is {getattr(self, 'geometry', None)!r}, which has no chart and so no latent coordinates; "
-                "fit with a geometry that has 'chart' in it"
-            )
-        if self.latent_model_ is None:  # a known chart
-            return (X, np.zeros_like(X)) if return_std else X
-        return self.latent_model_.transform(X, return_std=return_std)
-
-    def _latent_of(self, X: np.ndarray, index: np.ndarray) -> np.ndarray | None:
-        if self.latent_ is None:
-            return None
-        latent, new = self.latent_[np.maximum(index, 0)], index < 0
-        if new.any():
-            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.transform(X[new])
-        return latent
+class SurfaceRegressor(TransformerMixin, LearnsLatent, GPRegressor):
+    """What regressors with a latent model share."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -77,22 +20,7 @@ class SurfaceRegressor(TransformerMixin, GPRegressor):
         return tags
 
 
-def _thawed(given: Any) -> Any:
-    return given.estimator if isinstance(given, FrozenEstimator) else given
-
-
-def check_latent_model(given: Any) -> None:
-    """Refuse what is no latent model."""
-    given = _thawed(given)
-    if isinstance(given, str):
-        checks.option(given, "latent_model", LATENT_MODELS)
-    elif not isinstance(given, LatentModel | Chart):
-        raise ValueError(
-            f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
-        )
-
-
-class GPUMRegressor(SurfaceRegressor):
+class GPUMRegressor(Surfaces, SurfaceRegressor):
     """Gaussian process regression on an unknown surface.
 
     The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. The
@@ -183,99 +111,6 @@ class GPUMRegressor(SurfaceRegressor):
     def fit(self, X: Any, y: Any) -> Any:
         """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label."""
         super().fit(X, y)
-        weights = [self._surface_weights(output) for output in self._outputs]
-        names = [surface.name for surface in self._surfaces]
-        found = [
-            {name: float(w[[n == name for n in names]].sum()) for name in dict.fromkeys(names)} for w in weights
-        ]  # fmt: skip
+        found = self._weigh()
         self.geometry_weights_ = found if self._columns else found[0]
-        charts = [k for k, surface in enumerate(self._surfaces) if isinstance(surface, ChartSurface)]
-        shown = self._surfaces[max(charts, key=lambda k: np.mean(weights, 0)[k])] if charts else None
-        self.latent_model_ = getattr(shown, "model", None)
-        self.chart_: Chart | None = None
-        self.latent_ = None
-        if isinstance(shown, ChartSurface):
-            self.chart_, self.latent_ = shown.bounded(self._wanted()), shown.rows
         return self
-
-    def _check_cloud(self, X: Any) -> np.ndarray:
-        names = geometry_names(self.geometry)
-        dimensions(self.latent_dim)
-        check_latent_model(self.latent_model)
-        checks.option(self.kernel, "kernel", KERNELS)
-        smoothness_names(self.smoothness)
-        if isinstance(self.boundary, str):
-            checks.option(self.boundary, "boundary", ("average", "variance"))
-        else:
-            checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
-        checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
-        checks.integer(self.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
-        if self.max_time is not None:
-            checks.positive(self.max_time, "max_time", "None finds it")
-        if self.n_kernel_inducing is not None:
-            checks.integer(self.n_kernel_inducing, "n_kernel_inducing", 2, None, "None uses every labelled row")
-        if self.n_inducing is not None and self.latent_model == "gplvm":
-            raise ValueError(
-                f"n_inducing is {self.n_inducing!r}, but latent_model='gplvm' has no inducing points; use "
-                "latent_model='bgplvm', or n_inducing=None"
-            )
-        known = isinstance(self.latent_model, Chart)
-        if known and "chart" not in names:
-            raise ValueError(
-                f"latent_model is a known chart, but geometry is {self.geometry!r}; use geometry='chart' or 'average'"
-            )
-        X = checks.cloud(X, "X", min_rows=2 if known else 3)
-        if known and X.shape[1] != self.latent_model.dim:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "
-                "a known chart X holds coordinates in it"
-            )
-        scaling.check(X, "X")
-        return X
-
-    def _unit_of(self, X: np.ndarray) -> float:
-        return super()._unit_of(X) if isinstance(self.latent_model, str) else 1.0
-
-    def _build(self, X: np.ndarray) -> None:
-        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_GEOMETRY}
-        key = (
-            X.shape,
-            sha256(X.tobytes()).digest(),
-            tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()),
-        )
-        if not (self.warm_start and getattr(self, "_built_from", None) == key):
-            self._built_from = None
-            super()._build(X)
-            self._built_from = key
-
-    def _learn(self, X: np.ndarray) -> Built:
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if isinstance(self.latent_model, Chart):
-            return Built.one(ChartSurface(self.latent_model, X))
-        names = geometry_names(self.geometry)
-        named = isinstance(self.latent_model, str)
-
-        def charts(latent_dim: Any) -> Iterator[ChartSurface]:
-            options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
-            model = self._learn_latent(self.latent_model, X, latent_dim, **options)
-            # A given model is used as it is; of those learned here, other fits may stand beside the best.
-            for one in model.different_fits() if named else [model]:
-                yield one.surface(one.coordinates(X))
-
-        return build(names, self.latent_dim, X, charts, once=not named, seed=self._seed, verbose=self.verbose)
-
-    def _wanted(self) -> Wanted:
-        return Wanted(
-            smoothness_names(self.smoothness),
-            boundary=self.boundary,
-            kernel=self.kernel,
-            n_modes=self.n_kernel_inducing,
-            metric_draws=self.metric_draws,
-            max_time=self.max_time,
-            n_paths=self.n_paths,
-            step_size=self.step_size,
-            n_inducing=self.n_kernel_inducing,
-            seed=self._seed,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )

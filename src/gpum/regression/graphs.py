@@ -156,6 +156,24 @@ def graph_spaces(
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
 
 
+def cluster_spaces(X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS) -> list[GraphSpace]:
+    """Graphs for classes, one for each number of neighbours: borders between classes run where rows are few.
+
+    So the density is not divided out, and each row has its own width: w_ij = exp(-4 |x_i - x_j|²/(d_i d_j)), d_i the
+    distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
+    """
+    spaces = []
+    for k in sorted({min(k, len(X) - 1) for k in n_neighbors}):
+        edges = neighbour_graph(X, k).tocoo()
+        width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], np.finfo(float).tiny)
+        w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), FAINT)
+        affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
+        alpha, phi, _, _ = _walk(affinity, len(X) if len(X) <= ALL else MODES, even=False)
+        phi *= 1 / np.sqrt(np.mean(phi**2, 0))
+        spaces.append(GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, {"n_neighbors": k, "width": "local"}))
+    return spaces
+
+
 def diffusion_space(
     X: np.ndarray, bandwidth: float, n_pairs: int | None = None, normalisation: str = "paper",
     squares: np.ndarray | None = None,
@@ -205,12 +223,15 @@ def bandwidth_grid(X: np.ndarray, n: int = BANDWIDTHS) -> np.ndarray:
     return gap * np.geomspace(*BANDWIDTH_RANGE, n)
 
 
-def _walk(w: Any, n_modes: int | None) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
-    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N]."""
+def _walk(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
+    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N].
+
+    even=False leaves the density of the rows in W.
+    """
     N = w.shape[0]
     k = N if n_modes is None else min(n_modes, N)
     q = np.asarray(w.sum(1)).ravel()
-    W = _scaled(w, 1 / q)
+    W = _scaled(w, 1 / q) if even else w
     root = 1 / np.sqrt(np.asarray(W.sum(1)).ravel())
     A = _scaled(W, root)
     if N <= DENSE or k > N // 2:

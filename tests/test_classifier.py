@@ -1,0 +1,215 @@
+"""Classes: expectation propagation against counting, probabilities, labels of all kinds, scikit-learn's contract."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm, ortho_group
+from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from gpum import GPUMClassifier, GPUMRegressor
+from gpum.regression import classes
+
+
+def kernel(a, b):
+    return np.exp(-0.5 * (a[:, None] - b) ** 2)
+
+
+def moons(n=200, seed=0, p=10):
+    """Two moons in R^p."""
+    X, y = make_moons(n, noise=0.08, random_state=seed)
+    rng = np.random.default_rng(seed)
+    return X @ ortho_group.rvs(p, random_state=seed)[:2] + 0.02 * rng.standard_normal((n, p)), y
+
+
+def some(y, per_class, seed=0, unlabelled=-1):
+    """y with so many labels a class."""
+    rng = np.random.default_rng(seed)
+    known = np.concatenate([rng.choice(np.flatnonzero(y == c), per_class, replace=False) for c in np.unique(y)])
+    found = np.full(len(y), unlabelled)
+    found[known] = y[known]
+    return found
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = moons()
+    return GPUMClassifier(random_state=0, warm_start=True).fit(X, some(y, 5)), X, y
+
+
+@pytest.mark.parametrize("r", [0.1, 1.0])
+def test_evidence_and_probabilities_against_counting(r):
+    """Draws of the prior whose classes at the labels are right: how many, and what they say elsewhere."""
+    x, y, new, C = np.array([0.0, 0.5, 1.2, 3.0]), np.array([0, 0, 1, 2]), np.array([0.25, 0.8, 2.0, 5.0]), 3
+    both, rng, draws = np.concatenate([x, new]), np.random.default_rng(0), 200_000
+    L = np.linalg.cholesky(kernel(both, both) + 1e-9 * np.eye(8))
+    f = L @ rng.standard_normal((draws, 8, C)) + np.sqrt(r) * rng.standard_normal((draws, 8, C))
+    largest = f.argmax(2)
+    right = (largest[:, :4] == y).all(1)
+    found = classes.propagate(kernel(x, x)[None], np.array([r]), y, C)
+    assert found.settled.all()
+    assert (
+        abs(found.log_evidence[0] - np.log(right.mean())) < 0.1
+    )  # sites alike in all directions; 0.01 of it is chance
+    counted = np.stack([(largest[right, 4:] == c).mean(0) for c in range(C)], 1)
+    K = kernel(new, x)
+    variance = 1 - np.sum((K @ found.R[0]) * K, 1) + r
+    logits = classes.LINK * K @ found.alpha[0] / np.sqrt(variance)[:, None]
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    assert np.abs(p - counted).max() < 0.06
+
+
+def test_one_label_is_exact():
+    """With one label of C equal classes the evidence is 1/C, whatever the noise."""
+    for C in (2, 3, 7):
+        found = classes.propagate(np.ones((2, 1, 1)), np.array([0.01, 1.0]), np.array([0]), C)
+        np.testing.assert_allclose(found.log_evidence, -np.log(C), atol=2e-3)
+
+
+def test_moments_of_a_label_are_derivatives():
+    """log Z on a fine grid, and its differences, also where the label contradicts the others."""
+    t, V, step = np.linspace(-12, 12, 4001), 0.7, 1e-3
+
+    def log_z(m):
+        inside = norm.logpdf(t) + sum(norm.logcdf(t + (m[0] - d) / np.sqrt(V)) for d in m[1:])
+        return logsumexp(inside) + np.log(t[1] - t[0])
+
+    for m in (np.array([0.3, -0.2, 0.5, 0.1]), np.array([-6.0, 2.0, 3.0, 1.0])):
+        found, slope, bend = classes._tilted(m, np.array(V))
+        up, down = (np.array([log_z(m + s * e) for e in step * np.eye(4)]) for s in (1, -1))
+        assert found == pytest.approx(log_z(m), rel=1e-3)  # 16 nodes
+        np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=5e-3, atol=1e-4)
+        assert bend == pytest.approx(np.sum(up + down - 2 * log_z(m)) / step**2 / 3, rel=1e-2)
+
+
+def test_contradicting_labels_settle():
+    """Labels of different classes at nearly the same place: finite evidence, less than that of agreeing ones."""
+    x = np.repeat([0.0, 3.0], 6) + 1e-3 * np.arange(12)
+    K, r = np.repeat(kernel(x, x)[None], 3, 0), classes.RATIOS
+    agree = classes.propagate(K, r, np.repeat([0, 1], 6), 3)
+    fight = classes.propagate(K, r, np.tile([0, 1, 2], 4), 3)
+    assert agree.settled.all()
+    assert np.isfinite(fight.log_evidence).all()
+    assert np.all(fight.log_evidence < agree.log_evidence)
+
+
+def test_probabilities_and_decisions(fitted):
+    model, X, y = fitted
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(1), 1)
+    np.testing.assert_array_equal(p, model.label_distributions_)
+    np.testing.assert_array_equal(model.transduction_, model.predict(X))
+    np.testing.assert_array_equal(model.decision_function(X) > 0, model.predict(X) == 1)
+    assert model.score(X, y) > 0.95
+    assert model.score(X, some(y, 5)) == 1.0
+    assert set(model.geometry_weights_) == {"graph", "flat"}
+    assert sum(model.geometry_weights_.values()) == pytest.approx(1)
+
+
+def test_names_of_classes_do_not_matter():
+    """Other names in another order: the same probabilities in that order."""
+    X, y = moons(120)
+    y = np.where(X[:, 0] > np.median(X[:, 0]), y + 1, 0) + 0  # three classes
+    few = some(y, 3)
+    swapped = np.array([2, 0, 1, -1])[few]
+    one, other = (GPUMClassifier(geometry="graph").fit(X, labels).predict_proba(X) for labels in (few, swapped))
+    np.testing.assert_allclose(one, other[:, [2, 0, 1]], atol=1e-9)
+
+
+def test_calibrated_on_simulated_clouds():
+    """40 pairs of moons with 3 labels a class: at each confidence as many are right as it says, within 5 points."""
+    said, right = [], []
+    for seed in range(40):
+        X, y = moons(100, seed)
+        few = some(y, 3, seed)
+        model = GPUMClassifier(geometry="graph").fit(X, few)
+        said.append(model.label_distributions_.max(1)[few < 0])
+        right.append((model.transduction_ == y)[few < 0])
+    said, excess = np.array(said), np.array(right) - np.array(said)  # [clouds, rows]
+    for low in (0.5, 0.6, 0.7, 0.8, 0.9):
+        inside = (said >= low) & (said <= low + 0.1)
+        n, total = inside.sum(1), np.sum(excess * inside, 1)
+        gap = total.sum() / n.sum()
+        error = np.sqrt(np.sum((total - gap * n) ** 2)) / n.sum()  # clouds are independent, rows of one are not
+        assert abs(gap) < 0.05 + 2 * error, (low, gap, error)
+
+
+def test_marks_of_rows_without_a_label():
+    X, y = moons(80)
+    few = some(y, 4)
+    known = few >= 0
+    names = np.array(["left", "right"])
+    expected = GPUMClassifier(geometry="graph").fit(X, few).predict_proba(X)
+    text = np.where(known, names[y], "")
+    for labels in (
+        np.where(known, y, np.nan), text, [str(t) or None for t in text],
+        np.array([t or np.nan for t in text.tolist()], object), few.astype(object),
+    ):  # fmt: skip
+        if np.asarray(labels).dtype == object and isinstance(np.asarray(labels)[0], int):
+            labels = np.array([None if v < 0 else v for v in labels], object)
+        model = GPUMClassifier(geometry="graph").fit(X, labels)
+        assert len(model.classes_) == 2
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+    signs = GPUMClassifier(geometry="graph").fit(X, 2 * y - 1)
+    assert signs.classes_.tolist() == [-1, 1]
+
+
+def test_errors():
+    X, y = moons(40)
+    cases = [
+        (np.full(40, -1), "no labelled row"),
+        (np.where(np.arange(40) < 5, 3, -1), "one class only"),
+        (y[:10], "must be"),
+        (None, "y is None"),
+        (np.where(y > 0, np.inf, 0.0), "infinity"),
+        (np.linspace(0, 1, 40), "Unknown label type"),
+        (np.array([1, "a"] * 20, object), "several types"),
+    ]
+    for labels, message in cases:
+        with pytest.raises(ValueError, match=message):
+            GPUMClassifier(geometry="flat").fit(X, labels)
+    with pytest.raises(ValueError, match="geometry"):
+        GPUMClassifier(geometry="sphere").fit(X, y)
+    with pytest.raises(NotFittedError):
+        GPUMClassifier().predict(X)
+    assert not hasattr(GPUMClassifier(), "transform")
+    assert hasattr(GPUMClassifier(geometry="chart"), "transform")
+
+
+def test_new_rows_files_and_pipelines(fitted, tmp_path):
+    model, X, _ = fitted
+    new, truth = moons(300)
+    new, truth = new[200:] + 1e-3, truth[200:]
+    assert np.mean(model.predict(X + 1e-4) == model.predict(X)) > 0.99
+    path = tmp_path / "moons.gpum"
+    model.save(path)
+    np.testing.assert_array_equal(GPUMClassifier.load(path).predict_proba(new), model.predict_proba(new))
+    with pytest.raises(TypeError, match="GPUMClassifier"):
+        GPUMRegressor.load(path)
+    pipe = make_pipeline(StandardScaler(), GPUMClassifier(geometry="graph")).fit(X, model.predict(X))
+    assert pipe.predict_proba(X[:3]).shape == (3, 2)
+
+
+def test_warm_start_keeps_the_geometry(fitted):
+    model, X, y = fitted
+    surfaces, other = model._surfaces, some(y, 5, seed=1)
+    warm = model.fit(X, other).label_distributions_
+    assert model._surfaces is surfaces
+    np.testing.assert_array_equal(warm, clone(model).fit(X, other).label_distributions_)
+
+
+def test_many_labels_are_screened_and_it_is_told(fitted):
+    _, X, y = fitted
+    model = GPUMClassifier(geometry="graph", smoothness="heat").fit(X, y)
+    assert any("screened" in note for note in model.notes_)
+    assert model.score(X, y) > 0.98
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_contract():
+    """No expected failure; two checks skip themselves without pandas and the array API."""
+    check_estimator(GPUMClassifier(geometry="flat", smoothness="heat"))
