@@ -19,9 +19,9 @@ def kernel(a, b):
     return np.exp(-0.5 * (a[:, None] - b) ** 2)
 
 
-def moons(n=200, seed=0, p=10):
+def moons(n=200, seed=0, p=10, noise=0.08):
     """Two moons in R^p."""
-    X, y = make_moons(n, noise=0.08, random_state=seed)
+    X, y = make_moons(n, noise=noise, random_state=seed)
     rng = np.random.default_rng(seed)
     return X @ ortho_group.rvs(p, random_state=seed)[:2] + 0.02 * rng.standard_normal((n, p)), y
 
@@ -101,7 +101,7 @@ def test_probabilities_and_decisions(fitted):
     model, X, y = fitted
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(1), 1)
-    np.testing.assert_array_equal(p, model.label_distributions_)
+    np.testing.assert_allclose(p, model.label_distributions_, rtol=1e-12)
     np.testing.assert_array_equal(model.transduction_, model.predict(X))
     np.testing.assert_array_equal(model.decision_function(X) > 0, model.predict(X) == 1)
     assert model.score(X, y) > 0.95
@@ -121,11 +121,11 @@ def test_names_of_classes_do_not_matter():
 
 
 def test_calibrated_on_simulated_clouds():
-    """40 pairs of moons with 3 labels a class: at each confidence as many are right as it says, within 5 points."""
+    """40 pairs of moons that touch, 5 labels a class: at each confidence as many are right as said, within 5 points."""
     said, right = [], []
     for seed in range(40):
-        X, y = moons(100, seed)
-        few = some(y, 3, seed)
+        X, y = moons(100, seed, noise=0.25)
+        few = some(y, 5, seed)
         model = GPUMClassifier(geometry="graph").fit(X, few)
         said.append(model.label_distributions_.max(1)[few < 0])
         right.append((model.transduction_ == y)[few < 0])
@@ -134,7 +134,8 @@ def test_calibrated_on_simulated_clouds():
         inside = (said >= low) & (said <= low + 0.1)
         n, total = inside.sum(1), np.sum(excess * inside, 1)
         gap = total.sum() / n.sum()
-        error = np.sqrt(np.sum((total - gap * n) ** 2)) / n.sum()  # clouds are independent, rows of one are not
+        between = np.sum((total - gap * n) ** 2)  # clouds are independent, rows of one are not
+        error = np.sqrt(max(between, 0.25 * n.sum())) / n.sum()
         assert abs(gap) < 0.05 + 2 * error, (low, gap, error)
 
 

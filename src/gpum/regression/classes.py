@@ -49,8 +49,7 @@ RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the sign
 PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
 PIECES_ROWS = 200  # of the cloud, in which pieces are counted
 SHARPNESS = np.geomspace(1.0, 8.0, 10)  # γ
-SHARP_MEAN, SHARP_SD = log(4.0), 0.5  # of log γ: what moons, blobs, wine and other pictures of digits ask for
-LEFT_OUT = 0.5  # weight of labels left out: the others are fewer than all, and predict them less well than other rows
+SHARP_MEAN, SHARP_SD = log(3.0), 0.7  # of log γ: clear clusters ask for 3 to 5, moons that touch for 1 to 3
 HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 FIRST_SWEEPS, SWEEPS, SETTLED = 3, 30, 1e-2
 DAMPING = 0.8  # and from sweep CALM half of it, lest sites swing
@@ -287,7 +286,7 @@ def _sharpness_weights(without: np.ndarray, weights: np.ndarray, y: np.ndarray, 
         share = weights[:, None] / np.maximum(own, 1e-300)  # of each part, had the label not been there
         p = np.einsum("bi,bic->ic", share / share.sum(0), without[:, scored])
         z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
-        log_p = log_p + LEFT_OUT * np.sum(z[:, np.arange(len(scored)), y[scored]] - logsumexp(z, axis=2), 1)
+        log_p = log_p + np.sum(z[:, np.arange(len(scored)), y[scored]] - logsumexp(z, axis=2), 1)
     return np.exp(log_p - logsumexp(log_p))
 
 
