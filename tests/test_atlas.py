@@ -136,6 +136,7 @@ def test_error_falls_with_the_number_of_rows():
     assert rate(sizes, found) < -0.7, found
 
 
+@pytest.mark.slow
 def test_klein_bottle():
     fine, finer = klein_values(60), klein_values(120)
     exact = finer + (finer - fine) / 3  # both have an error of order 1/n²

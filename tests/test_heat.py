@@ -254,9 +254,10 @@ def test_brownian_path_stays_inside_and_spreads_like_its_time(roll_model):
     again = brownian_path(roll_model.chart_, start, 20.0, n_steps=500, random_state=0)
     assert np.array_equal(path, again)
     middle = [7.0, 6.0]
-    ends = [brownian_path(ROLL, middle, 1.0, n_steps=50, random_state=k)[-1] for k in range(25)]
-    spread = np.var(np.array(ends)[:, 1])  # z is a Brownian motion of unit rate
-    assert abs(spread - 1.0) < 4 * np.sqrt(2 / 24)
+    steps = np.diff(brownian_path(ROLL, middle, 1.0, n_steps=2000, random_state=0)[:, 1])
+    assert abs(np.sum(steps**2) - 1.0) < 4 * np.sqrt(2 / 2000)  # z is a Brownian motion of unit rate
+    halves = np.sum(steps.reshape(2, -1), 1)
+    assert np.all(np.abs(halves) < 4 * np.sqrt(0.5))
     with pytest.raises(ValueError, match="outside the chart's boundary"):
         brownian_path(ROLL, [50.0, 6.0], 1.0)
     with pytest.raises(ValueError, match="time must be a positive number"):

@@ -147,7 +147,7 @@ def bent(t):
     return np.concatenate([t, np.sin(2 * t), t[:, :1] ** 2], 1)
 
 
-@pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize("q", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_lengths_in_other_dimensions(q):
     """Lengths of paths over the surface, straight in the true coordinates: exact against the learned chart."""
     t = np.random.default_rng(0).uniform(0, 1, (60, q))

@@ -284,11 +284,17 @@ def test_messages(roll_model, labelled):
 SMALL = BayesianGPLVM(1, starts="pca", n_inducing=5, max_iter=100, tol=1.0, random_state=0)
 
 
+CHART = pytest.param("GPUM", marks=pytest.mark.slow, id="GPUM on charts")
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["GPUM without charts", CHART, *NAMES[1:]])
 def test_scikit_learn_contract(name):
     """No expected failure; two checks skip themselves without pandas and the array API."""
     options = {"hyperparameters": "average", "smoothness": "heat"}
+    if name == "GPUM without charts":
+        check_estimator(GPUMRegressor(latent_dim=1, geometry=["graph", "flat"], **options))
+        return
     if name == "GPUM":
         options |= {"boundary": 0.5, "n_kernel_inducing": 10}
     if name == "GraphLaplacian":
