@@ -120,6 +120,7 @@ def test_names_of_classes_do_not_matter():
     np.testing.assert_allclose(one, other[:, [2, 0, 1]], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_calibrated_on_simulated_clouds():
     """40 pairs of moons that touch, 5 labels a class: at each confidence as many are right as said, within 5 points."""
     said, right = [], []

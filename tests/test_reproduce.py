@@ -118,6 +118,7 @@ def test_score_is_what_it_says(small):
     assert "mean" not in found  # kept of the first set only, for the figures
 
 
+@pytest.mark.slow
 def test_tables_and_figures(small, roll_model, tmp_path):
     records = run(small, tmp_path)
     table = tables.regression_table(small, records)

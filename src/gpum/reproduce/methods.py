@@ -48,14 +48,15 @@ def estimators(latent: Any, n_paths: int, seed: int, n_jobs: int | None) -> dict
     The last GPUM is the paper's recipe: its boundary rule, the heat kernel, and the one setting of largest evidence.
     """
     shared = {"latent_model": latent, "random_state": seed, "n_jobs": n_jobs}
+    chart = {"geometry": "chart", **shared}  # the paper's geometry alone
     return {
         "euclidean": EuclideanGPRegressor(),
         "latent": LatentGPRegressor(**shared),
         "gl": GraphLaplacianGPRegressor(),
         "gm": GraphMaternGPRegressor(),
-        "brownian": GPUMRegressor(kernel="brownian", n_paths=n_paths, **shared),
-        "spectral": GPUMRegressor(kernel="spectral", **shared),
+        "brownian": GPUMRegressor(kernel="brownian", n_paths=n_paths, **chart),
+        "spectral": GPUMRegressor(kernel="spectral", **chart),
         "variance": GPUMRegressor(
-            kernel="spectral", boundary="variance", smoothness="heat", hyperparameters="evidence", **shared
+            kernel="spectral", boundary="variance", smoothness="heat", hyperparameters="evidence", **chart
         ),
     }
