@@ -1,9 +1,6 @@
 # Every target makes its own virtual environment when it is missing or out of date.
 PYTHON ?= python3
 BIN := .venv/bin
-# Programs that tests compile are kept, and shared between workers.
-export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.pytest_cache/jax
-export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.3
 
 .PHONY: test test-all lint format bench demo docs clean
 
