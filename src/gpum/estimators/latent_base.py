@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any
 
 import jax
@@ -42,7 +43,7 @@ AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dr
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
-class LatentModel(TransformerMixin, BaseEstimator):
+class LatentModel(TransformerMixin, BaseEstimator, ABC):
     """What the two models share; a subclass says which model it is."""
 
     _as_points: bool
@@ -57,9 +58,9 @@ class LatentModel(TransformerMixin, BaseEstimator):
     random_state: Any
     verbose: int
 
+    @abstractmethod
     def _model(self) -> Model:
         """The model as pure functions."""
-        raise NotImplementedError
 
     def fit(self, S: Any, y: Any = None) -> Any:
         """Learn the chart of a cloud S [N, p]; y is ignored."""

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from .. import checks
 from ..geometry.atlas import Placement, Surface, surface
 from .simplicial import operators, solve
-from .spectral import MAX_MODES, modes_for, weyl
+from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class AtlasEigenpairs:
 
     def heat(self, t: float) -> np.ndarray:
         """e^{-λt/2}, [k]."""
-        return np.exp(-0.5 * self.values * t)
+        return heat_spectrum(self.values, t)
 
     def matern(self, nu: float, kappa: float) -> np.ndarray:
         """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum, scaled to 1 at λ = 0."""
-        return (1 + self.values * kappa**2 / (2 * nu)) ** (-nu - self.dim / 2)
+        return matern_spectrum(self.values, nu, kappa, self.dim)
 
 
 class Atlas:

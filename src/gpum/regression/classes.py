@@ -43,7 +43,7 @@ from scipy.special import log_ndtr, logsumexp, softmax
 
 from .covariances import Covariance
 from .family import Family, Setting
-from .posterior import Located
+from .posterior import Located, Mixture, Share
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
 PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
@@ -77,7 +77,7 @@ class Sites:
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Share):
     """A setting with its share of the posterior, for each ratio r."""
 
     setting: Setting
@@ -86,14 +86,9 @@ class Part:
     alpha: np.ndarray  # [J, n, C]
     R: np.ndarray  # [J, n, n]
 
-    @property
-    def weight(self) -> float:
-        """The setting's weight, whatever the ratio."""
-        return float(self.weights.sum())
-
 
 @dataclass(frozen=True)
-class ClassPosterior:
+class ClassPosterior(Mixture[Part]):
     """A mixture over settings and ratios, and the weights of each sharpness γ."""
 
     parts: list[Part]
@@ -102,16 +97,6 @@ class ClassPosterior:
     sharpness: np.ndarray  # weights of SHARPNESS
     log_evidence: float
     notes: tuple[str, ...] = ()
-
-    @property
-    def best(self) -> Part:
-        """The heaviest part."""
-        return max(self.parts, key=lambda part: part.weight)
-
-    @property
-    def spaces(self) -> set[int]:
-        """The spaces in which rows must be located."""
-        return {part.setting.space for part in self.parts}
 
     def probabilities(self, rows: Located) -> np.ndarray:
         """Of each class, [n, C]. A row far from a surface has even probabilities there."""

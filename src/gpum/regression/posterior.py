@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -19,6 +20,8 @@ from scipy.optimize.elementwise import find_root
 from scipy.stats import t as student
 
 from .family import Setting
+
+S = TypeVar("S", bound="Share")
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,36 @@ class Decomposed:
         return np.log(self.S[:, None] + r).sum(0) + (len(self.U) - len(self.S)) * np.log(r)
 
 
+class Share:
+    """A setting with its share of a posterior: one weight for each noise ratio."""
+
+    setting: Setting
+    weights: np.ndarray
+
+    @property
+    def weight(self) -> float:
+        """The setting's weight, whatever the ratio."""
+        return float(self.weights.sum())
+
+
+class Mixture(Generic[S]):
+    """A posterior that is a mixture over settings, whatever the likelihood."""
+
+    parts: list[S]
+
+    @property
+    def best(self) -> S:
+        """The heaviest part."""
+        return max(self.parts, key=lambda part: part.weight)
+
+    @property
+    def spaces(self) -> set[int]:
+        """The spaces in which rows must be located."""
+        return {part.setting.space for part in self.parts}
+
+
 @dataclass(frozen=True)
-class Part:
+class Part(Share):
     """A setting with its share of the posterior: one weight, and one E[σ_h²], for each noise ratio."""
 
     setting: Setting
@@ -74,14 +105,9 @@ class Part:
     weights: np.ndarray
     signal: np.ndarray
 
-    @property
-    def weight(self) -> float:
-        """The setting's weight, whatever the ratio."""
-        return float(self.weights.sum())
-
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Mixture[Part]):
     """A mixture of GPs. `dof` is that of each part's Student t (infinite for "evidence")."""
 
     parts: list[Part]
@@ -89,16 +115,6 @@ class Posterior:
     dof: float
     log_evidence: float
     notes: tuple[str, ...] = ()
-
-    @property
-    def best(self) -> Part:
-        """The heaviest part."""
-        return max(self.parts, key=lambda part: part.weight)
-
-    @property
-    def spaces(self) -> set[int]:
-        """The spaces in which rows must be located."""
-        return {part.setting.space for part in self.parts}
 
     def components(self, rows: Located, noise: bool) -> Iterator[tuple[Part, np.ndarray, np.ndarray]]:
         """Each part with its means [n, J] and variances [n, J]."""

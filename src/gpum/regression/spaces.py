@@ -25,11 +25,11 @@ from ..heat import elements
 from ..heat.spectral import eigenpairs, varying
 from .covariances import SMOOTHNESS, Features, Spectral, Stationary
 from .family import Setting, ladder
+from .graphs import CONNECTED
 
 LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL
 RESOLVED = 0.05  # what the smallest scale leaves of the last mode
-CONNECTED = 1e-6  # λ_1/λ_k below which a domain counts as torn
 TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
 # Largest scales, of the extent π/√λ_1: a heat kernel is all but constant when √t is 0.7 of it, a Matérn kernel keeps
 # changing for longer.
