@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,7 @@ from ..neighbours import spanning_tree
 from ..regression import gp
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
+from ..regression.surfaces import titles
 
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
 TORN = 6.0
@@ -186,14 +186,8 @@ def _length(chart: Any, ends: Any) -> Any:
 
 
 def _titles(model: Any) -> list[str]:
-    """What each surface of the model is called; charts of one dimension are numbered from the second on."""
-    seen: Counter[str] = Counter()
-    found = []
-    for surface in model._surfaces:
-        seen[surface.title] += 1
-        n = seen[surface.title]
-        found.append(surface.title if n == 1 else f"{surface.title}, fit {n}")
-    return found
+    """What each surface of the model is called."""
+    return titles(model._surfaces)
 
 
 def _check_chart(model: Any) -> None:
