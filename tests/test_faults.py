@@ -1,4 +1,4 @@
-"""Faults while a file is written: killed at any moment, or a full disk, there is a whole old file or a whole new one."""
+"""Faults while a file is written: killed at any moment, or on a full disk, there is a whole old file or a new one."""
 
 import errno
 import os
