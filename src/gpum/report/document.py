@@ -59,12 +59,16 @@ def render(fitted: Fitted) -> str:
     title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
     parts = {
         "title": html.escape(title),
-        "style": (page / "page.css").read_text("utf-8"),
+        "style": _joined(page, "common.css", "page.css"),
         "plotly": _plotly(),
         "data": _json({"title": title, **_contents(fitted)}),
-        "script": (page / "page.js").read_text("utf-8"),
+        "script": _joined(page, "common.js", "page.js"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (page / "page.html").read_text("utf-8"))
+
+
+def _joined(page: Any, *names: str) -> str:
+    return "\n".join((page / name).read_text("utf-8") for name in names)
 
 
 def _plotly() -> str:
