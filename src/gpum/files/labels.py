@@ -103,6 +103,7 @@ class LabelFile:
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self._held.close()
             raise ValueError(
                 f"another `gpum label` is at work on {self.path.name}; use its page, or stop it (Ctrl-C) first"
             ) from None

@@ -155,7 +155,7 @@ class Session:
     # What follows a label.
 
     def _quick(self) -> None:
-        self._follow(lambda labels, done: self.target.quick(labels, self.belief), lambda belief: None)
+        self._follow(lambda labels, done: self.target.quick(labels, self.belief), lambda labels: None)
 
     def _exact(self) -> None:
         def settled(labels: Labels, outdated: Callable[[], bool]) -> Belief | None:
@@ -164,10 +164,10 @@ class Session:
                     return None
             return self.target.exact(labels, outdated)
 
-        self._follow(settled, lambda belief: self._suggest())
+        self._follow(settled, self._suggest)
 
     def _follow(
-        self, find: Callable[[Labels, Callable[[], bool]], Belief | None], then: Callable[[Belief], None]
+        self, find: Callable[[Labels, Callable[[], bool]], Belief | None], then: Callable[[Labels], None]
     ) -> None:
         """For every change of the labels find a belief, and publish it unless a better one is there already."""
         seen = -1
@@ -186,7 +186,7 @@ class Session:
                 if belief is not None:
                     self._publish(belief, seen)
                     if not outdated():
-                        then(belief)
+                        then(labels)
             except Exception as error:  # whatever it is, labels can still be given, and people must know
                 with self.changed:
                     self.trouble = f"The labels are kept, but the fit failed: {error or type(error).__name__}"
@@ -202,14 +202,13 @@ class Session:
                     self.advice, self.stop_here, self.queue = "", False, self._spread_out()
                 self._tell()
 
-    def _suggest(self) -> None:
+    def _suggest(self, labels: Labels) -> None:
         with self.changed:
-            among = self._open()
+            among = np.setdiff1d(self._open(), list(labels))  # an undo may have come since
         found = self.target.suggest(AHEAD, among) if len(among) else ([], "Every row has a label or is skipped.", True)
         with self.changed:
             rows, self.advice, self.stop_here = found
-            open_ = set(self._open().tolist())
-            self.queue = [row for row in rows if row in open_] or self._spread_out()
+            self.queue = [row for row in rows if row in self._open()] or self._spread_out()
             self._tell()
 
     def _open(self) -> np.ndarray:
