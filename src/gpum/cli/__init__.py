@@ -16,6 +16,7 @@ from .demo import demo
 from .models import Debug, fit, info, predict
 from .report import report
 from .reproduce import reproduce
+from .suggest import suggest
 
 EXPECTED = (ValueError, OSError, FloatingPointError, MemoryError)
 INTERRUPTED = 130
@@ -85,6 +86,7 @@ def _root(debug: Debug = False) -> None:
 app.command()(fit)
 app.command()(predict)
 app.command()(info)
+app.command()(suggest)
 app.command()(report)
 app.command()(demo)
 app.command()(reproduce)
