@@ -17,6 +17,7 @@ from .label import label
 from .models import Debug, fit, info, predict
 from .report import report
 from .reproduce import reproduce
+from .suggest import suggest
 
 EXPECTED = (ValueError, OSError, FloatingPointError, MemoryError)
 INTERRUPTED = 130
@@ -88,6 +89,7 @@ def _root(debug: Debug = False) -> None:
 app.command()(fit)
 app.command()(predict)
 app.command()(info)
+app.command()(suggest)
 app.command()(report)
 app.command()(label)
 app.command()(demo)

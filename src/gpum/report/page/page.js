@@ -273,7 +273,9 @@ function start() {
     chosen(part ? data.rows.flatMap((name, i) => (name.toLowerCase().includes(part) ? [i] : [])) : []);
   });
   $("pick-labelled").addEventListener("click", () => chosen(labelled()));
-  $("pick-unsure").addEventListener("click", () => { const s = target().std; chosen([...everyone].sort((a, b) => s[b] - s[a]).slice(0, 20)); });
+  $("next-text").textContent = data.next.text;
+  $("pick-next").hidden = !data.next.rows.length;
+  $("pick-next").addEventListener("click", () => chosen(data.next.rows));
   $("clear").addEventListener("click", () => { $("find").value = ""; chosen([]); });
   $("copy").addEventListener("click", copy);
   document.querySelectorAll("[data-turn]").forEach((b) => b.addEventListener("click", () => turn(b.dataset.turn)));
