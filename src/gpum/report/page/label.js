@@ -2,14 +2,13 @@
 // The server is the single truth: the page shows a label once the server says that it is on the disk. What was sent
 // and not answered is kept in the browser and sent again, under the same id, so that it counts once.
 const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
-const PENDING = `gpum pending ${location.pathname}`;
+const PENDING = `gpum pending ${location.pathname} `;
 const RETRY = 700; // milliseconds between attempts to reach a server that is away
 let setup = null, map = null;
 let state = { version: "", belief: "", labels: [], queue: [], figures: [], last: null, value: null, spread: null };
 const page = { row: -1, previous: "", jumped: false, view: 0, colour: "value", labels: new Map(), told: "", away: false, ended: false, about: new Map() };
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-const waiting = () => JSON.parse(localStorage.getItem(PENDING) || "[]");
-const keep = (list) => localStorage.setItem(PENDING, JSON.stringify(list));
+const waiting = () => Object.keys(localStorage).filter((key) => key.startsWith(PENDING));
 
 // Talking to the server.
 
@@ -31,32 +30,36 @@ function away(is) {
   else if ($("status").classList.contains("wait")) say(page.told);
 }
 
-let sending = null;
+let sending = Promise.resolve(); // one at a time, in the order in which they were made
 function send(place, body) {
-  keep([...waiting(), { place, body: { id: crypto.randomUUID(), ...body } }]);
-  sending = (sending || Promise.resolve()).then(deliver);
+  const id = crypto.randomUUID(), text = JSON.stringify({ place, body: { id, ...body } });
+  localStorage.setItem(PENDING + id, text);
+  return later(PENDING + id, text);
+}
+
+function later(key, text) {
+  sending = sending.then(() => deliver(key, JSON.parse(text)));
   return sending;
 }
 
-async function deliver() {
-  let found = null;
-  while (waiting().length && !page.ended) {
-    const [{ place, body }] = waiting();
+async function deliver(key, { place, body }) {
+  while (!page.ended) {
     try {
       const answer = await fetch(place, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ...body, belief: state.belief }) });
-      if (answer.status === 403) { end(); return { error: "" }; }
-      const said = (answer.headers.get("Content-Type") || "").startsWith("application/json") ? await answer.json() : { error: await answer.text() };
+      if (answer.status === 403) break;
+      const plain = !(answer.headers.get("Content-Type") || "").startsWith("application/json"), said = plain ? { error: await answer.text() } : await answer.json();
       if (answer.status >= 500) throw new Error(said.error);
-      keep(waiting().filter((other) => other.body.id !== body.id));
+      localStorage.removeItem(key);
       away(false);
-      found = said;
       if (!said.error) apply(said);
+      return said;
     } catch (error) {
       away(true);
       await pause(RETRY);
     }
   }
-  return found || {};
+  end();
+  return { error: "This page's server has ended; the label is kept here." };
 }
 
 async function follow() {
@@ -244,7 +247,6 @@ async function label(text) {
     if (!setup.classes) $("field").focus();
     return;
   }
-  if (page.ended || answer.error === "") return;
   say(`${setup.names[row]} is labelled ${page.labels.get(row) ?? text}.`);
   show(state.queue[0] ?? row);
 }
@@ -340,7 +342,7 @@ async function start() {
   $("jump").addEventListener("submit", (e) => { e.preventDefault(); jump($("find").value); });
   document.addEventListener("keydown", key);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-  if (waiting().length) sending = deliver();
+  for (const key of waiting()) later(key, localStorage.getItem(key)); // of a page that was closed too early
   choose(0);
   follow();
 }
