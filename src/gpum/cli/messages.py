@@ -11,7 +11,9 @@ from typing import Any
 
 import typer
 
+from ..files import labelled, labels
 from ..files import whole as files
+from ..files.tables import Table
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
@@ -59,6 +61,16 @@ def called(name: str) -> Iterator[None]:
 def note(text: str) -> None:
     """Print a note, yellow."""
     typer.secho(f"Note: {' '.join(text.split())}", fg="yellow", err=True)
+
+
+def with_labels(table: Table, path: Path, targets: list[str]) -> Table:
+    """The table with the labels of these targets that `gpum label` keeps beside it; a note says so."""
+    names = dict.fromkeys(name for value in targets for name in (value, *map(str.strip, value.split(","))))
+    found, counts = labelled.merged(table, path, list(names))
+    if counts:
+        said = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        note(f"labels from {labels.beside(path).name}: {said}.")
+    return found
 
 
 def say(quiet: bool, text: str) -> None:

@@ -19,7 +19,7 @@ from ..progress import Reporter
 from ..report.diagnostics import evidence_over_scale, geometry_weights, shown_chart
 from ..report.findings import the
 from .columns import check_apart, features_of, labels_of, listed, named
-from .messages import brief, called, check_output, collected, duration, note, say, size, stage, weighed
+from .messages import brief, called, check_output, collected, duration, note, say, size, stage, weighed, with_labels
 
 CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
 INTERVAL = (0.025, 0.975)
@@ -93,7 +93,7 @@ def fit(
     """
     check_output(out, force, data)
     with stage(f"reading {data.name}", out):
-        table = tables.read(data)
+        table = with_labels(tables.read(data), data, target)
         targets = named(table, "--target", target)
         dropped = named(table, "--drop", drop or [])
         names = named(table, "--index", [index] if index else [])

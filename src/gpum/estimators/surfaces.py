@@ -134,7 +134,7 @@ class Surfaces(LearnsLatent):
         key = (
             X.shape,
             sha256(X.tobytes()).digest(),
-            tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()),
+            tuple((k, _told_apart(v)) for k, v in settings.items()),
         )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
@@ -174,6 +174,13 @@ class Surfaces(LearnsLatent):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+
+
+def _told_apart(value: Any) -> Any:
+    """A setting as something that is the same if the setting is: also in another process, but for objects."""
+    if value is None or np.isscalar(value):
+        return value
+    return tuple(map(_told_apart, value)) if isinstance(value, list | tuple) else id(value)
 
 
 def _thawed(given: Any) -> Any:
