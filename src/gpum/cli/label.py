@@ -16,8 +16,8 @@ import typer
 
 from ..files import labelled, labels, tables
 from ..files.tables import MISSING, Table
-from .columns import check_apart, listed, named
-from .messages import called, check_output, collected, duration, note, say, size, stage
+from .columns import check_apart, named
+from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import Debug, Force, Quiet, _column, _option, _setting, _several
 
 PRIVATE = 0o600  # nobody else may read the token
