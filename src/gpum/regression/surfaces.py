@@ -35,11 +35,15 @@ ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a grap
 
 @dataclass(frozen=True)
 class Placement:
-    """Where rows lie on a surface: points, their standard deviations (None: known exactly), which are far from it."""
+    """Where rows lie on a surface: points, their standard deviations (None: known exactly), which are far from it.
+
+    `others`, where there are any: all places at which each row may be, equally likely.
+    """
 
     points: np.ndarray  # [n, ...]
     sd: np.ndarray | None
     far: np.ndarray  # [n], bool
+    others: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True)
