@@ -136,6 +136,24 @@ def test_what_the_model_file_says(model):
         assert text in result.output, result.output
 
 
+def test_suggestions(model, tmp_path):
+    """Rows by name, best first, as the estimator says; also as a table."""
+    fitted = model_io.load(model)
+    found = fitted.model.suggestions(5)
+    names = [fitted.rows[i] for i in found.rows]
+    result = gpum("suggest", model, "-n", 5, "--out", tmp_path / "next.csv")
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.stdout.splitlines()[:6]] == ["id", *names]
+    table = tables.read(tmp_path / "next.csv")
+    assert table.text("id") == names
+    np.testing.assert_allclose(table.numbers("gain", ""), found.gain)
+    assert not {f"r{k}" for k in range(0, N, 4)} & set(names)
+    everything = gpum("suggest", model, "-n", 50)
+    assert "only 30 rows are without a label" in everything.stderr
+    refused(gpum("suggest", model, "--criterion", "variants"), "did you mean 'variance'")
+    refused(gpum("suggest", model, "-n", 0), "n must be")
+
+
 def test_a_model_without_a_chart(data, tmp_path):
     """Its predictions have no latent coordinates, which is said once; `info` has weights and notes."""
     out, told = tmp_path / "m.gpum", tmp_path / "pred.csv"

@@ -438,7 +438,7 @@ def test_all_of_it_by_keyboard(browser, pages):
         "down",
         "find",
         "pick-labelled",
-        "pick-unsure",
+        "pick-next",
         "clear",
     ]
     assert [name for name in order if name in wanted] == wanted

@@ -25,6 +25,7 @@ from .messages import (
     stage,
     the,
     weighed,
+    with_labels,
 )
 
 if TYPE_CHECKING:  # imported by the commands that need them: others need not wait
@@ -115,7 +116,7 @@ def fit(
         from ..files import tables
         from .columns import check_apart, labels_of, named, spreads
 
-        table = tables.read(data, decimal=decimal, encoding=encoding)
+        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
         dropped = named(table, "--drop", drop or [])
         names = named(table, "--index", [index] if index else [])

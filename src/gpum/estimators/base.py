@@ -14,18 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .. import checks
-from ..regression import gp
+from ..regression import design, gp
 from ..regression.family import Setting
-from ..regression.posterior import Located
-from .cloud import CloudEstimator
 from .predictive import Output, Predictive
+from .suggesting import Suggests
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
 
 
-class GPRegressor(RegressorMixin, CloudEstimator):
+class GPRegressor(RegressorMixin, Suggests):
     """See the module."""
 
     hyperparameters: str
@@ -89,7 +88,7 @@ class GPRegressor(RegressorMixin, CloudEstimator):
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
         """Mean (and std) for every row of the fitted cloud."""
         check_is_fitted(self, "_outputs")
-        rows = Located.exactly(self._family.rows)
+        rows = self._locate_cloud()
         found = Predictive(self._outputs, bool(self._columns), rows, rows.far[0])
         return found.moments(include_noise) if return_std else found.mean
 
@@ -105,6 +104,16 @@ class GPRegressor(RegressorMixin, CloudEstimator):
             weight = None if sample_weight is None else np.asarray(sample_weight)[known]
             found.append(r2_score(label[known], guess[known], sample_weight=weight))
         return float(np.mean(found))
+
+    def _beliefs(self, output: Output, asked: design.Asked) -> list[design.Belief]:
+        return design.of_function(output.posterior, self._family.rows, asked, output.scale)
+
+    def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
+        if criterion == "information":
+            return design.KNOWN * len(beliefs)
+        return design.NEGLIGIBLE * sum(
+            float(np.average([b.noise[0] for b in some], weights=[b.weight for b in some])) for some in beliefs
+        )
 
     def _shaped(self, values: list[float]) -> Any:
         return np.array(values) if self._columns else values[0]

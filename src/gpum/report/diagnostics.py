@@ -7,6 +7,7 @@
     level_weights         which outlines of the chart that is shown have weight
     extents               how far the surface reaches along each coordinate of that chart
     cuts                  neighbours in the data that the chart has torn apart
+    suggestions           which rows to label next
 
 `output` is the column of y. Of several charts the heaviest is shown, `model.chart_`.
 """
@@ -24,12 +25,14 @@ from ..estimators.predictive import Output
 from ..geometry import evaluate, length
 from ..neighbours import spanning_tree
 from ..regression import gp
+from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
 from ..regression.surfaces import titles
 
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
 TORN = 6.0
+SUGGESTED = 20
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,15 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     ratio = evaluate(model.chart_, _length, ends) / np.maximum(away, np.median(away))
     worst = np.argsort(-ratio, kind="stable")
     return pairs[worst[ratio[worst] > TORN]]
+
+
+def suggestions(model: Any) -> Suggestions | None:
+    """The SUGGESTED rows to label next, and what their labels would give; None where every row has its labels."""
+    check_is_fitted(model, "_outputs")
+    n_rows = len(model._family.rows[0])
+    if all(len(output.rows) == n_rows for output in model._outputs):
+        return None
+    return model.suggestions(SUGGESTED)
 
 
 def _length(chart: Any, ends: Any) -> Any:

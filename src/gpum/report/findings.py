@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 
 from ..files.model_io import Fitted
 from ..neighbours import spacing
+from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY
 from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, shown_chart
 
@@ -236,6 +237,16 @@ def about_cloud(fitted: Fitted) -> list[str]:
             "around them: check whether they are mistakes, or add rows between."
         )
     return found
+
+
+def label_next(found: Suggestions | None) -> str:
+    """What more labels would give."""
+    if found is None:
+        return ""
+    if found.enough:
+        return "More labels no longer help much: the best of them is expected to give less than the noise hides."
+    rows = f"{len(found.rows)} rows" if len(found.rows) > 1 else "row"
+    return f"“Label next” lists the {rows} whose labels would lower the uncertainty of all rows most."
 
 
 def _about_labels(labels: np.ndarray) -> list[str]:
