@@ -230,13 +230,13 @@ def test_gaps_that_leave_nothing(sheet):
     model = GPUMRegressor(geometry="flat", smoothness="heat")
     empty = S.copy()
     empty[4] = np.nan
-    with pytest.raises(ValueError, match="no reading at all .* in row 4"):
+    with pytest.raises(ValueError, match=r"no reading at all .* in row 4"):
         model.fit(empty, y)
     empty = S.copy()
     empty[:, 2] = np.nan
-    with pytest.raises(ValueError, match="no reading at all .* in column 2"):
+    with pytest.raises(ValueError, match=r"no reading at all .* in column 2"):
         model.fit(empty, y)
-    with pytest.raises(ValueError, match="no reading at all .* in row 0"):
+    with pytest.raises(ValueError, match=r"no reading at all .* in row 0"):
         model.fit(S, y).predict(np.full((1, 6), np.nan))
     with pytest.raises(ValueError, match="infinite"):
         model.fit(np.where(np.isnan(S), np.inf, S), y)
@@ -244,7 +244,7 @@ def test_gaps_that_leave_nothing(sheet):
 
 def test_who_cannot_says_so(sheet):
     _, S, y, _ = sheet
-    with pytest.raises(ValueError, match="only GPUMRegressor, .* take NaN"):
+    with pytest.raises(ValueError, match=r"only GPUMRegressor, .* take NaN"):
         EuclideanGPRegressor().fit(S, y)
     with pytest.raises(ValueError, match="NaN"):
         GPUMRegressor(latent_model=SwissRoll()).fit(S[:, :2], y)

@@ -99,11 +99,12 @@ def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     return float(value)
 
 
-def option(value: Any, name: str, known: Iterable[str]) -> str:
-    """value, one of the known words; a near miss is named."""
+def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
+    """value, one of the known words; a near miss is named. `also` says what else is allowed that is no word."""
     known = list(known)
     if isinstance(value, str) and value in known:
         return value
     near = difflib.get_close_matches(str(value), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "use one of these"
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}; {hint}")
+    words = ", ".join(map(repr, known)) + (f", or {also}" if also else "")
+    raise ValueError(f"{name} must be one of {words}, got {value!r}; {hint}")

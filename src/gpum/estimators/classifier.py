@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from threadpoolctl import threadpool_limits
 
 from ..geometry import Chart
-from ..regression import classes, graphs
+from ..regression import classes, design, graphs
 from ..regression.posterior import Located
 from .geometries import Built, geometry_names
+from .suggesting import Suggests
 from .surfaces import Surfaces
 
 UNLABELLED = -1  # among integers, as in sklearn.semi_supervised
@@ -31,7 +32,7 @@ class ClassOutput:
     labels: np.ndarray
 
 
-class GPUMClassifier(ClassifierMixin, Surfaces):
+class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows. Rows without a
@@ -155,6 +156,13 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         """The most probable class of every row of the fitted cloud."""
         p = self.label_distributions_
         return self.classes_[np.argmax(p, 1)]
+
+    def _beliefs(self, output: ClassOutput, asked: design.Asked) -> list[design.Belief]:
+        return design.of_classes(output.posterior, self._family.rows, asked)
+
+    def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
+        """A label that tells of one row, its own, is no more use than asking for that row's class."""
+        return design.SURE if criterion == "information" else 1 / len(self._family.rows[0])
 
     def _outputs_at(self, rows: Located) -> np.ndarray:
         return self._outputs[0].posterior.probabilities(rows)

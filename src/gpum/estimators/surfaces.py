@@ -112,7 +112,7 @@ class Surfaces(LearnsLatent):
         checks.option(self.kernel, "kernel", KERNELS)
         smoothness_names(self.smoothness)
         if isinstance(self.boundary, str):
-            checks.option(self.boundary, "boundary", ("average", "variance"))
+            checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
         else:
             checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
         checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
@@ -148,7 +148,7 @@ class Surfaces(LearnsLatent):
         key = (
             X.shape,
             sha256(X.tobytes()).digest(),
-            tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()),
+            tuple((k, _told_apart(v)) for k, v in settings.items()),
         )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
@@ -188,6 +188,13 @@ class Surfaces(LearnsLatent):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+
+
+def _told_apart(value: Any) -> Any:
+    """A setting as something that is the same if the setting is: also in another process, but for objects."""
+    if value is None or np.isscalar(value):
+        return value
+    return tuple(map(_told_apart, value)) if isinstance(value, list | tuple) else id(value)
 
 
 def _thawed(given: Any) -> Any:
