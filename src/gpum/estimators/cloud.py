@@ -19,7 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 from .. import __version__, checks
 from ..files import model_io
 from ..gplvm import scaling
+from ..gplvm.missing import fill_in
 from ..regression.family import Family, join, smoothness_names
+from ..regression.incomplete import IncompleteSurface
 from ..regression.posterior import Located
 from ..regression.surfaces import Placement, Surface, Wanted
 from . import features, kept
@@ -130,12 +132,20 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         rows = [r[np.maximum(index, 0)] if k in needed else None for k, r in enumerate(self._family.rows)]
         located = Located.exactly(rows)
         owners = {self._family.owners[k] for k in needed} if len(new) else set()
-        placements = {owner: self._surfaces[owner].place(X[new]) for owner in sorted(owners)}
+        placements = {owner: self._place(owner, X[new]) for owner in sorted(owners)}
         for owner, placement in placements.items():
             placements[owner] = replace(placement, far=placement.far & (index[new] < 0))  # rows of the cloud never are
         for owner, placement in placements.items():
             self._represent(placement, owner, new, located, needed)
         return located, self._mostly_far(placements, new, len(X))
+
+    def _place(self, owner: int, X: np.ndarray) -> Placement:
+        """Where rows X lie on a surface; one made of whole rows is shown completions of those with missing readings."""
+        surface = self._surfaces[owner]
+        natively = isinstance(surface, IncompleteSurface) or getattr(surface, "placed", None) is not None
+        if natively or not np.isnan(X).any():
+            return surface.place(X)
+        return IncompleteSurface(surface, fill_in(self._cloud), self._cloud).place(X)
 
     def _represent(self, placement: Placement, owner: int, new: np.ndarray, located: Located, needed: set[int]) -> None:
         """Fill in the rows `new` of `located` in the spaces of one surface."""
