@@ -9,6 +9,7 @@ from importlib import import_module
 KNOWN: dict[str, str] = {
     "files.model_io": "Fitted",
     "gplvm.mapping": "Mapping",
+    "gplvm.missing": "Filled",
     "gplvm.optimise": "Progress",
     "gplvm.race": "Fit",
     "gplvm.scaling": "Scaling",
