@@ -8,17 +8,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from .. import neighbours
 from ..geometry import Chart
 from ..regression import classes, graphs
-from ..regression.posterior import Located
 from .geometries import Built, geometry_names
+from .places import Placed
 from .surfaces import Surfaces
 
+COVERING = 20  # one of so many rows of a part is chosen to cover a large cloud: no small group is overlooked
 UNLABELLED = -1  # among integers, as in sklearn.semi_supervised
 
 
@@ -113,7 +116,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         if self._pieces is None:  # new surfaces
             self._pieces = classes.pieces(self._family)
         with threadpool_limits(1, "blas"):  # many small problems
-            posterior = classes.classify(self._family, known, codes, len(found), self._pieces)
+            posterior = classes.classify(*self._labelled(known), codes, len(found), self._pieces)
         self._outputs = [ClassOutput(posterior, known, codes)]
         self.geometry_weights_ = self._weigh()[0]
         self.log_evidence_ = posterior.log_evidence
@@ -121,13 +124,20 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         self.notes_ = self._gather_notes()
         return self
 
+    _chosen = "most of them drawn at random, so that they show where rows are few, the rest chosen to cover the cloud"
+
+    def _choose(self, X: np.ndarray, size: int) -> np.ndarray:
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        drawn = rng.choice(len(X), size - size // COVERING, replace=False)
+        return neighbours.cover(X, size, rng, drawn)
+
     def _learn(self, X: np.ndarray) -> Built:
         self._pieces = None
         return super()._learn(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class for rows X, seen or not, [rows, classes]."""
-        return self._outputs_at(self._locate(X).rows)
+        return self._outputs_at(self._locate(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of rows X, seen or not."""
@@ -147,8 +157,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
     @property
     def label_distributions_(self) -> np.ndarray:
         """Probability of each class for every row of the fitted cloud, [N, classes]."""
-        check_is_fitted(self, "_outputs")
-        return self._outputs_at(Located.exactly(self._family.rows))
+        return self._outputs_at(self._locate_cloud())
 
     @property
     def transduction_(self) -> np.ndarray:
@@ -156,8 +165,8 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         p = self.label_distributions_
         return self.classes_[np.argmax(p, 1)]
 
-    def _outputs_at(self, rows: Located) -> np.ndarray:
-        return self._outputs[0].posterior.probabilities(rows)
+    def _outputs_at(self, placed: Placed) -> np.ndarray:
+        return np.concatenate([self._outputs[0].posterior.probabilities(block) for block in placed.blocks()])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows of X that have a label."""

@@ -2,38 +2,34 @@
 
 A subclass learns the surfaces of the cloud (`_learn`) and says what it wants of their kernels (`_wanted`); the numbers
 are made in `regression`. Rows of the fitted cloud keep the representation they got in `fit`; others are placed first.
+
+Surfaces are learned from at most PART rows, which is what a few minutes allow. Of a larger cloud these are chosen to
+cover it, and all others are placed on the surfaces like rows never seen, but for certain.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks
+from .. import checks, neighbours
 from ..files import model_io
 from ..gplvm import scaling
 from ..regression.family import Family, join, smoothness_names
-from ..regression.posterior import Located
 from ..regression.surfaces import Placement, Surface, Wanted
 from .geometries import FAILURES, Built
+from .places import Placed, place_on
 
 LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Rows [n, p], where they stand in the fitted cloud (-1: nowhere), in every space, and which are far from it."""
-
-    X: np.ndarray
-    index: np.ndarray
-    rows: Located
-    far: np.ndarray
+PART = 3000  # rows from which surfaces are learned: two dimensions of charts and three of atlases in a few minutes
 
 
 class CloudEstimator(BaseEstimator, ABC):
@@ -43,6 +39,8 @@ class CloudEstimator(BaseEstimator, ABC):
     _outputs: list[Any]
     _family: Family
     _surfaces: list[Surface]
+    _part: np.ndarray | None  # rows that the surfaces were learned from; None: all
+    _cloud: np.ndarray | None  # all rows, where the surfaces were learned from some
 
     def _enter(self, X: Any) -> np.ndarray:
         """X, checked, as it is fitted: divided by a unit such that squares of its numbers are numbers."""
@@ -61,9 +59,18 @@ class CloudEstimator(BaseEstimator, ABC):
 
     def _build(self, X: np.ndarray) -> None:
         """Everything that does not depend on the labels."""
-        found = self._learn(X)
-        self._rows = {row.tobytes(): i for i, row in reversed(list(enumerate(X)))}
-        families, self._surfaces, priors, notes = [], [], [], list(found.notes)
+        self._part = self._cloud = None
+        notes = []
+        if len(X) > PART:
+            self._part, self._cloud = self._choose(X, PART), X
+            notes.append(
+                f"the surfaces were learned from {PART:,} of {len(X):,} rows, {self._chosen}; "
+                "the others were placed on them"
+            )
+        found = self._learn(X if self._part is None else X[self._part])
+        self._rows = {_digest(row): i for i, row in reversed(list(enumerate(X)))}
+        families, self._surfaces, priors = [], [], []
+        notes += found.notes
         for surface, prior in zip(found.surfaces, found.log_priors, strict=True):
             try:
                 families.append(surface.family(self._wanted()))
@@ -79,6 +86,13 @@ class CloudEstimator(BaseEstimator, ABC):
         self._family = join(families, priors)
         self._family.notes[:0] = notes
 
+    _chosen = "chosen to cover the cloud"
+
+    def _choose(self, X: np.ndarray, size: int) -> np.ndarray:
+        """Which rows of a large cloud the surfaces are learned from, [size], ascending."""
+        seed = check_random_state(getattr(self, "random_state", 0)).randint(2**31 - 1)
+        return neighbours.cover(X, size, np.random.default_rng(seed))
+
     @abstractmethod
     def _learn(self, X: np.ndarray) -> Built:
         """The surfaces of the cloud."""
@@ -92,45 +106,48 @@ class CloudEstimator(BaseEstimator, ABC):
         posteriors = [note for output in self._outputs for note in output.posterior.notes]
         return list(dict.fromkeys([*self._family.notes, *posteriors]))
 
+    def _labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
+        """The family with the cloud's rows `known` in it, and where they stand there."""
+        if self._cloud is None:
+            return self._family, known
+        placed = self._place(self._cloud[known], known, frozenset(range(len(self._family.spaces))))
+        rows = [at for at in placed.whole.at if at is not None]
+        return replace(self._family, rows=rows), np.arange(len(known))
+
     def _locate(self, X: Any) -> Placed:
         """Where rows X, seen or not, lie in every space that a posterior uses."""
         X = self._check_rows(X)
-        index = self._index(X)
-        new = np.flatnonzero(index < 0)
-        needed = set().union(*(o.posterior.spaces for o in self._outputs))
-        rows = [r[np.maximum(index, 0)] if k in needed else None for k, r in enumerate(self._family.rows)]
-        located = Located.exactly(rows)
-        owners = {self._family.owners[k] for k in needed} if len(new) else set()
-        placements = {owner: self._surfaces[owner].place(X[new]) for owner in sorted(owners)}
-        for owner, placement in placements.items():
-            self._represent(placement, owner, new, located, needed)
-        far = self._mostly_far(placements, new, len(X))
-        if far.any():
+        placed = self._place(X, self._index(X))
+        if placed.far.any():
             warnings.warn(
-                f"{int(far.sum())} row(s) of X are far from the fitted surface, the first is row "
-                f"{int(np.flatnonzero(far)[0])}: their prediction is the prior's",
+                f"{int(placed.far.sum())} row(s) of X are far from the fitted surface, the first is row "
+                f"{int(np.flatnonzero(placed.far)[0])}: their prediction is the prior's",
                 stacklevel=4,
             )
-        return Placed(X, index, located, far)
+        return placed
 
-    def _represent(self, placement: Placement, owner: int, new: np.ndarray, located: Located, needed: set[int]) -> None:
-        """Fill in the rows `new` of `located` in the spaces of one surface."""
-        points, sd = placement.points, placement.sd
-        # Sigma points: x ± √q s_a e_a have the posterior's mean and variance along each coordinate.
-        q = points.shape[1]
-        shifts = [] if sd is None else [side * np.sqrt(q) * sd * e for e in np.eye(q) for side in (-1, 1)]
-        moved = [points, *(points + shift for shift in shifts)]
-        for k in needed:
-            if self._family.owners[k] != owner:
-                continue
-            at = located.at[k]
-            assert at is not None
-            first, *others = np.split(self._family.spaces[k].at(np.concatenate(moved)), len(moved))
-            at[new] = first
-            located.around[k] = [at.copy() for _ in others]
-            for place, found in zip(located.around[k], others, strict=True):
-                place[new] = found
-            located.far[k][new] = placement.far
+    def _locate_cloud(self) -> Placed:
+        """Where the rows of the fitted cloud lie in every space that a posterior uses."""
+        check_is_fitted(self, "_outputs")
+        index = np.arange(len(self._family.rows[0]) if self._cloud is None else len(self._cloud))
+        return self._place(np.zeros((len(index), 0)) if self._cloud is None else self._cloud, index)
+
+    def _place(self, X: np.ndarray, index: np.ndarray, needed: frozenset[int] | None = None) -> Placed:
+        """Rows on the surfaces; `index` says where they stand in the cloud, -1 for nowhere."""
+        if needed is None:
+            needed = frozenset().union(*(o.posterior.spaces for o in self._outputs))
+        own = index
+        if self._cloud is not None and self._part is not None:
+            position = np.full(len(self._cloud) + 1, -1)  # the last is that of -1
+            position[self._part] = np.arange(len(self._part))
+            own = position[index]
+        new = np.flatnonzero(own < 0)
+        owners = sorted({self._family.owners[k] for k in needed}) if len(new) else []
+        placements = {owner: place_on(self._surfaces[owner], X[new]) for owner in owners}
+        far = np.zeros(len(X), bool)
+        if np.any(index < 0):
+            far = self._mostly_far(placements, new, len(X)) & (index < 0)
+        return Placed(X, index, own, placements, far, self._family, needed)
 
     def _mostly_far(self, placements: dict[int, Placement], new: np.ndarray, n: int) -> np.ndarray:
         """Which rows are far for surfaces that hold more than half of the weight, [n]."""
@@ -174,7 +191,7 @@ class CloudEstimator(BaseEstimator, ABC):
 
     def _index(self, X: np.ndarray) -> np.ndarray:
         """Where rows X stand in the fitted cloud, -1 for those that do not."""
-        return np.array([self._rows.get(row.tobytes(), -1) for row in X])
+        return np.array([self._rows.get(_digest(row), -1) for row in X], int)
 
     def _check_rows(self, X: Any) -> np.ndarray:
         """Rows like those of the fitted cloud."""
@@ -187,3 +204,8 @@ class CloudEstimator(BaseEstimator, ABC):
             )
         with np.errstate(over="ignore"):
             return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
+
+
+def _digest(row: np.ndarray) -> bytes:
+    """A row in 16 bytes: no two different rows have the same."""
+    return blake2b(row.tobytes(), digest_size=16).digest()

@@ -180,9 +180,9 @@ def _climb(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Levenberg-Marquardt ascent of f from each row of theta [n, d]: where it ends, and f there.
 
-    The damping of a row falls after a gain and rises after a refusal; short steps to a maximum are taken as they come. A
-    row has arrived when what a Newton step leaves of the way, about its length times (itself + the damping), is below
-    `left`, or the step is SMALL.
+    The damping of a row falls after a gain and rises after a refusal; short steps to a maximum are taken as they come.
+    A row has arrived when what a Newton step leaves of the way, about its length times (itself + the damping), is
+    below `left`, or the step is SMALL.
     """
     theta, damping = theta.copy(), np.full(len(theta), FIRST_DAMPING)
     value, gradient, hessian = _evaluate(f, theta, projection, dec)
