@@ -16,7 +16,6 @@ from sklearn.neighbors import NearestNeighbors
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is sought
 CANDIDATES = 5  # rows looked at for each row of a part
-LEFT = 10  # one of so many rows of a part is chosen among those that the others leave farthest away
 DIRECTIONS = 64  # random ones, in which distances between rows of more columns are as good for choosing a part
 
 
@@ -50,15 +49,14 @@ def cover(
 ) -> np.ndarray:  # fmt: skip
     """Numbers [size], ascending, of rows that cover a cloud: no row is far from all of them (and of those `taken`).
 
-    The row farthest from those taken is taken next (Gonzalez 1985), among a random few for each; the last are taken
-    among the rows of the whole cloud that are then farthest, so that small groups are not overlooked.
+    The row farthest from those taken is taken next (Gonzalez 1985): half of them among a random few for each, the
+    others among the rows of the whole cloud that are then farthest, so that nothing is overlooked.
     """
     if points.shape[1] > DIRECTIONS:
         points = points @ rng.standard_normal((points.shape[1], DIRECTIONS))
     taken = np.zeros(0, int) if taken is None else taken
-    first = size - len(taken) - (size - len(taken)) // LEFT
     pool = np.sort(rng.choice(len(points), min(CANDIDATES * size, len(points)), replace=False))
-    taken = _farthest(points, pool, taken, first)
+    taken = _farthest(points, pool, taken, (size - len(taken)) // 2)
     away = nearest(points[taken], 1, points)[0][:, 0]
     pool = np.argsort(-away, kind="stable")[: CANDIDATES * size]
     return np.sort(_farthest(points, pool, taken, size - len(taken)))

@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from .. import checks, neighbours
 from ..files import model_io
@@ -58,7 +59,14 @@ class CloudEstimator(BaseEstimator, ABC):
         return scaling.Scaling.of(X, by_column=False).unit
 
     def _build(self, X: np.ndarray) -> None:
-        """Everything that does not depend on the labels."""
+        """Everything that does not depend on the labels.
+
+        BLAS has one thread: most problems here are small, and threads make them many times as slow.
+        """
+        with threadpool_limits(1, "blas"):
+            self._build_surfaces(X)
+
+    def _build_surfaces(self, X: np.ndarray) -> None:
         self._part = self._cloud = None
         notes = []
         if len(X) > PART:
