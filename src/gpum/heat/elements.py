@@ -34,6 +34,8 @@ UNKNOWNS_PER_MODE = 12  # quadratic elements then have the highest mode to a few
 MAX_HALVINGS = 3
 LEAST_UNKNOWNS = 3  # for a mode: of those higher up nothing is right
 NEAR = 8  # rows around a point whose simplices and corridors it may lie on
+FIRST = 3  # of them, looked at first
+FLAT = 1e-12  # volume of a simplex over that of a cube of its size
 
 SHAPES = {1: RefLine, 2: RefTri, 3: RefTet}
 
@@ -62,6 +64,11 @@ class ComplexEigenpairs:
         return self.base.dim
 
     @cached_property
+    def pieces(self) -> int:
+        """In how many pieces the complex hangs together."""
+        return self.base.pieces()
+
+    @cached_property
     def _finder(self) -> tuple[cKDTree, csr_matrix]:
         """Nodes of the fine complex that have elements, and the elements at each (simplices first)."""
         fine = self.fine
@@ -72,19 +79,55 @@ class ComplexEigenpairs:
         return cKDTree(fine.nodes @ fine.frame.T), at
 
     def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n]."""
+        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n].
+
+        Most points lie in a simplex at one of the nearest nodes, which is quickly seen; the others are moved onto every
+        element around.
+        """
         points = np.atleast_2d(np.asarray(points, float)) @ self.fine.frame.T
+        found, weights, off = np.full(len(points), -1), np.zeros((len(points), self.dim + 1)), np.zeros(len(points))
+        row, element = self._around(points, FIRST)
+        solid = element < len(self.fine.simplices)
+        row, element = row[solid], element[solid]
+        own = self._barycentric(points[row], element)
+        within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)
+        within = within[::-1]  # of several the first counts: it is written last
+        found[row[within]], weights[row[within]] = element[within], own[within]
+        rest = np.flatnonzero(found < 0)
+        row, element = self._around(points[rest], NEAR)
+        moved, away = self._weights(points[rest][row], element)
+        best = np.lexsort((element, away, row))
+        best = best[np.searchsorted(row[best], np.arange(len(rest)))]
+        found[rest], weights[rest], off[rest] = element[best], moved[best], away[best]
+        return found, weights, off
+
+    def _around(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The elements at the k nodes nearest to each point: numbers of the point and of the element, [m] each."""
         tree, at = self._finder
-        near = tree.query(points, k=min(NEAR, len(self.fine.nodes)))[1].reshape(len(points), -1)
+        k = min(k, len(self.fine.nodes))
+        near = tree.query(points, k=k)[1].reshape(len(points), k)
         count = np.diff(at.indptr)[near]
         row = np.repeat(np.arange(len(points)), count.sum(1))
         first = np.repeat(at.indptr[near].ravel(), count.ravel())
         begin = np.cumsum(count.ravel()) - count.ravel()
-        element = at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
-        weights, off = self._weights(points[row], element)
-        best = np.lexsort((element, off, row))
-        best = best[np.searchsorted(row[best], np.arange(len(points)))]
-        return element[best], weights[best], off[best]
+        return row, at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
+
+    @cached_property
+    def _frames(self) -> tuple[np.ndarray, np.ndarray]:
+        """First corner [K, q] of each simplex, and the matrix [K, q, q] that turns steps from it into weights."""
+        corner = (self.fine.nodes @ self.fine.frame.T)[self.fine.simplices]
+        side = np.swapaxes(corner[:, 1:] - corner[:, :1], 1, 2)
+        flat = np.abs(np.linalg.det(side)) <= FLAT * np.abs(side).max((1, 2), initial=0.0) ** self.dim
+        side[flat] = np.eye(self.dim)
+        turn = np.linalg.inv(side)
+        turn[flat] = np.nan  # no point is seen to lie in a flat one
+        return corner[:, 0], turn
+
+    def _barycentric(self, points: np.ndarray, element: np.ndarray) -> np.ndarray:
+        """Weights of points in simplices, negative or NaN where a point is outside, [m, q + 1]."""
+        corner, turn = self._frames
+        local = np.einsum("mab,mb->ma", turn[element], points - corner[element])
+        return np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
 
     def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""

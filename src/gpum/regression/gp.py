@@ -135,7 +135,7 @@ def _promising(
         return list(settings), ()
     some = np.random.default_rng(0).permutation(len(y))[:SCREENED]  # labels may come in an order
     mass = np.array([logsumexp(_score(s, labels[s.space][some], y[some])[0]) for s in settings])
-    kept = [settings[i] for i in np.flatnonzero(mass > mass.max() - NATS)]
+    kept = [setting for setting, m in zip(settings, mass, strict=True) if m > mass.max() - NATS]
     said = (
         f"with {len(y):,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
         "saw all"
