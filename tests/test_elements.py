@@ -116,9 +116,9 @@ def test_points_inside_and_outside_are_located_alike():
     """What is seen at once to lie in a simplex is where moving it onto every element around would put it."""
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
     points = np.random.default_rng(0).uniform(-0.2, 1.2, (300, 2))
-    frame = pairs.fine.frame
-    row, element = pairs._around(points @ frame.T, 8)
-    off = pairs._weights((points @ frame.T)[row], element)[1]
+    finder, framed = pairs._finder, points @ pairs.fine.frame.T
+    row, element = finder._around(framed, 8)
+    off = finder._weights(framed[row], element)[1]
     nearest = np.full(len(points), np.inf)
     np.minimum.at(nearest, row, off)
     element, weights, away = pairs.locate(points)

@@ -137,3 +137,17 @@ def test_same_labels_anew_on_a_warm_large_cloud(ring, small_parts):
     np.testing.assert_allclose(
         model.predict(X), GPUMRegressor(1, geometry="graph", random_state=0).fit(X, other).predict(X)
     )
+
+
+def test_a_large_cloud_in_a_file_and_what_to_label_next(ring, small_parts, tmp_path):
+    X, y, _ = ring
+    model = GPUMRegressor(1, geometry=["graph", "flat"], random_state=0).fit(X, y)
+    model.save(tmp_path / "ring.gpum")
+    again = GPUMRegressor.load(tmp_path / "ring.gpum")
+    new = X[:50] + 1e-3
+    for rows in (X, new):
+        for a, b in zip(again.predict(rows, return_std=True), model.predict(rows, return_std=True), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+    chosen = model.suggest(5)
+    assert np.isnan(y[chosen]).all()
+    np.testing.assert_array_equal(again.suggest(5), chosen)

@@ -13,17 +13,17 @@ from sklearn.metrics import r2_score
 from threadpoolctl import threadpool_limits
 
 from .. import checks
-from ..regression import gp
+from ..regression import design, gp
 from ..regression.family import Setting
-from .cloud import CloudEstimator
 from .predictive import Output, Predictive
+from .suggesting import Suggests
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
 
 
-class GPRegressor(RegressorMixin, CloudEstimator):
+class GPRegressor(RegressorMixin, Suggests):
     """See the module."""
 
     hyperparameters: str
@@ -103,6 +103,16 @@ class GPRegressor(RegressorMixin, CloudEstimator):
             found.append(r2_score(label[known], guess[known], sample_weight=weight))
         return float(np.mean(found))
 
+    def _beliefs(self, output: Output, rows: list[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        return design.of_function(output.posterior, rows, asked, output.scale)
+
+    def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
+        if criterion == "information":
+            return design.KNOWN * len(beliefs)
+        return design.NEGLIGIBLE * sum(
+            float(np.average([b.noise[0] for b in some], weights=[b.weight for b in some])) for some in beliefs
+        )
+
     def _shaped(self, values: list[float]) -> Any:
         return np.array(values) if self._columns else values[0]
 
@@ -136,7 +146,9 @@ def _labels(y: Any, n: int) -> np.ndarray:
     try:
         y = np.asarray(y, float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers (NaN where a row has no label), but {error}") from None
+        raise ValueError(
+            f"y must hold numbers (NaN where a row has no label), but {error}; for classes use GPUMClassifier"
+        ) from None
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
     if y.ndim == 2 and y.shape[1] == 1:

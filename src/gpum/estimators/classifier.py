@@ -16,9 +16,10 @@ from threadpoolctl import threadpool_limits
 
 from .. import neighbours
 from ..geometry import Chart
-from ..regression import classes, graphs
+from ..regression import classes, design, graphs
 from .geometries import Built, geometry_names
 from .places import Placed
+from .suggesting import Suggests
 from .surfaces import Surfaces
 
 COVERING = 20  # one of so many rows of a part is chosen to cover a large cloud: no small group is overlooked
@@ -34,7 +35,7 @@ class ClassOutput:
     labels: np.ndarray
 
 
-class GPUMClassifier(ClassifierMixin, Surfaces):
+class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows. Rows without a
@@ -164,6 +165,13 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         """The most probable class of every row of the fitted cloud."""
         p = self.label_distributions_
         return self.classes_[np.argmax(p, 1)]
+
+    def _beliefs(self, output: ClassOutput, rows: list[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        return design.of_classes(output.posterior, rows, asked)
+
+    def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
+        """A label that tells of one row, its own, is no more use than asking for that row's class."""
+        return design.SURE if criterion == "information" else 1 / len(self._cloud)
 
     def _outputs_at(self, placed: Placed) -> np.ndarray:
         return np.concatenate([self._outputs[0].posterior.probabilities(block) for block in placed.blocks()])

@@ -39,8 +39,9 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
     n_inducing : inducing points of the latent model.
     boundary : "average" (default: over a family of domains, and no boundary at all), a level of that family (a number),
         or "variance", the paper's rule.
-    kernel : of charts: "spectral", "brownian" (from paths, at the default boundary level), or "auto": spectral up to
-        three dimensions.
+    kernel : of charts and atlases: "spectral", "brownian" (from paths: in charts at the default boundary level and in
+        every domain that is made of curves; across an atlas from node to node), or "auto": spectral up to three
+        dimensions.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.

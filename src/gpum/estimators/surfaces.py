@@ -73,7 +73,7 @@ class LearnsLatent(CloudEstimator):
 
     def _on_chart(self, shown: ChartSurface | FlatSurface) -> np.ndarray:
         """Coordinates of all rows of the cloud on a chart, [N, q]."""
-        if self._cloud is None or self._part is None:
+        if self._part is None:
             return shown.rows
         found = np.empty((len(self._cloud), shown.rows.shape[1]))
         found[self._part] = shown.rows
@@ -110,7 +110,7 @@ class Surfaces(LearnsLatent):
         checks.option(self.kernel, "kernel", KERNELS)
         smoothness_names(self.smoothness)
         if isinstance(self.boundary, str):
-            checks.option(self.boundary, "boundary", ("average", "variance"))
+            checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
         else:
             checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
         checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
@@ -145,7 +145,7 @@ class Surfaces(LearnsLatent):
         key = (
             X.shape,
             sha256(X.tobytes()).digest(),
-            tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()),
+            tuple((k, _told_apart(v)) for k, v in settings.items()),
         )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
@@ -185,6 +185,13 @@ class Surfaces(LearnsLatent):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+
+
+def _told_apart(value: Any) -> Any:
+    """A setting as something that is the same if the setting is: also in another process, but for objects."""
+    if value is None or np.isscalar(value):
+        return value
+    return tuple(map(_told_apart, value)) if isinstance(value, list | tuple) else id(value)
 
 
 def _thawed(given: Any) -> Any:
