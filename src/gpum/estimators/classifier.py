@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
-from .. import neighbours
 from ..geometry import Chart
 from ..regression import classes, design, graphs
 from .geometries import Built, geometry_names
@@ -127,10 +125,8 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
 
     _chosen = "most of them drawn at random, so that they show where rows are few, the rest chosen to cover the cloud"
 
-    def _choose(self, X: np.ndarray, size: int) -> np.ndarray:
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        drawn = rng.choice(len(X), size - size // COVERING, replace=False)
-        return neighbours.cover(X, size, rng, drawn)
+    def _drawn(self, n: int, size: int, seed: int) -> np.ndarray | None:
+        return np.random.default_rng(seed).choice(n, size - size // COVERING, replace=False)
 
     def _learn(self, X: np.ndarray) -> Built:
         self._pieces = None

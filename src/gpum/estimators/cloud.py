@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .. import __version__, checks, neighbours
 from ..files import model_io
 from ..gplvm import scaling
+from ..gplvm.missing import fill_in
 from ..regression.family import Family, join, smoothness_names
+from ..regression.incomplete import IncompleteSurface
 from ..regression.surfaces import Placement, Surface, Wanted
-from . import kept
+from . import features, kept
 from .geometries import FAILURES, Built
 from .places import Placed, place_on
 from .stored import Stored
@@ -49,6 +51,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
 
     def _enter(self, X: Any) -> np.ndarray:
         """X, checked, as it is fitted: divided by a unit such that squares of its numbers are numbers."""
+        features.remember(self, X)
         X = self._check_cloud(X)
         scaling.check(X, "X")
         self.n_features_in_ = X.shape[1]
@@ -56,7 +59,9 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         return X / self._unit
 
     def _check_cloud(self, X: Any) -> np.ndarray:
-        return checks.cloud(X, "X", min_rows=2)
+        X = checks.cloud(X, "X", min_rows=2, missing=get_tags(self).input_tags.allow_nan)
+        checks.columns_read(X, "X")
+        return X
 
     def _unit_of(self, X: np.ndarray) -> float:
         """What X is divided by: 1 but for extreme numbers."""
@@ -103,7 +108,11 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
     def _choose(self, X: np.ndarray, size: int) -> np.ndarray:
         """Which rows of a large cloud the surfaces are learned from, [size], ascending."""
         seed = check_random_state(getattr(self, "random_state", 0)).randint(2**31 - 1)
-        return neighbours.cover(X, size, np.random.default_rng(seed))
+        return neighbours.cover(_without_gaps(X), size, np.random.default_rng(seed), self._drawn(len(X), size, seed))
+
+    def _drawn(self, n: int, size: int, seed: int) -> np.ndarray | None:
+        """Which of n rows are in the part whatever they cover."""
+        return None
 
     @abstractmethod
     def _learn(self, X: np.ndarray) -> Built:
@@ -123,7 +132,11 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         if self._part is None:
             return self._family, known
         placed = self._place(self._cloud[known], known, frozenset(range(len(self._family.spaces))))
-        rows = [at for at in placed.whole.at if at is not None]
+        found = placed.whole
+        rows = [at for at in found.at if at is not None]
+        for k, around in enumerate(found.around):
+            if around and placed.placements[self._family.owners[k]].others:  # see `incomplete`
+                rows[k] = np.mean(around, axis=0)
         return replace(self._family, rows=rows), np.arange(len(known))
 
     def _locate(self, X: Any) -> Placed:
@@ -144,7 +157,10 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         return self._place(self._cloud, np.arange(len(self._cloud)))
 
     def _place(self, X: np.ndarray, index: np.ndarray, needed: frozenset[int] | None = None) -> Placed:
-        """Rows on the surfaces; `index` says where they stand in the cloud, -1 for nowhere."""
+        """Rows on the surfaces; `index` says where they stand in the cloud, -1 for nowhere.
+
+        Rows with missing readings are placed anew, seen or not: where they are is uncertain.
+        """
         if needed is None:
             needed = frozenset().union(*(o.posterior.spaces for o in self._outputs))
         own = index
@@ -152,13 +168,24 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
             position = np.full(len(self._cloud) + 1, -1)  # the last is that of -1
             position[self._part] = np.arange(len(self._part))
             own = position[index]
+        missing = np.isnan(X).any(1)
+        own = np.where(missing, -1, own)
         new = np.flatnonzero(own < 0)
         owners = sorted({self._family.owners[k] for k in needed}) if len(new) else []
-        placements = {owner: place_on(self._surfaces[owner], X[new]) for owner in owners}
+        placements = {owner: place_on(self._placer(owner, X[new]), X[new]) for owner in owners}
         far = np.zeros(len(X), bool)
-        if np.any(index < 0):
+        if np.any(index < 0):  # rows of the cloud never are
             far = self._mostly_far(placements, new, len(X)) & (index < 0)
-        return Placed(X, index, own, placements, far, self._family, needed)
+        return Placed(X, index, own, missing, placements, far, self._family, needed)
+
+    def _placer(self, owner: int, X: np.ndarray) -> Surface:
+        """The surface that places rows X; one made of whole rows sees completions of those with missing readings."""
+        surface = self._surfaces[owner]
+        natively = isinstance(surface, IncompleteSurface) or getattr(surface, "placed", None) is not None
+        if natively or not np.isnan(X).any():
+            return surface
+        cloud = self._cloud if self._part is None else self._cloud[self._part]
+        return IncompleteSurface(surface, fill_in(cloud), cloud)
 
     def _mostly_far(self, placements: dict[int, Placement], new: np.ndarray, n: int) -> np.ndarray:
         """Which rows are far for surfaces that hold more than half of the weight, [n]."""
@@ -239,12 +266,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
     def _check_rows(self, X: Any) -> np.ndarray:
         """Rows like those of the fitted cloud."""
         check_is_fitted(self, "_outputs")
-        X = checks.cloud(X, "X")
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
-                "as input; pass the columns of the fitted cloud in the same order"
-            )
+        X = features.like_fitted(self, X)
         with np.errstate(over="ignore"):
             return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
 
@@ -252,6 +274,12 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
 def _index_of(X: np.ndarray) -> dict[bytes, int]:
     """Where each row of a cloud first stands."""
     return {_digest(row): i for i, row in reversed(list(enumerate(X)))}
+
+
+def _without_gaps(X: np.ndarray) -> np.ndarray:
+    """Rows with the mean of its column in place of each missing reading."""
+    missing = np.isnan(X)
+    return np.where(missing, np.nanmean(X, 0), X) if missing.any() else X
 
 
 def _digest(row: np.ndarray) -> bytes:

@@ -27,6 +27,7 @@ class Placed:
     X : the rows, [n, p].
     index : where they stand in the fitted cloud, -1: nowhere, [n].
     own : where they stand among the rows that the surfaces were learned from, -1: they were placed, [n].
+    missing : which rows lack readings, so that even those of the cloud are uncertain, [n] of bool.
     placements : of the rows that were placed, in their order, for each surface that is needed.
     far : which rows are far from the surfaces that matter, [n].
     """
@@ -34,6 +35,7 @@ class Placed:
     X: np.ndarray
     index: np.ndarray
     own: np.ndarray
+    missing: np.ndarray
     placements: dict[int, Placement]
     far: np.ndarray
     family: Family
@@ -63,8 +65,9 @@ class Placed:
         """Some of the rows in every space that is needed."""
         own, number = self.own[some], self._number[some]
         new = np.flatnonzero(own < 0)
-        # A row of the cloud is where it is, as if the surfaces had been learned from it.
-        unseen = np.flatnonzero((own < 0) & (self.index[some] < 0))
+        # A whole row of the cloud is where it is, as if the surfaces had been learned from it.
+        unseen = self.index[some] < 0
+        unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
         rows = [r[np.maximum(own, 0)] if k in self.needed else None for k, r in enumerate(self.family.rows)]
         located = Located.exactly(rows)
         for k in self.needed if len(new) else ():
@@ -72,22 +75,27 @@ class Placed:
             assert at is not None
             space = self.family.spaces[k]
             at[new] = space.at(placement.points[number[new]])
-            shifts = [] if placement.sd is None else _shifts(placement.sd[number[unseen]])
-            if not len(unseen):
-                continue
-            located.far[k][unseen] = placement.far[number[unseen]]
-            located.around[k] = [at.copy() for _ in shifts]
-            if shifts:
-                moved = np.concatenate([placement.points[number[unseen]] + shift for shift in shifts])
-                for place, found in zip(located.around[k], np.split(space.at(moved), len(shifts)), strict=True):
-                    place[unseen] = found
+            located.far[k][unsure] = placement.far[number[unsure]] & unseen[unsure]
+            around = _around(placement, number[unsure])
+            if len(unsure) and around:
+                located.around[k] = [at.copy() for _ in around]
+                found = np.split(space.at(np.concatenate(around)), len(around))
+                for place, values in zip(located.around[k], found, strict=True):
+                    place[unsure] = values
         return located
 
 
-def _shifts(sd: np.ndarray) -> list[np.ndarray]:
-    """Sigma points: x ± √q s_a e_a have the posterior's mean and variance along each coordinate."""
-    q = sd.shape[1]
-    return [side * np.sqrt(q) * sd * e for e in np.eye(q) for side in (-1, 1)]
+def _around(placement: Placement, some: np.ndarray) -> list[np.ndarray]:
+    """Other places of some rows, equally likely: sigma points, or completions.
+
+    Sigma points x ± √q s_a e_a have the posterior's mean and variance along each coordinate.
+    """
+    found = [points[some] for points in placement.others]
+    if placement.sd is not None:
+        points, sd = placement.points[some], placement.sd[some]
+        q = points.shape[1]
+        found = [points + side * np.sqrt(q) * sd * e for e in np.eye(q) for side in (-1, 1)] + found
+    return found
 
 
 def place_on(surface: Surface, X: np.ndarray) -> Placement:
@@ -96,4 +104,11 @@ def place_on(surface: Surface, X: np.ndarray) -> Placement:
         return surface.place(X)
     found = [surface.place(X[k : k + PLACED]) for k in range(0, len(X), PLACED)]
     sd = None if found[0].sd is None else np.concatenate([f.sd for f in found if f.sd is not None])
-    return Placement(np.concatenate([f.points for f in found]), sd, np.concatenate([f.far for f in found]))
+    count = max(len(f.others) for f in found)
+    others = zip(*(f.others or (f.points,) * count for f in found), strict=True)
+    return Placement(
+        np.concatenate([f.points for f in found]),
+        sd,
+        np.concatenate([f.far for f in found]),
+        tuple(np.concatenate(points) for points in others),
+    )

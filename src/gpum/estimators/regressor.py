@@ -14,6 +14,10 @@ from .surfaces import LearnsLatent, Surfaces
 class SurfaceRegressor(TransformerMixin, LearnsLatent, GPRegressor):
     """What regressors with a latent model share."""
 
+    def transform(self, X: Any, return_std: bool = False) -> Any:  # here, so that `set_output` reaches it
+        """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
+        return super().transform(X, return_std)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
