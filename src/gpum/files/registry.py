@@ -33,6 +33,7 @@ KNOWN: dict[str, str] = {
     "regression.family": "Setting",
     "regression.graphs": "DiffusionSpace GraphSpace",
     "regression.posterior": "Decomposed Part Posterior",
+    "regression.incomplete": "IncompleteSurface",
     "regression.path_spaces": "PathSpace",
     "regression.spaces": "PlaneSpace ScaledSpace SpectralSpace",
     "regression.surfaces": "AtlasSurface ChartSurface FlatSurface GraphSurface NamedSurface",
