@@ -13,6 +13,7 @@ the sheets, and the completions lie on them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Filled:
     @classmethod
     def complete(cls, rows: np.ndarray) -> Filled:
         """A cloud of which nothing is missing."""
-        return cls(rows, np.zeros((1, 1)), np.ones(len(rows), bool), *_linear(rows)[2:])
+        return cls(rows, np.zeros((1, 1)), np.ones(len(rows), bool), np.zeros((rows.shape[1], 0)), 1.0)
 
     def nearest(self, X: np.ndarray, n: int) -> np.ndarray:
         """The n nearest rows of the cloud, nearest first, to rows X [m, p], NaN where a reading is missing, [m, n]."""
@@ -60,13 +61,13 @@ class Filled:
             found[some] = self.donors(X[some], n)
         return found
 
-    def donors(self, X: np.ndarray, n: int = DONORS, own: bool = False, among: np.ndarray | None = None) -> np.ndarray:
+    def donors(self, X: np.ndarray, n: int = DONORS, own: Any = None, among: np.ndarray | None = None) -> np.ndarray:
         """The n nearest rows of the cloud, nearest first, to rows X [m, p], NaN where a reading is missing, [m, n].
 
-        `own`: X is the cloud, and no row is its own donor. `among` [N] of bool: only these rows are asked.
+        `own` [m]: where X stands in the cloud; no row is its own donor. `among` [N] of bool: only these are asked.
         """
         asked = np.arange(len(self.rows)) if among is None else np.flatnonzero(among)
-        n = min(n, len(asked) - own)
+        n = min(n, len(asked) - (own is not None))
         middle = self.rows.mean(0)
         rows, square = self.rows[asked] - middle, (self.rows[asked] - middle) ** 2
         if self.variance.shape == self.rows.shape:
@@ -78,8 +79,8 @@ class Filled:
             seen = ~np.isnan(X[some])
             x = np.where(seen, X[some] - middle, 0.0)
             d2 = seen.astype(float) @ square.T - 2 * x @ rows.T  # and Σ x², the same for all
-            if own:
-                d2[asked == np.arange(a, a + len(x))[:, None]] = np.inf
+            if own is not None:
+                d2[asked == own[some, None]] = np.inf
             found[some] = asked[np.argsort(d2, axis=1, kind="stable")[:, :n]]
         return found
 
@@ -106,11 +107,11 @@ def fill_in(X: np.ndarray) -> Filled:
     rows, variance, axes, noise = _linear(X)
     found = Filled(rows, variance, np.ones(len(X), bool), axes, noise)
     some = np.flatnonzero(missing.any(1))
-    for _ in range(PASSES):
-        donors = found.donors(X, own=True)[some]
+    for _ in range(PASSES if len(some) else 0):
+        donors = found.donors(X[some], own=some)
         whole = found.completions(X[some], donors)
         rows, spread = found.rows.copy(), found.variance.copy()
-        rows[some] = _likely(whole)
+        rows[some] = np.where(missing[some], _likely(whole), X[some])
         # A donor's own reading may be filled in, too: that variance comes on top.
         spread[some] = np.where(missing[some], whole.var(0) + found.variance[donors].mean(1), 0.0)
         found = replace(found, rows=rows, variance=spread)
@@ -136,12 +137,13 @@ def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         z = np.einsum("nab,nb->na", S, centred @ W) / noise
         moment = z[:, :, None] * z[:, None] + S
         normal = (seen.T @ moment.reshape(N, -1)).reshape(p, k, k)
-        spread = np.einsum("pa,nab,pb->np", W, S, W)
+        spread = S.reshape(N, -1) @ pairs.T
         noise = float(np.sum(seen * ((centred - z @ W.T) ** 2 + spread)) / seen.sum())
         noise = max(noise, FLOOR * ridge)
         W = np.linalg.solve(normal + noise / ridge * np.eye(k), (centred.T @ z)[..., None])[..., 0]
     filled = np.where(seen > 0, X, mean + z @ W.T)
-    return filled, np.where(seen > 0, 0.0, np.einsum("pa,nab,pb->np", W, S, W) + noise), W, noise
+    spread = S.reshape(N, -1) @ (W[:, :, None] * W[:, None]).reshape(p, -1).T
+    return filled, np.where(seen > 0, 0.0, spread + noise), W, noise
 
 
 def _likely(whole: np.ndarray) -> np.ndarray:
