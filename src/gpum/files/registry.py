@@ -9,6 +9,7 @@ from importlib import import_module
 KNOWN: dict[str, str] = {
     "files.model_io": "Fitted",
     "gplvm.mapping": "Mapping",
+    "gplvm.missing": "Filled",
     "gplvm.optimise": "Progress",
     "gplvm.race": "Fit",
     "gplvm.scaling": "Scaling",
@@ -30,6 +31,7 @@ KNOWN: dict[str, str] = {
     "regression.covariances": "Features Spectral Stationary",
     "regression.family": "Setting",
     "regression.graphs": "DiffusionSpace GraphSpace",
+    "regression.incomplete": "IncompleteSurface",
     "regression.posterior": "Decomposed Part Posterior",
     "regression.spaces": "PathSpace PlaneSpace ScaledSpace SpectralSpace",
     "regression.surfaces": "AtlasSurface ChartSurface FlatSurface GraphSurface NamedSurface",

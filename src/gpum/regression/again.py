@@ -18,6 +18,7 @@ from ..geometry import Chart
 from ..heat import brownian
 from . import graphs, spaces
 from .family import Space
+from .incomplete import IncompleteSurface
 from .surfaces import N_MODES, AtlasSurface, ChartSurface, Surface, Wanted
 
 FEW = 1000  # rows (or labels) up to which what follows from them is computed again instead of stored
@@ -102,7 +103,7 @@ def recipe(space: Any, rows: np.ndarray, surface: Surface, level: Any, wanted: W
     """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
     if isinstance(space, spaces.PathSpace):
         return Walks(_without_motion(space.features), rows)
-    if len(rows) > FEW:
+    if len(rows) > FEW or isinstance(surface, IncompleteSurface):
         return None
     if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartSurface):
         return Domain(surface.domain(wanted, level), wanted.n_modes or N_MODES, surface.rows)
