@@ -22,9 +22,14 @@ def ring(n, length=1.0):
     return csr_matrix(K), np.full(n, h), length / (2 * np.pi) * np.stack([np.cos(angle), np.sin(angle)], 1)
 
 
-def at_nodes(rows):
-    """Points that are numbers of nodes."""
-    return np.asarray(rows, int).reshape(-1, 1), np.ones((len(rows), 1))
+class AtNodes:
+    """Points are numbers of nodes."""
+
+    def corners(self, rows):
+        return np.asarray(rows, int).reshape(-1, 1), np.ones((len(rows), 1))
+
+
+at_nodes = AtNodes()
 
 
 def circle_kernel(distance, t, length=1.0):
@@ -136,3 +141,17 @@ def test_pieces_of_an_atlas_share_nothing():
     assert atlas.n_pieces_ == 2
     kernel = heat_kernel(atlas, circle[:5], circle[:5] + 50, [0.5], "brownian", n_paths=200, random_state=0)
     assert np.all(kernel == 0)
+
+
+@pytest.mark.slow
+def test_regression_with_paths_along_a_curve(tmp_path):
+    """A chart of dimension one is walked along; the model file gives the same predictions, at new rows too."""
+    angle = np.linspace(0.2, 2.6, 36)
+    X = np.stack([np.cos(angle), np.sin(angle), 0.3 * angle], 1)
+    y = np.where(np.arange(36) % 3 == 0, np.sin(3 * angle), np.nan)
+    model = GPUMRegressor(1, geometry=["chart", "atlas"], kernel="brownian", n_paths=200, random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - np.sin(3 * angle)) ** 2)) < 0.15
+    model.save(tmp_path / "paths.gpum")
+    again = GPUMRegressor.load(tmp_path / "paths.gpum")
+    new = X[5:8] + 0.002
+    np.testing.assert_allclose(again.predict(new), model.predict(new), rtol=1e-6)

@@ -61,6 +61,11 @@ class ComplexEigenpairs:
         return self.base.dim
 
     @cached_property
+    def pieces(self) -> int:
+        """In how many pieces the complex hangs together."""
+        return self.base.pieces()
+
+    @cached_property
     def _finder(self) -> Finder:
         return Finder(self.fine)
 
@@ -113,13 +118,11 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
 
 
 @dataclass(frozen=True)
-class LinearNodes:
-    """Linear elements of a complex: stiffness and lumped mass of its nodes [n, q], as `walks` want them."""
+class Curves:
+    """The nodes of a complex of curves that have elements, and where points lie between them."""
 
     fine: Complex
-    used: np.ndarray  # nodes of the fine complex that have elements
-    stiffness: csr_matrix
-    mass: np.ndarray
+    used: np.ndarray  # nodes of the fine complex
 
     @property
     def nodes(self) -> np.ndarray:
@@ -134,6 +137,15 @@ class LinearNodes:
         """The nodes that points [m, q] of the chart lie between, and their weights, [m, q + 1] each."""
         element, weights, _ = self._finder.locate(points)
         return np.searchsorted(self.used, self._finder.ends(element)), weights
+
+
+@dataclass(frozen=True)
+class LinearNodes:
+    """Linear elements of curves: stiffness and lumped mass of their nodes, as `walks` want them."""
+
+    curves: Curves
+    stiffness: csr_matrix
+    mass: np.ndarray
 
 
 def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
@@ -157,7 +169,7 @@ def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
     numbers = [corner[a:b] for a, b in pairwise(ends)]
     K = _gather([(dofs, stiffness) for dofs, (_, stiffness, _) in zip(numbers, parts, strict=True)], len(used))
     M = _gather([(dofs, mass) for dofs, (_, _, mass) in zip(numbers, parts, strict=True)], len(used))
-    return LinearNodes(fine, used, K, np.asarray(M.sum(1)).ravel())
+    return LinearNodes(Curves(fine, used), K, np.asarray(M.sum(1)).ravel())
 
 
 def _unknowns(c: Complex) -> int:

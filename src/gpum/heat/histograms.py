@@ -202,22 +202,22 @@ def path_features(
 
 
 def walk_features(
-    K: csr_matrix, mass: np.ndarray, places: np.ndarray, corners: Callable[[np.ndarray], walks.Corners],
+    K: csr_matrix, mass: np.ndarray, places: np.ndarray, between: Any,
     rows: np.ndarray, n_paths: int, max_time: float | None, n_inducing: int | None, seed: int,
     n_jobs: int | None = None,
 ) -> Any:  # fmt: skip
-    """The same on glued nodes: stiffness K and lumped mass, nodes in the data space, `corners` of points.
+    """The same on glued nodes: stiffness K and lumped mass, nodes in the data space; `between.corners` of points.
 
     The rows [N, ...] are points, the cloud: their spacing is the least scale, and they choose the inducing ones.
     """
-    index, weights = corners(rows)
+    index, weights = between.corners(rows)
     mine = np.einsum("nc,ncd->nd", weights, places[index])
     extent = max(walks.longest_way(places, K), 1e-12)
     times = times_between(float(neighbours.spacing(mine).mean()), extent, max_time)
     nodes = walks.walk_on(K, mass, float(times[0]))
 
     def prepare(times: np.ndarray) -> Histograms:
-        return walks.WalkFeatures(corners, nodes, times, n_paths, seed, n_jobs)
+        return walks.WalkFeatures(between, nodes, times, n_paths, seed, n_jobs)
 
     return induced(prepare, times, rows, mine, n_inducing, seed)
 

@@ -15,7 +15,6 @@ from these, as many from each as its weights say. Paths of a point have keys of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -122,9 +121,9 @@ def counts(walk: Walk, keys: Array, corners: Array, upto: Array, spans: Array, n
 
 @dataclass(frozen=True)
 class WalkFeatures:
-    """F_t of any points: see `histograms`. `corners` says between which nodes points lie."""
+    """F_t of any points: see `histograms`. `places.corners` says between which nodes points lie."""
 
-    corners: Callable[[np.ndarray], Corners]
+    places: Any
     nodes: Nodes
     times: np.ndarray
     n_paths: int
@@ -142,12 +141,12 @@ class WalkFeatures:
 
     def around(self, points: np.ndarray, time: float) -> Corners:
         """Nodes around points, and their shares."""
-        return self.corners(points)
+        return self.places.corners(points)
 
     def shares(self, points: np.ndarray) -> list[np.ndarray]:
         """h_x [points, n]: the share of the paths from each point that is at each node after t/2, for all times."""
         points = np.asarray(points, float)
-        corners, weights = self.corners(points)
+        corners, weights = self.places.corners(points)
         ids = np.array([crc32(np.ascontiguousarray(p).tobytes()) >> 1 for p in points])
         tasks = [slice(k, k + STARTS) for k in range(0, len(points), STARTS)]
         found = Parallel(n_jobs=self.n_jobs)(
@@ -161,7 +160,7 @@ class WalkFeatures:
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [points, n] at each time; of several pieces each has its own mean."""
         points = np.asarray(points, float)
-        corners, weights = self.corners(points)
+        corners, weights = self.places.corners(points)
         volumes, piece = self.nodes.volumes, self.nodes.piece
         own = np.zeros((len(points), piece.max() + 1))
         np.add.at(own, (np.arange(len(points))[:, None], piece[corners]), weights)

@@ -16,10 +16,11 @@ import numpy as np
 
 from ..geometry import Chart
 from ..heat import brownian
+from ..heat.walks import WalkFeatures
 from . import graphs, spaces
 from .family import Space
-from .incomplete import IncompleteSurface
-from .surfaces import N_MODES, AtlasSurface, ChartSurface, Surface, Wanted
+from .path_spaces import PathSpace
+from .surfaces import N_MODES, AtlasSurface, ChartSurface, GraphSurface, Surface, Wanted
 
 FEW = 1000  # rows (or labels) up to which what follows from them is computed again instead of stored
 
@@ -82,7 +83,7 @@ class Walks:
 
     def make(self) -> Made:
         """The space and the rows in it."""
-        return spaces.PathSpace(_with_motion(self.features)), self.rows
+        return PathSpace(_with_motion(self.features)), self.rows
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,9 @@ class LocalCharts:
 
 def recipe(space: Any, rows: np.ndarray, surface: Surface, level: Any, wanted: Wanted) -> Any:
     """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
-    if isinstance(space, spaces.PathSpace):
+    if isinstance(space, PathSpace):
         return Walks(_without_motion(space.features), rows)
-    if len(rows) > FEW or isinstance(surface, IncompleteSurface):
+    if len(rows) > FEW or not isinstance(surface, ChartSurface | GraphSurface):
         return None
     if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartSurface):
         return Domain(surface.domain(wanted, level), wanted.n_modes or N_MODES, surface.rows)
@@ -128,13 +129,15 @@ def _all_modes(space: graphs.GraphSpace) -> bool:
 def _without_motion(features: Any) -> Any:
     if hasattr(features, "base"):
         return replace(features, base=_without_motion(features.base))
+    if isinstance(features, WalkFeatures):
+        return replace(features, n_jobs=None)
     return replace(features, moving=None, n_jobs=None)
 
 
 def _with_motion(features: Any) -> Any:
     if hasattr(features, "base"):
         return replace(features, base=_with_motion(features.base))
-    return replace(features, moving=brownian.motion(features.chart))
+    return features if isinstance(features, WalkFeatures) else replace(features, moving=brownian.motion(features.chart))
 
 
 def levels(parts: Sequence[Any]) -> dict[int, Any]:

@@ -257,10 +257,10 @@ class ChartSurface:
 
     def _walk(self, chart: Chart, nodes: LinearNodes, wanted: Wanted) -> PathRows:
         """From node to node along curves."""
-        places = evaluate(chart, "mean", nodes.nodes)
+        places = evaluate(chart, "mean", nodes.curves.nodes)
         options = (wanted.n_paths, wanted.max_time, wanted.n_inducing, wanted.seed)
         features = walk_features(
-            nodes.stiffness, nodes.mass, places, nodes.corners, self.rows, *options, n_jobs=wanted.n_jobs
+            nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *options, n_jobs=wanted.n_jobs
         )
         return PathRows.of(features, self.rows)
 
@@ -372,7 +372,7 @@ class AtlasSurface:
             surface = self.atlas.surface_
             options = (wanted.n_paths, wanted.max_time, wanted.n_inducing, wanted.seed)
             features = walk_features(
-                stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas.corners, self.cloud, *options,
+                stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas, self.cloud, *options,
                 n_jobs=wanted.n_jobs,
             )  # fmt: skip
             with Reporter(wanted.verbose, None, "simulating Brownian paths"):
