@@ -98,6 +98,7 @@ def test_the_likelihood_is_that_of_the_readings_alone(problem):
     assert -float(value) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_without_gaps_patterns_agree_with_the_whole(problem):
     S, theta, points = problem
     S = np.nan_to_num(S)
@@ -139,6 +140,7 @@ def test_the_metric_sums_over_the_columns(problem):
         assert np.allclose(expected_metric(one(found.W, found.Lam, S.shape[1]), x), total, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_whole_row_is_placed_as_by_placement(problem):
     """And a row of which half is missing has the wider posterior."""
     S, theta, _ = problem
@@ -215,7 +217,8 @@ def test_regression_with_gaps(geometry, sheet):
     assert not model.far_from_surface(S).any()
     new = np.where(np.arange(6) < 5, X[:3], np.nan) + 1e-3  # rows never seen
     for one in (model, whole):  # whether the cloud has gaps or not
-        assert np.allclose(one.predict(new), one.predict(X[:3] + 1e-3), atol=0.2)
+        mean, std = one.predict(new, return_std=True)
+        assert np.all(np.abs(mean - one.predict(X[:3] + 1e-3)) < 2 * std)
 
 
 def test_a_whole_cloud_takes_rows_with_gaps(sheet):
