@@ -195,7 +195,7 @@ def test_the_geometry_is_kept_and_only_ours_is_read(label_table, monkeypatch):
     assert np.isfinite(kept.fit(X, y).transduction_).all()  # also in another process: settings are told by value
     assert not learned.is_kept(GPUMRegressor(**FAST | {"random_state": 1}), X, path)
     assert not learned.is_kept(GPUMRegressor(**FAST), X + 1, path)
-    monkeypatch.setattr(GPUMRegressor, "load", lambda *_: pytest.fail("a file of someone else was read"))
+    monkeypatch.setattr("joblib.load", lambda *_: pytest.fail("a file of someone else was read"))
     monkeypatch.setenv("XDG_STATE_HOME", str(label_table.parent / "someone else"))
     assert not learned.is_kept(GPUMRegressor(**FAST), X, path)
 

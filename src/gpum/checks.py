@@ -34,7 +34,7 @@ def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None
         row, column = map(int, np.argwhere(bad)[0])
         raise ValueError(
             f"{name} has {int(bad.sum())} NaN or infinite entries, the first at row {row}, column {column}; "
-            "remove or fill them before fitting"
+            "remove or fill them"
         )
     if len(S) < min_rows:
         raise ValueError(
@@ -71,11 +71,12 @@ def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     return float(value)
 
 
-def option(value: Any, name: str, known: Iterable[str]) -> str:
-    """value, one of the known words; a near miss is named."""
+def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
+    """value, one of the known words; a near miss is named. `also` says what else is allowed that is no word."""
     known = list(known)
     if isinstance(value, str) and value in known:
         return value
     near = difflib.get_close_matches(str(value), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "use one of these"
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}; {hint}")
+    words = ", ".join(map(repr, known)) + (f", or {also}" if also else "")
+    raise ValueError(f"{name} must be one of {words}, got {value!r}; {hint}")

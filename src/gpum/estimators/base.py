@@ -149,7 +149,9 @@ def _labels(y: Any, n: int) -> np.ndarray:
     try:
         y = np.asarray(y, float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers (NaN where a row has no label), but {error}") from None
+        raise ValueError(
+            f"y must hold numbers (NaN where a row has no label), but {error}; for classes use GPUMClassifier"
+        ) from None
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
     if y.ndim == 2 and y.shape[1] == 1:

@@ -9,20 +9,24 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks
+from .. import __version__, checks
 from ..files import model_io
 from ..gplvm import scaling
 from ..regression.family import Family, join, smoothness_names
 from ..regression.posterior import Located
 from ..regression.surfaces import Placement, Surface, Wanted
+from . import kept
 from .geometries import FAILURES, Built
+from .stored import Stored
 
+WAITING = ("_surfaces", "_family", "_outputs")  # what a model file has as `kept.Kept`
+NOT_STORED = (*WAITING, "_rows", "_built_from", "_pieces")  # nor what only another fit to the same cloud would use
 LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
 
 
@@ -36,7 +40,7 @@ class Placed:
     far: np.ndarray
 
 
-class CloudEstimator(BaseEstimator, ABC):
+class CloudEstimator(Stored, BaseEstimator, ABC):
     """See the module. `_outputs` have a `posterior` each, with parts, spaces and notes."""
 
     random_state: Any
@@ -62,7 +66,8 @@ class CloudEstimator(BaseEstimator, ABC):
     def _build(self, X: np.ndarray) -> None:
         """Everything that does not depend on the labels."""
         found = self._learn(X)
-        self._rows = {row.tobytes(): i for i, row in reversed(list(enumerate(X)))}
+        self._cloud = X
+        self._rows = _index_of(X)
         families, self._surfaces, priors, notes = [], [], [], list(found.notes)
         for surface, prior in zip(found.surfaces, found.log_priors, strict=True):
             try:
@@ -157,20 +162,52 @@ class CloudEstimator(BaseEstimator, ABC):
             warnings.filterwarnings("ignore", ".*far from the fitted surface", UserWarning)
             return self._locate(X).far
 
-    def save(self, path: Any) -> None:
-        """Write the fitted estimator to a file (a pickle: load only files you trust), whole or not at all."""
-        check_is_fitted(self, "_outputs")
-        model_io.write(path, self)
-
-    @classmethod
-    def load(cls, path: Any) -> Any:
-        """Read an estimator that `save` or `gpum fit` wrote (a pickle: load only files you trust)."""
-        found = model_io.read(path)
-        if isinstance(found, model_io.Fitted):
-            found = found.model
-        if not isinstance(found, cls):
-            raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
+    def _stored(self) -> dict[str, Any]:
+        found = {name: value for name, value in vars(self).items() if name not in NOT_STORED}
+        if "_family" in vars(self):
+            found["_kept"] = kept.light(self._surfaces, self._family, self._outputs, self._wanted())
         return found
+
+    def _restored(self) -> None:
+        if not isinstance(self._kept, kept.Kept) or not self._kept.outputs or not self._unit > 0:
+            raise ValueError("its settings are not there")
+        if self._cloud.ndim != 2 or self._cloud.dtype != float or self._cloud.shape[1] != self.n_features_in_:
+            raise ValueError(f"its cloud has shape {self._cloud.shape}, and {self.n_features_in_} features")
+        rows = [output.rows for output in self._kept.outputs]
+        if not all(r.ndim == 1 and r.dtype == int and np.all((r >= 0) & (r < len(self._cloud))) for r in rows):
+            raise ValueError("its labels belong to rows that are not there")
+        self._rows = _index_of(self._cloud)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What follows from a model file, made when it is first asked for."""
+            if name in WAITING and "_kept" in vars(self):
+                self._surfaces, self._family, self._outputs = kept.whole(vars(self).pop("_kept"))
+                return vars(self)[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _summary(self) -> dict[str, Any]:
+        plain = {
+            k: v if v is None or isinstance(v, bool | int | float | str) else repr(v)[:200]
+            for k, v in self.get_params(deep=False).items()
+        }
+        return {
+            "kind": type(self).__name__, "version": __version__, "rows": len(self._cloud),
+            "n_features": self.n_features_in_, "settings": plain, "notes": list(self.notes_),
+            **kept.summary(self._surfaces, self._family, self._outputs),
+        }  # fmt: skip
+
+    def _as_fitted(self) -> model_io.Fitted:
+        """The estimator with its table, columns named by their numbers."""
+        X = self._cloud * self._unit
+        y = np.full((len(X), len(self._outputs)), np.nan)
+        for k, output in enumerate(self._outputs):
+            y[output.rows, k] = output.labels
+        names = getattr(self, "feature_names_in_", [f"X_{j + 1}" for j in range(X.shape[1])])
+        targets = ["y"] if y.shape[1] == 1 else [f"y_{k + 1}" for k in range(y.shape[1])]
+        about = {"settings": self.get_params(deep=False)}
+        return model_io.Fitted(self, [str(n) for n in names], targets, X, y, [str(i + 1) for i in range(len(X))], about)
 
     def _index(self, X: np.ndarray) -> np.ndarray:
         """Where rows X stand in the fitted cloud, -1 for those that do not."""
@@ -187,3 +224,8 @@ class CloudEstimator(BaseEstimator, ABC):
             )
         with np.errstate(over="ignore"):
             return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
+
+
+def _index_of(X: np.ndarray) -> dict[bytes, int]:
+    """Where each row of a cloud first stands."""
+    return {row.tobytes(): i for i, row in reversed(list(enumerate(X)))}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks, neighbours
+from .. import __version__, checks, neighbours
 from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from ..geometry.metric import expected_metric
 from ..gplvm import bound, scaling, starts
@@ -30,6 +31,7 @@ from ..gplvm.race import Fit, Outcome, collapsed, race
 from ..gplvm.scaling import Scaling
 from ..progress import Reporter
 from ..regression.surfaces import ChartSurface, Placement
+from .stored import Stored
 
 # A row is far from the surface when it is farther than fitted rows are (USUAL of them) by FAR steps. A step is the
 # distance to a neighbour: that of USUAL rows, or where rows are sparse that of the nearest one, up to SPARSE times it.
@@ -43,7 +45,7 @@ AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dr
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
-class LatentModel(TransformerMixin, BaseEstimator, ABC):
+class LatentModel(Stored, TransformerMixin, BaseEstimator, ABC):
     """What the two models share; a subclass says which model it is."""
 
     _as_points: bool
@@ -57,6 +59,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
     n_jobs: int | None
     random_state: Any
     verbose: int
+    _surfaces: dict[bytes, ChartSurface]
 
     @abstractmethod
     def _model(self) -> Model:
@@ -142,6 +145,18 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         """The learned chart with a cloud's coordinates [N, q] in it; kept, with what is computed on it, for refits."""
         kept: dict[bytes, ChartSurface] = self.__dict__.setdefault("_surfaces", {})
         return kept.setdefault(rows.tobytes(), ChartSurface(self.chart_, rows, self.placement, self))
+
+    def _stored(self) -> dict[str, Any]:
+        found = {k: v for k, v in vars(self).items() if k not in ("_surfaces", "_best")}
+        if "finalists_" in found:  # fitted; where rows and inducing points came to is in the rest
+            found["finalists_"] = [replace(fit, theta=None) for fit in self.finalists_]
+        return found
+
+    def _restored(self) -> None:
+        self._surfaces = {}
+
+    def _summary(self) -> dict[str, Any]:
+        return {"kind": type(self).__name__, "version": __version__, "rows": len(self.latent_)}
 
     def different_fits(self) -> list[LatentModel]:
         """This fit, and the other finalists of the race whose charts are not the same up to a linear change."""
@@ -287,7 +302,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         self.latent_dim_ = self.latent_.shape[1]
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
-        self._surfaces: dict[bytes, ChartSurface] = {}
+        self._surfaces = {}
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)

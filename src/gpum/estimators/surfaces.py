@@ -99,7 +99,7 @@ class Surfaces(LearnsLatent):
         checks.option(self.kernel, "kernel", KERNELS)
         smoothness_names(self.smoothness)
         if isinstance(self.boundary, str):
-            checks.option(self.boundary, "boundary", ("average", "variance"))
+            checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
         else:
             checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
         checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")

@@ -139,6 +139,9 @@ class Atlas:
             kernels.append(left @ (left if fy is None else fy * half).T)
         return np.stack(kernels)
 
+    def _stored(self) -> dict[str, Any]:
+        return {**vars(self), "_solved": None}  # eigenpairs refer to their atlas
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "surface_"):
             raise NotFittedError(f"this {self!r} has no surface yet; call fit(X) first")

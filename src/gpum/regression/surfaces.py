@@ -9,8 +9,9 @@ What a surface has computed it keeps (`kept`), so that other labels on the same 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import log
 from typing import Any, Protocol, TypeVar
 
@@ -76,6 +77,22 @@ class Surface(Protocol):
         """Spaces of the surface, settings on them, and the cloud in each."""
 
 
+@dataclass(frozen=True)
+class NamedSurface:
+    """What a model file keeps of a surface without weight: its name. Nothing is placed on it."""
+
+    name: str
+    title: str
+
+    def place(self, X: np.ndarray) -> Placement:
+        """It has no places."""
+        raise ValueError(f"the {self.title} had no weight and was not stored; fit again to use it")
+
+    def family(self, wanted: Wanted) -> Family:
+        """It has no spaces."""
+        raise ValueError(f"the {self.title} had no weight and was not stored; fit again to use it")
+
+
 @dataclass(eq=False)
 class ChartSurface:
     """A chart, known or learned, with the cloud's coordinates in it.
@@ -137,10 +154,19 @@ class ChartSurface:
             chart = chart.with_level(level)
         return [chart.draw(key) for key in draws] if isinstance(chart, LearnedChart) and len(draws) else [chart]
 
+    def domain(self, wanted: Wanted, level: float | None) -> list[Chart]:
+        """What the space of a boundary level is made of: the chart at that level, or draws of it."""
+        chart = self.bounded(wanted)
+        draws = wanted.metric_draws if isinstance(chart, LearnedChart) else 0
+        keys = [jax.random.fold_in(jax.random.key(wanted.seed), k) for k in range(draws)]
+        return self._at_level(chart, level, keys)
+
+    def _stored(self) -> dict[str, Any]:
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "kept": {}}
+
     def _spectral(self, chart: Chart, wanted: Wanted) -> Family:
         learned = isinstance(chart, LearnedChart)
         draws = wanted.metric_draws if learned else 0
-        keys = [jax.random.fold_in(jax.random.key(wanted.seed), k) for k in range(draws)]
         with_plane = wanted.boundary == "average" and learned
         n_modes = wanted.n_modes or N_MODES
         levels = spaces.levels_of(chart, wanted.boundary)
@@ -150,7 +176,7 @@ class ChartSurface:
             for k, (level, _) in enumerate(levels):  # each finished level is kept, should the next be interrupted
 
                 def make(level: float | None = level) -> tuple[Any, np.ndarray]:
-                    space = spaces.spectral_space(self._at_level(chart, level, keys), n_modes)
+                    space = spaces.spectral_space(self.domain(wanted, level), n_modes)
                     return space, space.at(self.rows)
 
                 domains.append(self._once(("spectral", level, *kind), make))
@@ -251,6 +277,9 @@ class GraphSurface:
     name: str = "graph"
     title: str = "graph of neighbours"
 
+    def _stored(self) -> dict[str, Any]:
+        return {"spaces": [], "name": self.name, "title": self.title}  # those of weight are stored by themselves
+
     def place(self, X: np.ndarray) -> Placement:
         """Rows of the data space are their own places."""
         return Placement(X, None, np.zeros(len(X), bool))
@@ -265,6 +294,17 @@ class GraphSurface:
             )  # fmt: skip
             members.append((space, space.vectors, settings))
         return Family.of(members)
+
+
+def titles(surfaces: Sequence[Surface]) -> list[str]:
+    """What surfaces are called side by side; those of one title are numbered from the second on."""
+    seen: Counter[str] = Counter()
+    found = []
+    for surface in surfaces:
+        seen[surface.title] += 1
+        n = seen[surface.title]
+        found.append(surface.title if n == 1 else f"{surface.title}, fit {n}")
+    return found
 
 
 def flat_surface(X: np.ndarray) -> FlatSurface:

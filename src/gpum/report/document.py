@@ -22,6 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..files.model_io import Fitted
 from ..files.whole import check_writable, replacing
 from ..geometry import evaluate, magnification
+from ..regression.family import NO_BOUNDARY
 from . import findings
 from .diagnostics import (
     EvidenceOverScale,
@@ -182,7 +183,8 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
     levels = level_weights(model, k)
     level, outline_text = findings.outline(levels)
     if level not in outlines:
-        outlines[level] = _outline(model.chart_ if level is None else model.chart_.with_level(level))
+        chart = None if level == NO_BOUNDARY else model.chart_
+        outlines[level] = _outline(chart if chart is None or level is None else chart.with_level(level))
     found = {
         "geometries": [[title, round(w, 4), findings.percent(w)] for title, w in geometries.items()],
         "geometry_text": findings.geometry(model, k),

@@ -138,11 +138,9 @@ class Numbers(Target):
             low, high = mean + scale * drawn.quantiles(here, INTERVAL)[0]
             return {"interval": [float(low), float(high)]}
 
-        found = Belief(
-            mean + scale * middle, scale * spread, _left_out(whole if exact else self.heaviest(whole, QUICK), y), self.weights_of(whole), self.settings_of(whole),
-            exact, detail,
-        )  # fmt: skip
-        return found
+        left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
+        weights, settings = self.weights_of(whole), self.settings_of(whole)
+        return Belief(mean + scale * middle, scale * spread, left_out, weights, settings, exact, detail)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""

@@ -210,7 +210,7 @@ function drawGeometry() {
   $("geometry").style.height = `${3 + 1.9 * found.length}rem`;
   draw("geometry", [{ type: "bar", orientation: "h", y: found.map((g) => safe(g[0])), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
     textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }],
-  { margin: { l: 10, r: 40, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $("geometry").clientWidth < 500 ? 0.5 : 0.2 }) });
+  { margin: { l: 10, r: 56, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $("geometry").clientWidth < 500 ? 0.5 : 0.2 }) });
 }
 
 function drawBars() {
@@ -235,7 +235,7 @@ function drawWords() {
   const none = "Nothing unusual was found: enough labels, no row or label far from the others, intervals that hold about as often as they should.";
   const found = [...t.cautions, ...data.cautions];
   $("cautions").replaceChildren(...(found.length ? found : [none]).map((text) => element("li", text)));
-  const outline = !charted ? "" : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
+  const outline = !charted ? "" : !t.outline.length && q < 3 ? t.outline_text : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
     q > 2 ? `The map has ${q} coordinates; the first two, which matter most, are drawn, and no outline.` : t.outline_text;
   const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? ", with the prediction as height. " : ". ") :
     "Each dot is a row of the data, drawn along the two main directions of the cloud (principal components). ";
@@ -264,6 +264,9 @@ function start() {
   const choices = Object.entries(COLOURS).map(([key, c]) => [key, c.name]);
   fillChoices($("colour"), "colour", choices, state.colour, (key) => { state.colour = key; drawSurface(); });
   drawAll();
+  // A plot follows its box, whatever changes that: the window, a larger font, a page around this one.
+  const follow = new ResizeObserver((boxes) => boxes.forEach(({ target: plot }) => plot.offsetParent && plot.data && Plotly.Plots.resize(plot)));
+  document.querySelectorAll(".plot").forEach((plot) => follow.observe(plot));
   // The loop goes once it is closed: rows under it could not be pointed at.
   const chosen = (rows) => { Plotly.relayout($("map"), { selections: [] }); select(rows); };
   $("map").on("plotly_selected", (e) => { if (e) chosen([...new Set(e.points.filter((p) => p.curveNumber === 1).map((p) => p.pointIndex))]); });
