@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -92,11 +93,12 @@ def test_two_servers_do_not_share_a_file(label_session):
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz"])
-def test_export(tmp_path, ending):
+def test_export(label_geometry, tmp_path, ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     path = tmp_path / f"data.{ending}"
     write_table(path, y=np.full(N, np.nan), note=["a;b"] * N)
+    shutil.copy(label_geometry / "data.csv.geometry", learned.beside(path))
     with closing(make_session(path)) as session:
         give(session, 3, "2.5")
     if ending == "npz":
