@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..files import whole as files
+
+if TYPE_CHECKING:
+    from ..files.tables import Table
 
 # Parameters that are options of `gpum fit`; a list as in latent_dim=(1, 2) is left as it is.
 PARAMETERS = (
@@ -72,7 +75,7 @@ def note(text: str) -> None:
     typer.secho(f"Note: {' '.join(text.split())}", fg="yellow", err=True)
 
 
-def with_labels(table: Any, path: Path, targets: list[str]) -> Any:
+def with_labels(table: Table, path: Path, targets: list[str]) -> Table:
     """The table with the labels of these targets that `gpum label` keeps beside it; a note says so."""
     from ..files import labelled, labels
 

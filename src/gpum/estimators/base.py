@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 from .. import checks
 from ..regression import design, gp
 from ..regression.family import Setting
-from ..regression.posterior import Located
 from .predictive import Output, Predictive
 from .suggesting import Suggests
 
@@ -89,7 +88,7 @@ class GPRegressor(RegressorMixin, Suggests):
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
         """Mean (and std) for every row of the fitted cloud."""
         check_is_fitted(self, "_outputs")
-        rows = Located.exactly(self._family.rows)
+        rows = self._locate_cloud()
         found = Predictive(self._outputs, bool(self._columns), rows, rows.far[0])
         return found.moments(include_noise) if return_std else found.mean
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, checks
 from ..files import model_io
 from ..gplvm import scaling
+from ..gplvm.missing import fill_in
 from ..regression.family import Family, join, smoothness_names
+from ..regression.incomplete import IncompleteSurface
 from ..regression.posterior import Located
 from ..regression.surfaces import Placement, Surface, Wanted
-from . import kept
+from . import features, kept
 from .geometries import FAILURES, Built
 from .stored import Stored
 
@@ -50,6 +53,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
 
     def _enter(self, X: Any) -> np.ndarray:
         """X, checked, as it is fitted: divided by a unit such that squares of its numbers are numbers."""
+        features.remember(self, X)
         X = self._check_cloud(X)
         scaling.check(X, "X")
         self.n_features_in_ = X.shape[1]
@@ -57,7 +61,9 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         return X / self._unit
 
     def _check_cloud(self, X: Any) -> np.ndarray:
-        return checks.cloud(X, "X", min_rows=2)
+        X = checks.cloud(X, "X", min_rows=2, missing=get_tags(self).input_tags.allow_nan)
+        checks.columns_read(X, "X")
+        return X
 
     def _unit_of(self, X: np.ndarray) -> float:
         """What X is divided by: 1 but for extreme numbers."""
@@ -101,15 +107,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         """Where rows X, seen or not, lie in every space that a posterior uses."""
         X = self._check_rows(X)
         index = self._index(X)
-        new = np.flatnonzero(index < 0)
-        needed = set().union(*(o.posterior.spaces for o in self._outputs))
-        rows = [r[np.maximum(index, 0)] if k in needed else None for k, r in enumerate(self._family.rows)]
-        located = Located.exactly(rows)
-        owners = {self._family.owners[k] for k in needed} if len(new) else set()
-        placements = {owner: self._surfaces[owner].place(X[new]) for owner in sorted(owners)}
-        for owner, placement in placements.items():
-            self._represent(placement, owner, new, located, needed)
-        far = self._mostly_far(placements, new, len(X))
+        located, far = self._located(X, index)
         if far.any():
             warnings.warn(
                 f"{int(far.sum())} row(s) of X are far from the fitted surface, the first is row "
@@ -118,13 +116,44 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
             )
         return Placed(X, index, located, far)
 
+    def _locate_cloud(self) -> Located:
+        """The rows of the fitted cloud, as `_locate` finds them."""
+        if not np.isnan(self._cloud).any():
+            return Located.exactly(self._family.rows)
+        return self._located(self._cloud, np.arange(len(self._cloud)))[0]
+
+    def _located(self, X: np.ndarray, index: np.ndarray) -> tuple[Located, np.ndarray]:
+        """Rows X in every space that a posterior uses, and which are far; `index` says where they stand in the cloud.
+
+        Rows with missing readings are placed anew, seen or not: where they are is uncertain.
+        """
+        new = np.flatnonzero((index < 0) | np.isnan(X).any(1))
+        needed = set().union(*(o.posterior.spaces for o in self._outputs))
+        rows = [r[np.maximum(index, 0)] if k in needed else None for k, r in enumerate(self._family.rows)]
+        located = Located.exactly(rows)
+        owners = {self._family.owners[k] for k in needed} if len(new) else set()
+        placements = {owner: self._place(owner, X[new]) for owner in sorted(owners)}
+        for owner, placement in placements.items():
+            placements[owner] = replace(placement, far=placement.far & (index[new] < 0))  # rows of the cloud never are
+        for owner, placement in placements.items():
+            self._represent(placement, owner, new, located, needed)
+        return located, self._mostly_far(placements, new, len(X))
+
+    def _place(self, owner: int, X: np.ndarray) -> Placement:
+        """Where rows X lie on a surface; one made of whole rows is shown completions of those with missing readings."""
+        surface = self._surfaces[owner]
+        natively = isinstance(surface, IncompleteSurface) or getattr(surface, "placed", None) is not None
+        if natively or not np.isnan(X).any():
+            return surface.place(X)
+        return IncompleteSurface(surface, fill_in(self._cloud), self._cloud).place(X)
+
     def _represent(self, placement: Placement, owner: int, new: np.ndarray, located: Located, needed: set[int]) -> None:
         """Fill in the rows `new` of `located` in the spaces of one surface."""
         points, sd = placement.points, placement.sd
         # Sigma points: x ± √q s_a e_a have the posterior's mean and variance along each coordinate.
         q = points.shape[1]
         shifts = [] if sd is None else [side * np.sqrt(q) * sd * e for e in np.eye(q) for side in (-1, 1)]
-        moved = [points, *(points + shift for shift in shifts)]
+        moved = [points, *(points + shift for shift in shifts), *placement.others]
         for k in needed:
             if self._family.owners[k] != owner:
                 continue
@@ -216,12 +245,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
     def _check_rows(self, X: Any) -> np.ndarray:
         """Rows like those of the fitted cloud."""
         check_is_fitted(self, "_outputs")
-        X = checks.cloud(X, "X")
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
-                "as input; pass the columns of the fitted cloud in the same order"
-            )
+        X = features.like_fitted(self, X)
         with np.errstate(over="ignore"):
             return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
 

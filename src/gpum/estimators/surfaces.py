@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
@@ -16,6 +16,7 @@ from ..geometry import Chart
 from ..regression import graphs
 from ..regression.family import smoothness_names
 from ..regression.surfaces import ChartSurface, Wanted
+from . import features
 from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
 from .latent_base import LatentModel
@@ -26,7 +27,7 @@ KERNELS = ("auto", "spectral", "brownian")
 NOT_GEOMETRY = ("hyperparameters", "n_jobs", "verbose", "warm_start")  # settings that other labels may come with
 
 
-class LearnsLatent(CloudEstimator):
+class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
     """What estimators with a latent model share: how it is learned, and where rows lie on its chart."""
 
     latent_dim: Any
@@ -48,6 +49,7 @@ class LearnsLatent(CloudEstimator):
                 f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
                 "pass the same columns"
             )
+        features.same_names(self, model)
         return model
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
@@ -60,14 +62,25 @@ class LearnsLatent(CloudEstimator):
             )
         if self.latent_model_ is None:  # a known chart
             return (X, np.zeros_like(X)) if return_std else X
-        return self.latent_model_.transform(X, return_std=return_std)
+        found = self.latent_model_.placed(X)
+        return found if return_std else found[0]
+
+    @property
+    def _n_features_out(self) -> int:
+        """How many latent coordinates there are."""
+        return 0 if self.latent_ is None else self.latent_.shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = not isinstance(getattr(self, "latent_model", None), Chart)
+        return tags
 
     def _latent_of(self, X: np.ndarray, index: np.ndarray) -> np.ndarray | None:
         if self.latent_ is None:
             return None
         latent, new = self.latent_[np.maximum(index, 0)], index < 0
         if new.any():
-            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.transform(X[new])
+            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.placed(X[new])[0]
         return latent
 
 
@@ -118,7 +131,8 @@ class Surfaces(LearnsLatent):
             raise ValueError(
                 f"latent_model is a known chart, but geometry is {self.geometry!r}; use geometry='chart' or 'average'"
             )
-        X = checks.cloud(X, "X", min_rows=2 if known else 3)
+        X = checks.cloud(X, "X", min_rows=2 if known else 3, missing=not known)
+        checks.columns_read(X, "X")
         if known and X.shape[1] != self.latent_model.dim:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "

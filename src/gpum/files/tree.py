@@ -169,7 +169,7 @@ class Reader:
 
     def _array(self, node: Any) -> np.ndarray:
         name, place, shape = _list(node, 3)
-        if name not in self._arrays:
+        if not isinstance(name, str) or name not in self._arrays:
             raise ValueError(f"an array of type {str(name)[:20]!r} is not there")
         flat, shape = self._arrays[name], _shape(shape)
         if not _whole(place) or place + prod(shape) > len(flat):
@@ -196,7 +196,7 @@ class Reader:
     def _method(self, node: Any) -> Any:
         name, owner = _list(node, 2)
         owner = self._object(owner)
-        if name not in METHODS or not hasattr(type(owner), name):
+        if not isinstance(name, str) or name not in METHODS or not hasattr(type(owner), name):
             raise ValueError(f"a {type(owner).__name__} has no method {str(name)[:40]!r} to store")
         return getattr(owner, name)
 
@@ -284,7 +284,7 @@ def _shape(node: Any) -> tuple[int, ...]:
 
 
 def _float(reader: Reader, node: Any) -> float:
-    if node not in FLOATS:
+    if not isinstance(node, str) or node not in FLOATS:
         raise ValueError(f"{str(node)[:20]!r} is no number")
     return FLOATS[node]
 

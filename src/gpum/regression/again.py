@@ -16,8 +16,10 @@ import numpy as np
 
 from ..geometry import Chart
 from ..heat import brownian
+from ..heat.walks import WalkFeatures
 from . import graphs, spaces
 from .family import Space
+from .path_spaces import PathSpace
 from .surfaces import N_MODES, AtlasSurface, ChartSurface, Surface, Wanted
 
 FEW = 1000  # rows (or labels) up to which what follows from them is computed again instead of stored
@@ -81,7 +83,7 @@ class Walks:
 
     def make(self) -> Made:
         """The space and the rows in it."""
-        return spaces.PathSpace(_with_motion(self.features)), self.rows
+        return PathSpace(_with_motion(self.features)), self.rows
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class LocalCharts:
 
 def recipe(space: Any, rows: np.ndarray, surface: Surface, level: Any, wanted: Wanted) -> Any:
     """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
-    if isinstance(space, spaces.PathSpace):
+    if isinstance(space, PathSpace):
         return Walks(_without_motion(space.features), rows)
     if len(rows) > FEW:
         return None
@@ -127,13 +129,15 @@ def _all_modes(space: graphs.GraphSpace) -> bool:
 def _without_motion(features: Any) -> Any:
     if hasattr(features, "base"):
         return replace(features, base=_without_motion(features.base))
+    if isinstance(features, WalkFeatures):
+        return replace(features, n_jobs=None)
     return replace(features, moving=None, n_jobs=None)
 
 
 def _with_motion(features: Any) -> Any:
     if hasattr(features, "base"):
         return replace(features, base=_with_motion(features.base))
-    return replace(features, moving=brownian.motion(features.chart))
+    return features if isinstance(features, WalkFeatures) else replace(features, moving=brownian.motion(features.chart))
 
 
 def levels(parts: Sequence[Any]) -> dict[int, Any]:

@@ -18,12 +18,14 @@ from typing import Any, Protocol, TypeVar
 import jax
 import numpy as np
 
-from ..geometry import Chart, CorridorBoundary, LearnedChart, straighten, variance_boundary
+from ..geometry import Chart, CorridorBoundary, LearnedChart, evaluate, straighten, variance_boundary
 from ..heat.atlas import Atlas, AtlasEigenpairs
-from ..heat.histograms import PathFeatures, cleaned, path_features
+from ..heat.elements import LinearNodes
+from ..heat.histograms import path_features, walk_features
 from ..progress import Reporter
 from . import spaces
 from .family import NO_BOUNDARY, Family, Setting
+from .path_spaces import PathRows, of_paths, walked_levels
 
 T = TypeVar("T")
 
@@ -36,11 +38,15 @@ ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a grap
 
 @dataclass(frozen=True)
 class Placement:
-    """Where rows lie on a surface: points, their standard deviations (None: known exactly), which are far from it."""
+    """Where rows lie on a surface: points, their standard deviations (None: known exactly), which are far from it.
+
+    `others`, where there are any: all places at which each row may be, equally likely.
+    """
 
     points: np.ndarray  # [n, ...]
     sd: np.ndarray | None
     far: np.ndarray  # [n], bool
+    others: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,26 +224,45 @@ class ChartSurface:
                 f"metric_draws is {wanted.metric_draws}, but kernel='brownian' has no draws of the metric; use "
                 "kernel='spectral', or metric_draws=0"
             )
-        level = None if isinstance(wanted.boundary, str) else float(wanted.boundary)
         with_plane = wanted.boundary == "average" and isinstance(chart, LearnedChart)
+        levels = walked_levels(chart, spaces.levels_of(chart, wanted.boundary))
+        kind = (
+            wanted.boundary == "variance",
+            wanted.n_paths,
+            wanted.step_size,
+            wanted.max_time,
+            wanted.n_inducing,
+            wanted.seed,
+        )
+        members: list[tuple[Any, np.ndarray, list[Setting]]] = []
+        notes = []
+        with Reporter(wanted.verbose, len(levels), "simulating Brownian paths") as report:
+            for k, (level, nodes, log_prior) in enumerate(levels):
+                at = self._at_level(chart, level)[0]
+
+                def make(at: Chart = at, nodes: Any = nodes) -> PathRows:
+                    return self._walk(at, nodes, wanted) if nodes is not None else self._paths(at, wanted)
+
+                paths = self._once(("paths", level, *kind), make)
+                weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
+                members.append(of_paths(paths, chart.dim, wanted.smoothness, weight, level=level))
+                notes += [f"{self.title}, paths at boundary level {level:.2g}: {note}" for note in paths.notes]
+                report.advance(f"paths of domain {k + 1} of {len(levels)}", 1)
+        return Family.of([*members, self._plane(chart, wanted)] if with_plane else members, notes)
+
+    def _paths(self, chart: Chart, wanted: Wanted) -> PathRows:
+        """Euler steps in the chart."""
         options = (wanted.n_paths, wanted.step_size, wanted.max_time, wanted.n_inducing, wanted.seed)
+        return PathRows.of(path_features(chart, self.rows, *options, n_jobs=wanted.n_jobs), self.rows)
 
-        def make() -> tuple[Any, list[np.ndarray]]:
-            features = path_features(self._at_level(chart, level)[0], self.rows, *options, n_jobs=wanted.n_jobs)
-            rows = features(self.rows)
-            if isinstance(features, PathFeatures):
-                features = cleaned(features, rows)
-                rows = features.clean(rows)
-            return features, rows
-
-        with Reporter(wanted.verbose, None, "simulating Brownian paths"):
-            features, rows = self._once(("paths", wanted.boundary, *options), make)
-        cloud = np.concatenate(rows, 1)
-        sizes = [part.shape[1] for part in rows]
-        weight = log(1 - PLANE) if with_plane else 0.0
-        settings = spaces.path_settings(features.times, sizes, cloud, chart.dim, wanted.smoothness, weight)
-        members = [(spaces.PathSpace(features), cloud, settings)]
-        return Family.of([*members, self._plane(chart, wanted)] if with_plane else members)
+    def _walk(self, chart: Chart, nodes: LinearNodes, wanted: Wanted) -> PathRows:
+        """From node to node along curves."""
+        places = evaluate(chart, "mean", nodes.curves.nodes)
+        options = (wanted.n_paths, wanted.max_time, wanted.n_inducing, wanted.seed)
+        features = walk_features(
+            nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *options, n_jobs=wanted.n_jobs
+        )
+        return PathRows.of(features, self.rows)
 
 
 @dataclass(eq=False)
@@ -340,10 +365,24 @@ class AtlasSurface:
         return Placement(X, None, self.atlas.place(X).far)
 
     def family(self, wanted: Wanted) -> Family:
-        """One space."""
+        """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""
+        notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
+        if wanted.kernel == "brownian":
+            held, stiffness = self.atlas.walkable()
+            surface = self.atlas.surface_
+            options = (wanted.n_paths, wanted.max_time, wanted.n_inducing, wanted.seed)
+            features = walk_features(
+                stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas, self.cloud, *options,
+                n_jobs=wanted.n_jobs,
+            )  # fmt: skip
+            with Reporter(wanted.verbose, None, "simulating Brownian paths"):
+                paths = PathRows.of(features, self.cloud)
+            return Family.of(
+                [of_paths(paths, self.atlas.dim, wanted.smoothness, 0.0)],
+                [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
+            )
         power = np.mean(self.rows**2, 0)
         settings = spaces.spectral_settings(
             self.pairs.values, power, self.atlas.dim, wanted.smoothness, 0.0, wanted.max_time
         )
-        notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
         return Family.of([(self.pairs, self.rows, settings)], notes)
