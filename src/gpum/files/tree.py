@@ -261,7 +261,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is int:
         return _whole(value, signed=True)
     if origin is list:
-        return isinstance(value, list) and all(_fits(v, one) for one in get_args(hint)[:1] for v in value)
+        parts = get_args(hint)[:1]  # None stands for what a posterior does not use
+        return isinstance(value, list) and all(v is None or _fits(v, one) for one in parts for v in value)
     if origin in (np.ndarray, bool, str, tuple, dict):
         return isinstance(value, origin)
     return True
