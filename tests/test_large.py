@@ -6,7 +6,9 @@ import pytest
 from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, LatentGPRegressor, neighbours
 from gpum.estimators import cloud as cloud_module
 from gpum.estimators import places
+from gpum.files.model_io import Fitted
 from gpum.regression import gp
+from gpum.report import document
 
 
 @pytest.fixture
@@ -151,3 +153,24 @@ def test_a_large_cloud_in_a_file_and_what_to_label_next(ring, small_parts, tmp_p
     chosen = model.suggest(5)
     assert np.isnan(y[chosen]).all()
     np.testing.assert_array_equal(again.suggest(5), chosen)
+
+
+def test_the_report_shows_some_rows_and_says_so(ring, small_parts, monkeypatch):
+    X, y, _ = ring
+    model = GPUMRegressor(1, geometry=["graph", "flat"], random_state=0).fit(X, y)
+    names = [str(i) for i in range(500)]
+    fitted = Fitted(model, list("abcde"), ["y"], X, y[:, None], names, {})
+    whole = document._contents(fitted)
+    monkeypatch.setattr(document, "SHOWN_ROWS", 100)
+    thin = document._contents(fitted)
+    assert len(whole["rows"]) == 500
+    n = len(thin["rows"])
+    assert 100 <= n <= 100 + 25 + len(thin["next"]["rows"])
+    assert f"show {n} of 500 rows" in thin["messages"][0]
+    columns = [*thin["chart"]["axes"], *thin["cloud"]["axes"], *thin["features"]["axes"]]
+    assert all(len(c) == n for c in [*columns, *(thin["targets"][0][name] for name in ("y", "mean", "std"))])
+    for some, every in zip(
+        (thin["next"], thin["targets"][0]["left_out"]), (whole["next"], whole["targets"][0]["left_out"]), strict=True
+    ):
+        assert [thin["rows"][i] for i in some["rows"]] == [whole["rows"][i] for i in every["rows"]]
+    assert thin["targets"][0]["figures"] == whole["targets"][0]["figures"]
