@@ -288,8 +288,8 @@ def test_predict_refuses_in_one_sentence(model, data, tmp_path):
 
     lacking = table(c1=None, c2=None, C1=columns["c1"])
     refused(gpum("predict", model, lacking, "--out", out), "lacks 2 of the 3 features", "c1, c2", "'C1'")
-    holes = table(c2=np.where(np.arange(N) == 5, np.nan, columns["c2"]))
-    refused(gpum("predict", model, holes, "--out", out), "column 'c2'", "row 6 (line 7)", "or remove the row")
+    holes = table(**{c: np.where(np.arange(N) == 5, np.nan, columns[c]) for c in ("c1", "c2", "c 3")})
+    refused(gpum("predict", model, holes, "--out", out), "row 6 (line 7)", "no value in any feature", "remove the row")
     refused(gpum("predict", model, tmp_path / "nwe.csv", "--out", out), "there is no file", "new.csv?")
     refused(gpum("predict", model, data, "--out", tmp_path / "pred.xlsx"), "'.xlsx'", ".parquet")
     refused(gpum("predict", model, data, "--out", data, "--force"), "is an input too")
