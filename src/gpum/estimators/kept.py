@@ -50,8 +50,10 @@ class Kept:
                 raise ValueError(f"the weights of its settings add up to {total:.6g}, not to 1")
 
 
-def light(surfaces: Sequence[Surface], family: Family, outputs: Sequence[Any], wanted: Wanted) -> Kept:
-    """What to store."""
+def light(
+    surfaces: Sequence[Surface], family: Family, outputs: Sequence[Any], wanted: Wanted, of_all: bool = True
+) -> Kept:  # fmt: skip
+    """What to store; unless the surfaces were learned `of_all` rows, labels are stored as they lie in the spaces."""
     levels = again.levels([part for output in outputs for part in output.posterior.parts])
     heavy = {family.owners[k] for k in levels}
     spaces: list[Any] = [None] * len(family.spaces)
@@ -69,12 +71,17 @@ def light(surfaces: Sequence[Surface], family: Family, outputs: Sequence[Any], w
             spaces[k] = kept[owner]
         else:
             spaces[k], rows[k] = family.spaces[k], family.rows[k]
-    return Kept(kept, spaces, rows, list(family.owners), list(family.notes), [_light(output) for output in outputs])
+    return Kept(
+        kept, spaces, rows, list(family.owners), list(family.notes), [_light(output, of_all) for output in outputs]
+    )
 
 
-def _light(output: Any) -> Any:
+def _light(output: Any, of_all: bool) -> Any:
     """An output without what follows from the labels."""
     posterior = output.posterior
+    if not of_all:
+        labels = [rows if k in posterior.spaces else None for k, rows in enumerate(posterior.labels)]
+        return replace(output, posterior=replace(posterior, labels=labels))
     if len(output.rows) <= again.FEW and all(type(part) is Part for part in posterior.parts):
         posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])
     if any(f.name == "labels" for f in fields(posterior)):
@@ -104,7 +111,7 @@ def whole(kept: Kept) -> tuple[list[Surface], Family, list[Any]]:
 
 def _whole(output: Any, rows: list[Any]) -> Any:
     posterior = output.posterior
-    if any(f.name == "labels" for f in fields(posterior)):
+    if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
         labels = [None if r is None else r[output.rows] for r in rows]
         posterior = replace(posterior, labels=labels)
         parts = posterior.parts

@@ -32,6 +32,7 @@ KNOWN: dict[str, str] = {
     "regression.covariances": "Features Spectral Stationary",
     "regression.family": "Setting",
     "regression.graphs": "DiffusionSpace GraphSpace",
+    "regression.incomplete": "IncompleteSurface",
     "regression.posterior": "Decomposed Part Posterior",
     "regression.path_spaces": "PathSpace",
     "regression.spaces": "PlaneSpace ScaledSpace SpectralSpace",

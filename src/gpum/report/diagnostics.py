@@ -170,6 +170,11 @@ def extents(model: Any) -> np.ndarray:
     return np.sqrt(np.einsum("ndd->nd", G).mean(0) * model.latent_.var(0))
 
 
+def learned_from(model: Any, X: np.ndarray) -> np.ndarray:
+    """The rows of the cloud X that the surfaces were learned from: all, or a part that covers a large one."""
+    return np.arange(len(X)) if model._part is None else model._part
+
+
 def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     """Pairs of rows [k, 2], worst first, that are next to each other in the cloud X but not on the learned chart.
 
@@ -177,7 +182,9 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     the surface as they are in the data.
     """
     _check_chart(model)
-    pairs, away = spanning_tree(X, NEIGHBOURS)
+    some = learned_from(model, X)
+    pairs, away = spanning_tree(X[some], NEIGHBOURS)
+    pairs = some[pairs]
     ends = model.latent_[pairs].reshape(len(pairs), -1)
     ratio = evaluate(model.chart_, _length, ends) / np.maximum(away, np.median(away))
     worst = np.argsort(-ratio, kind="stable")
@@ -187,7 +194,7 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
 def suggestions(model: Any) -> Suggestions | None:
     """The SUGGESTED rows to label next, and what their labels would give; None where every row has its labels."""
     check_is_fitted(model, "_outputs")
-    n_rows = len(model._family.rows[0])
+    n_rows = len(model._cloud)
     if all(len(output.rows) == n_rows for output in model._outputs):
         return None
     return model.suggestions(SUGGESTED)

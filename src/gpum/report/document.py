@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
@@ -22,6 +23,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..files.model_io import Fitted
 from ..files.whole import check_writable, replacing
 from ..geometry import evaluate, magnification
+from ..gplvm.missing import fill_in
 from ..regression.family import NO_BOUNDARY
 from . import findings
 from .diagnostics import (
@@ -41,6 +43,7 @@ NAME = 80  # characters of a name
 PIXELS = 240  # along a side, where the outline is traced
 CURVE = 80  # points of the curve over scale
 SHOWN_EDGES = 20_000  # of an atlas
+SHOWN_ROWS = 4000  # of a cloud: a page with more is slow to open and to turn
 
 
 def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
@@ -57,6 +60,8 @@ def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
 
 def render(fitted: Fitted) -> str:
     """The report of a fitted model as the text of an HTML page."""
+    if np.isnan(fitted.X).any():  # pictures show what stands for missing readings
+        fitted = replace(fitted, X=fill_in(fitted.X).rows)
     page = resources.files(__package__) / "page"
     title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
     parts = {
@@ -101,7 +106,9 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     settings = fitted.about.get("settings") or model.get_params(deep=False)
     worth = suggestions(model)
     charted, learned = model.chart_ is not None, model.latent_model_ is not None
-    return {
+    next_rows = [] if worth is None else worth.rows.tolist()
+    shown = _shown_rows(len(X), targets, next_rows)
+    contents = {
         "rows": [_short(name) for name in fitted.rows],
         "chart": _chart(fitted, view),
         "cloud": {
@@ -119,12 +126,41 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "extents": _column(extents(model)) if charted else None,
         "cautions": findings.about_cloud(fitted),
         "targets": targets,
-        "next": {"rows": [] if worth is None else worth.rows.tolist(), "text": findings.label_next(worth)},
-        "atlases": {t["atlas"]: _edges(model, t["atlas"], X, view) for t in targets if t["atlas"] is not None},
+        "next": {"rows": next_rows, "text": findings.label_next(worth)},
+        "atlases": {t["atlas"]: _edges(model, t["atlas"], X[shown], view) for t in targets if t["atlas"] is not None},
         "about": [[str(key), _short(value)] for key, value in about.items()],
         "settings": [[str(key), _short(value)] for key, value in settings.items()],
         "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
     }
+    return contents if len(shown) == len(X) else _thinned(contents, shown, len(X))
+
+
+def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int]) -> np.ndarray:
+    """Which of n rows the page shows: all, or SHOWN_ROWS spread evenly and all that its other parts speak of."""
+    if n <= SHOWN_ROWS:
+        return np.arange(n)
+    spoken = [row for t in targets if t["left_out"] is not None for row in t["left_out"]["rows"]]
+    return np.unique(np.concatenate([np.linspace(0, n - 1, SHOWN_ROWS).astype(int), spoken, asked]).astype(int))
+
+
+def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, Any]:
+    """The contents with some of n rows only, and a message that says so."""
+    pick = lambda column: None if column is None else [column[i] for i in shown]
+    place = {int(row): k for k, row in enumerate(shown)}
+    thin = dict(contents)
+    thin["rows"], thin["magnification"] = pick(contents["rows"]), pick(contents["magnification"])
+    for name in ("chart", "cloud", "features"):
+        thin[name] = {**contents[name], "axes": [pick(column) for column in contents[name]["axes"]]}
+    thin["next"] = {**contents["next"], "rows": [place[row] for row in contents["next"]["rows"]]}
+    thin["targets"] = []
+    for target in contents["targets"]:
+        left_out = target["left_out"]
+        if left_out is not None:
+            left_out = {**left_out, "rows": [place[row] for row in left_out["rows"]]}
+        columns = {name: pick(target[name]) for name in ("y", "mean", "std")}
+        thin["targets"].append({**target, **columns, "left_out": left_out})
+    said = f"The pictures and the table show {len(shown):,} of {n:,} rows; all figures are of all rows."
+    return {**thin, "messages": [said, *contents["messages"]]}
 
 
 class _View:

@@ -11,7 +11,7 @@ from ..files.model_io import Fitted
 from ..neighbours import spacing
 from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY
-from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, shown_chart
+from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, learned_from, shown_chart
 
 FAINT_EDGE = 0.01  # weight of a boundary level below which its outline is not drawn
 FEW = 10  # labels below which error and coverage are anecdotes
@@ -226,13 +226,14 @@ def about_cloud(fitted: Fitted) -> list[str]:
                 f"{where}, so the label of one says little about the other. A closed or branching surface has to be "
                 "cut somewhere, and geometry='atlas' needs no cut; otherwise fit again with a larger latent_dim."
             )
-    nearest = spacing(fitted.X)
+    some = learned_from(model, fitted.X)
+    nearest = spacing(fitted.X[some])
     alone = np.flatnonzero(nearest > ISOLATED * max(float(np.median(nearest)), 1e-12))
     if len(alone):
         alone = alone[np.argsort(-nearest[alone], kind="stable")]
-        times = nearest[alone[0]] / max(float(np.median(nearest)), 1e-12)
+        times, first = nearest[alone[0]] / max(float(np.median(nearest)), 1e-12), some[alone[:3]]
         found.append(
-            f"{_count(len(alone), 'row')} far from all others, the farthest is {_names(fitted, alone[:3])} (up to "
+            f"{_count(len(alone), 'row')} far from all others, the farthest is {_names(fitted, first)} (up to "
             f"{number(times, 2)} times the usual distance between neighbours). Little is known of the surface "
             "around them: check whether they are mistakes, or add rows between."
         )
