@@ -249,7 +249,7 @@ async function label(text) {
     return;
   }
   say(`${setup.names[row]} is labelled ${page.labels.get(row) ?? text}.`);
-  show(state.queue[0] ?? row);
+  if (page.row === row) show(state.queue[0] ?? row); // not if the person has gone elsewhere meanwhile
 }
 
 async function act(place, body, told) {
