@@ -23,7 +23,8 @@ from .latent_models import GPLVM, BayesianGPLVM
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
-NOT_GEOMETRY = ("hyperparameters", "n_jobs", "verbose", "warm_start")  # settings that other labels may come with
+# settings that other labels may come with
+NOT_GEOMETRY = ("hyperparameters", "likelihood", "target", "period", "n_jobs", "verbose", "warm_start")
 
 
 class LearnsLatent(CloudEstimator):

@@ -22,10 +22,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
-from ..estimators.predictive import Output
+from ..estimators.outputs import Output
 from ..geometry import evaluate, length
 from ..neighbours import spanning_tree
-from ..regression import gp
 from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
@@ -104,8 +103,10 @@ class EvidenceOverScale:
 def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
     """Each label of a fitted regressor as the others predict it; the row stays in the cloud, only its label goes."""
     found = _output(model, output)
-    mean, variance, ends = gp.leave_one_out(found.posterior, found.labels)
-    return LeaveOneOut(found.rows, found.labels, mean, np.sqrt(variance), *ends.T)
+    if len(found.rows) < 2:
+        raise ValueError(f"y has {len(found.rows)} label(s), and leaving one out needs at least 2; label more rows")
+    mean, std, ends = found.leave_one_out()
+    return LeaveOneOut(found.rows, found.labels, mean, std, *ends.T)
 
 
 def geometry_weights(model: Any, output: int = 0) -> dict[str, float]:
