@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..files.model_io import Fitted
-from ..files.tables import Table
+from ..files.tables import MISSING, Table
 
 
 def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
@@ -49,6 +49,40 @@ def labels_of(table: Table, name: str) -> np.ndarray:
             "nothing to learn; label rows whose values differ"
         )
     return y
+
+
+def are_names(table: Table, name: str) -> bool:
+    """Whether a target column holds text in every cell that is filled, so that it can only be classes."""
+    if table.columns[name].dtype.kind in "biuf":
+        return False
+    return not any(_is_number(cell) for cell in table.text(name) if not missing(cell)) and any(
+        not missing(cell) for cell in table.text(name)
+    )
+
+
+def classes_of(table: Table, name: str) -> np.ndarray:
+    """A target column as classes, text or whole numbers as text; None where a row has none."""
+    cells = [None if missing(cell) else cell.strip() for cell in table.text(name)]
+    found = {cell for cell in cells if cell is not None}
+    if len(found) < 2:
+        what = "no value" if not found else f"one class only, {next(iter(found))!r}"
+        raise ValueError(f"the target {name!r} of {table.source} has {what}; label rows of at least two classes")
+    if all(_is_number(cell) for cell in found):  # 1 and 1.0 are one class
+        cells = [None if cell is None else f"{float(cell):g}" for cell in cells]
+    return np.array(cells, object)
+
+
+def missing(cell: str) -> bool:
+    """Whether a cell says that there is no value."""
+    return cell.strip().lower() in MISSING
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:

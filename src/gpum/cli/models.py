@@ -12,13 +12,14 @@ import numpy as np
 import typer
 
 from .. import __version__
+from ..estimators.classifier import GPUMClassifier
 from ..estimators.regressor import GPUMRegressor
 from ..files import model_io, tables
 from ..files.model_io import Fitted
 from ..progress import Reporter
 from ..report.diagnostics import evidence_over_scale, geometry_weights, shown_chart
 from ..report.findings import the
-from .columns import check_apart, features_of, labels_of, listed, named
+from .columns import are_names, check_apart, classes_of, features_of, labels_of, listed, named
 from .messages import brief, called, check_output, collected, duration, note, say, size, stage, weighed
 
 CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
@@ -58,6 +59,15 @@ def fit(
     features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
     index: Annotated[str | None, _column("Column that names the rows; it is no feature.")] = None,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="The target's values are classes; a column of text is so by itself.")
+    ] = False,
+    likelihood: Annotated[
+        str, _setting("WORD", "gaussian, student (labels with outliers), poisson (counts) or binomial (0 and 1).")
+    ] = "gaussian",
+    angle: Annotated[
+        float | None, _setting("PERIOD", "The target is an angle that comes round after so much, such as 360.")
+    ] = None,
     latent_dim: Annotated[
         str, _setting("Q", "Dimension of the surface, several such as 1,2, average or auto.")
     ] = "average",
@@ -101,28 +111,41 @@ def fit(
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
         X = table.matrix(used, "remove the row, or leave the column out (--drop; --index if it names the rows)")
-        y = np.stack([labels_of(table, name) for name in targets], 1)
+        classes = classes or (len(targets) == 1 and are_names(table, targets[0]))
+        if classes and len(targets) > 1:
+            raise ValueError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
+        if classes:
+            labels, y = _classes(table, targets[0])
+        else:
+            y = np.stack([labels_of(table, name) for name in targets], 1)
+            labels = y if len(targets) > 1 else y[:, 0]
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
     say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features; {known}.")
-    model = GPUMRegressor(
-        _several(latent_dim),
-        geometry=_several(geometry),
-        latent_model=latent_model,
-        n_inducing=n_inducing,
-        boundary=_number(boundary),
-        kernel=kernel,
-        smoothness=smoothness,
-        hyperparameters=hyperparameters,
-        n_kernel_inducing=n_kernel_inducing,
-        n_paths=n_paths,
-        max_time=max_time,
-        n_jobs=n_jobs,
-        random_state=seed,
-        verbose=int(not quiet),
-    )
+    settings: dict[str, Any] = {
+        "latent_dim": _several(latent_dim),
+        "geometry": _several(geometry),
+        "latent_model": latent_model,
+        "n_inducing": n_inducing,
+        "boundary": _number(boundary),
+        "kernel": kernel,
+        "smoothness": smoothness,
+        "n_kernel_inducing": n_kernel_inducing,
+        "n_paths": n_paths,
+        "max_time": max_time,
+        "n_jobs": n_jobs,
+        "random_state": seed,
+        "verbose": int(not quiet),
+    }
+    if classes:
+        if geometry == "average":
+            del settings["geometry"]  # a classifier's own default
+        model: Any = GPUMClassifier(**settings)
+    else:
+        turn: dict[str, Any] = {} if angle is None else {"target": "angle", "period": angle}
+        model = GPUMRegressor(**settings, hyperparameters=hyperparameters, likelihood=likelihood, **turn)
     begin = time.perf_counter()
     with stage("fitting", out), collected() as warned, called(data.name):
-        model.fit(X, y if len(targets) > 1 else y[:, 0])
+        model.fit(X, labels)
     seconds = time.perf_counter() - begin
     model.verbose = 0
     about = {
@@ -153,7 +176,8 @@ def predict(
 ) -> None:
     """Predict the targets of rows, seen in the fit or not.
 
-    For each target: mean, standard deviation and 95 % interval of a new observation (noise included). Then the row's
+    For each target: mean, standard deviation and 95 % interval of a new observation (noise included); of classes the
+    most probable, and the probability of each. Then the row's
     coordinates on the heaviest chart, where the model has one, and far_from_surface: 1 where a row is so far from what
     was fitted that it gets the prior.
 
@@ -205,16 +229,20 @@ def info(model: Model, debug: Debug = False) -> None:
         ("rows", f"{len(fitted.X)}" + (f", named by {about['index']}" if about.get("index") else "")),
         ("features", f"{len(fitted.features)}: {listed(fitted.features)}"),
         ("map", _map(m, settings)),
-        ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen)),
+        ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen if name in settings)),
     ]
     for k, name in enumerate(fitted.targets):
         best = m.best_setting_[k] if len(fitted.targets) > 1 else m.best_setting_
         labels = fitted.y[~np.isnan(fitted.y[:, k]), k]
+        span = f"from {labels.min():.4g} to {labels.max():.4g}"
+        if hasattr(m, "classes_"):
+            counts = np.bincount(labels.astype(int), minlength=len(m.classes_))
+            span = "of " + listed([f"{c} ({n})" for c, n in zip(m.classes_, counts, strict=True)])
         first = evidence_over_scale(m, k).geometry[0]
         level = f", boundary level {brief(best['level'])}" if "level" in best else ""
         level = ", no boundary" if best.get("level") == "none" else level
         lines += [
-            (f"target {name}", f"{len(labels)} labels from {labels.min():.4g} to {labels.max():.4g}"),
+            (f"target {name}", f"{len(labels)} labels {span}"),
             ("", f"geometry: {weighed(geometry_weights(m, k))}"),
             ("", f"log evidence {np.atleast_1d(m.log_evidence_)[k]:.4g}"),
             ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}, on {the(first)}"),
@@ -224,6 +252,15 @@ def info(model: Model, debug: Debug = False) -> None:
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         typer.echo(f"{name:{width}}  {text}")
+
+
+def _classes(table: tables.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Classes of the rows, None where unknown, and as places among the sorted classes [N, 1], NaN where unknown."""
+    labels = classes_of(table, name)
+    known = np.array([label is not None for label in labels])
+    codes = np.full((len(labels), 1), np.nan)
+    codes[known, 0] = np.unique(labels[known].astype(str), return_inverse=True)[1]
+    return labels, codes
 
 
 def _map(model: Any, settings: dict[str, Any]) -> str:
@@ -239,17 +276,26 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
         for begin in range(0, len(X), CHUNK):
             rows = X[begin : begin + CHUNK]
             n = len(rows)
+            if hasattr(fitted.model, "classes_"):
+                placed = fitted.model.place(rows)
+                made.append((placed.probabilities, placed.latent, placed.far))
+                report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
+                continue
             found = fitted.model.predictive(rows)
             mean, std = (v.reshape(n, -1) for v in found.moments())
             low, high = np.moveaxis(found.quantiles(INTERVAL).reshape(n, 2, -1), 1, 0)
             made.append((mean, std, low, high, found.latent, found.far))
             report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
     *parts, latent, far = zip(*made, strict=True)
-    mean, std, low, high = (np.concatenate(v) for v in parts)
     columns: dict[str, np.ndarray] = {}
-    for k, name in enumerate(fitted.targets):
-        values = {"mean": mean, "std": std, "low95": low, "high95": high}
-        columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
+    if hasattr(fitted.model, "classes_"):
+        p, name = np.concatenate(parts[0]), fitted.targets[0]
+        columns[name] = fitted.model.classes_[p.argmax(1)]
+        columns |= {f"{name}_p_{c}": p[:, k] for k, c in enumerate(fitted.model.classes_)}
+    else:
+        values = dict(zip(("mean", "std", "low95", "high95"), map(np.concatenate, parts), strict=True))
+        for k, name in enumerate(fitted.targets):
+            columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
     if latent[0] is not None:
         columns |= {f"latent_{k + 1}": column for k, column in enumerate(np.concatenate(latent).T)}
     return columns | {"far_from_surface": np.concatenate(far)}
