@@ -53,7 +53,7 @@ def test_psi_statistics_equal_gauss_hermite_quadrature():
                 k = kernel_matrix(x[None], theta.Z, theta)[0]
                 psi1[n] += wi * wj * k
                 psi2 += wi * wj * np.outer(k, k)
-    args = bound._in_kernel_units(theta)
+    args = bound.in_kernel_units(theta)
     gamma = np.exp(theta.log_gamma)
     np.testing.assert_allclose(gamma * psi.psi1(*args), psi1, rtol=1e-10)
     np.testing.assert_allclose(gamma**2 * psi.psi2(*args, np.ones(len(theta.mu))), psi2, rtol=1e-10)
@@ -63,7 +63,7 @@ def textbook_bound(theta, S):
     """The formula of the docstring, with dense inverses."""
     N, p = S.shape
     beta, gamma = np.exp(theta.log_beta), np.exp(theta.log_gamma)
-    args = bound._in_kernel_units(theta)
+    args = bound.in_kernel_units(theta)
     psi1, psi2 = gamma * np.asarray(psi.psi1(*args)), gamma**2 * np.asarray(psi.psi2(*args, np.ones(len(theta.mu))))
     Kuu = kernel_matrix(theta.Z, theta.Z, theta) + JITTER * gamma * np.eye(len(theta.Z))
     A = Kuu + beta * psi2
@@ -179,7 +179,7 @@ def test_what_is_filled_in_may_be_anything():
     """Rows without weight and inducing inputs that are not live: their values reach nothing."""
     theta, S = problem(N=30, m=8)
     cloud = bound.fill_cloud(bound.compress(S))
-    filled, live = bound._filled(theta, len(cloud.weight))
+    filled, live = bound.filled(theta, len(cloud.weight))
     zero = bound._negative_bound(filled, cloud, live)
     rng = np.random.default_rng(1)
     noise = {name: rng.standard_normal(getattr(filled, name).shape) for name in ("mu", "log_s", "Z")}

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from .demo import demo
+from .label import label
 from .models import Debug, fit, info, predict
 from .report import report
 from .reproduce import reproduce
@@ -80,6 +81,8 @@ def _root(debug: Debug = False) -> None:
     `gpum predict model.gpum data.csv --out predictions.csv`
 
     `gpum report model.gpum --out report.html`
+
+    `gpum label data.csv --target y`
     """
 
 
@@ -88,6 +91,7 @@ app.command()(predict)
 app.command()(info)
 app.command()(suggest)
 app.command()(report)
+app.command()(label)
 app.command()(demo)
 app.command()(reproduce)
 

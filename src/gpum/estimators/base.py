@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 from .. import checks
 from ..regression import design
 from ..regression.family import Setting
-from ..regression.posterior import Located
 from .outputs import INFERENCE, Output, Target, regress
 from .predictive import Predictive
 from .suggesting import Suggests
@@ -99,7 +98,7 @@ class GPRegressor(RegressorMixin, Suggests):
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
         """Mean (and std) for every row of the fitted cloud."""
         check_is_fitted(self, "_outputs")
-        rows = Located.exactly(self._family.rows)
+        rows = self._locate_cloud()
         found = Predictive(self._outputs, bool(self._columns), rows, rows.far[0])
         return found.moments(include_noise) if return_std else found.mean
 
@@ -166,7 +165,9 @@ def _labels(y: Any, n: int) -> np.ndarray:
     try:
         y = np.asarray(y, float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers (NaN where a row has no label), but {error}") from None
+        raise ValueError(
+            f"y must hold numbers (NaN where a row has no label), but {error}; for classes use GPUMClassifier"
+        ) from None
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
     if y.ndim == 2 and y.shape[1] == 1:

@@ -163,7 +163,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
     def label_distributions_(self) -> np.ndarray:
         """Probability of each class for every row of the fitted cloud, [N, classes]."""
         check_is_fitted(self, "_outputs")
-        return self._outputs_at(Located.exactly(self._family.rows))
+        return self._outputs_at(self._locate_cloud())
 
     @property
     def transduction_(self) -> np.ndarray:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
@@ -16,6 +16,7 @@ from ..geometry import Chart
 from ..regression import graphs
 from ..regression.family import smoothness_names
 from ..regression.surfaces import ChartSurface, Wanted
+from . import features
 from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
 from .latent_base import LatentModel
@@ -27,7 +28,7 @@ KERNELS = ("auto", "spectral", "brownian")
 NOT_GEOMETRY = ("hyperparameters", "likelihood", "target", "period", "n_jobs", "verbose", "warm_start")
 
 
-class LearnsLatent(CloudEstimator):
+class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
     """What estimators with a latent model share: how it is learned, and where rows lie on its chart."""
 
     latent_dim: Any
@@ -49,6 +50,7 @@ class LearnsLatent(CloudEstimator):
                 f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
                 "pass the same columns"
             )
+        features.same_names(self, model)
         return model
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
@@ -61,14 +63,25 @@ class LearnsLatent(CloudEstimator):
             )
         if self.latent_model_ is None:  # a known chart
             return (X, np.zeros_like(X)) if return_std else X
-        return self.latent_model_.transform(X, return_std=return_std)
+        found = self.latent_model_.placed(X)
+        return found if return_std else found[0]
+
+    @property
+    def _n_features_out(self) -> int:
+        """How many latent coordinates there are."""
+        return 0 if self.latent_ is None else self.latent_.shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = not isinstance(getattr(self, "latent_model", None), Chart)
+        return tags
 
     def _latent_of(self, X: np.ndarray, index: np.ndarray) -> np.ndarray | None:
         if self.latent_ is None:
             return None
         latent, new = self.latent_[np.maximum(index, 0)], index < 0
         if new.any():
-            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.transform(X[new])
+            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.placed(X[new])[0]
         return latent
 
 
@@ -100,7 +113,7 @@ class Surfaces(LearnsLatent):
         checks.option(self.kernel, "kernel", KERNELS)
         smoothness_names(self.smoothness)
         if isinstance(self.boundary, str):
-            checks.option(self.boundary, "boundary", ("average", "variance"))
+            checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
         else:
             checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
         checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
@@ -119,7 +132,8 @@ class Surfaces(LearnsLatent):
             raise ValueError(
                 f"latent_model is a known chart, but geometry is {self.geometry!r}; use geometry='chart' or 'average'"
             )
-        X = checks.cloud(X, "X", min_rows=2 if known else 3)
+        X = checks.cloud(X, "X", min_rows=2 if known else 3, missing=not known)
+        checks.columns_read(X, "X")
         if known and X.shape[1] != self.latent_model.dim:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "
@@ -135,7 +149,7 @@ class Surfaces(LearnsLatent):
         key = (
             X.shape,
             sha256(X.tobytes()).digest(),
-            tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()),
+            tuple((k, _told_apart(v)) for k, v in settings.items()),
         )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
@@ -175,6 +189,13 @@ class Surfaces(LearnsLatent):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+
+
+def _told_apart(value: Any) -> Any:
+    """A setting as something that is the same if the setting is: also in another process, but for objects."""
+    if value is None or np.isscalar(value):
+        return value
+    return tuple(map(_told_apart, value)) if isinstance(value, list | tuple) else id(value)
 
 
 def _thawed(given: Any) -> Any:

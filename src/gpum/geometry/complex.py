@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from math import gamma, pi
+from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_matrix
+from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from .boundary import CorridorBoundary
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
+NEAR = 8  # nodes around a point whose simplices and corridors it may lie on
 SAME = 1e-9  # of the extent: corners of elements this close are one node
 
 
@@ -49,6 +51,47 @@ class Complex:
         graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.nodes),) * 2)
         labels = connected_components(graph, directed=False)[1]
         return len(np.unique(labels[np.concatenate([i, j])]))
+
+
+class Finder:
+    """Finds the element of a complex that is nearest to a point; simplices come first, then corridors."""
+
+    def __init__(self, whole: Complex) -> None:
+        corners = np.concatenate([whole.simplices.ravel(), whole.corridors.ravel()])
+        cells = np.repeat(np.arange(len(whole.simplices)), whole.dim + 1)
+        lines = np.repeat(np.arange(len(whole.corridors)) + len(whole.simplices), 2)
+        self.whole, self.nodes = whole, whole.nodes @ whole.frame.T
+        self.at = csr_matrix((np.ones(len(corners)), (corners, np.concatenate([cells, lines]))))
+        self.tree = cKDTree(self.nodes)
+
+    def ends(self, element: np.ndarray) -> np.ndarray:
+        """Nodes at the corners of elements, [m, q + 1]; a corridor repeats its first end."""
+        K = len(self.whole.simplices)
+        line = self.whole.corridors[:, [0, 1] + [0] * (self.whole.dim - 1)]
+        return np.concatenate([self.whole.simplices, line])[element] if K else line[element]
+
+    def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n]."""
+        points = np.atleast_2d(np.asarray(points, float)) @ self.whole.frame.T
+        near = self.tree.query(points, k=min(NEAR, len(self.nodes)))[1].reshape(len(points), -1)
+        count = np.diff(self.at.indptr)[near]
+        row = np.repeat(np.arange(len(points)), count.sum(1))
+        first = np.repeat(self.at.indptr[near].ravel(), count.ravel())
+        begin = np.cumsum(count.ravel()) - count.ravel()
+        element = self.at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
+        weights, off = self._weights(points[row], element)
+        best = np.lexsort((element, off, row))
+        best = best[np.searchsorted(row[best], np.arange(len(points)))]
+        return element[best], weights[best], off[best]
+
+    def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""
+        weights = np.zeros((len(points), self.whole.dim + 1))
+        is_line, ends = element >= len(self.whole.simplices), self.ends(element)
+        weights[~is_line] = nearest_weights(points[~is_line], self.nodes[ends[~is_line]])
+        weights[is_line, :2] = nearest_weights(points[is_line], self.nodes[ends[is_line, :2]])
+        on = np.einsum("mc,mcq->mq", weights, self.nodes[ends])
+        return weights, np.linalg.norm(points - on, axis=1)
 
 
 def nearest_weights(points: np.ndarray, corners: np.ndarray) -> np.ndarray:

@@ -16,8 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
-from .bound import Cloud
-from .models import Model
+from .models import Data, Model
 from .optimise import Progress, Stage, climb
 
 ROUNDS = (4, 2)  # how many starts reach the semifinal and the final
@@ -54,7 +53,7 @@ class Outcome:
 def race(
     model: Model,
     begin: Iterable[tuple[str, Any]],
-    data: Cloud,
+    data: Data,
     *,
     max_iter: int,
     tol: float,
@@ -77,7 +76,7 @@ def race(
 
 def collapsed(model: Model, fit: Fit) -> bool:
     """Whether a latent dimension is not used: all rows are at one place along it."""
-    return bool(np.min(np.std(model.posterior(fit.theta).latent, axis=0)) < COLLAPSED)
+    return bool(np.min(np.std(getattr(fit.theta, model.latent[0]), axis=0)) < COLLAPSED)
 
 
 def _best_first(fits: list[Fit]) -> list[Fit]:
@@ -88,7 +87,7 @@ def _run_all(
     model: Model,
     begin: Iterable[tuple[str, Any]],
     stages: tuple[Stage, ...],
-    data: Cloud,
+    data: Data,
     n_jobs: int | None,
     see: Callable[[Fit], None],
 ) -> list[Fit]:
@@ -113,7 +112,7 @@ def _seen(run: Iterable[Fit], see: Callable[[Fit], None]) -> Fit:
     return fit
 
 
-def _rounds(model: Model, name: str, theta: Any, data: Cloud, stages: tuple[Stage, ...]) -> Iterator[Fit]:
+def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage, ...]) -> Iterator[Fit]:
     """One start through its stages, after every round."""
     n_rows = int(np.sum(data.weight))
     for stage in stages:

@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,7 @@ from ..neighbours import spanning_tree
 from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
+from ..regression.surfaces import titles
 
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
 TORN = 6.0
@@ -231,14 +231,8 @@ def _length(chart: Any, ends: Any) -> Any:
 
 
 def _titles(model: Any) -> list[str]:
-    """What each surface of the model is called; charts of one dimension are numbered from the second on."""
-    seen: Counter[str] = Counter()
-    found = []
-    for surface in model._surfaces:
-        seen[surface.title] += 1
-        n = seen[surface.title]
-        found.append(surface.title if n == 1 else f"{surface.title}, fit {n}")
-    return found
+    """What each surface of the model is called."""
+    return titles(model._surfaces)
 
 
 def _check_chart(model: Any) -> None:

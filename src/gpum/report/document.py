@@ -22,6 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..files.model_io import Fitted
 from ..files.whole import check_writable, replacing
 from ..geometry import evaluate, magnification
+from ..regression.family import NO_BOUNDARY
 from . import classes, findings
 from .cells import column, columns, short
 from .diagnostics import (
@@ -59,12 +60,16 @@ def render(fitted: Fitted) -> str:
     title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
     parts = {
         "title": html.escape(title),
-        "style": (page / "page.css").read_text("utf-8"),
+        "style": _joined(page, "common.css", "page.css"),
         "plotly": _plotly(),
         "data": _json({"title": title, **_contents(fitted)}),
-        "script": (page / "page.js").read_text("utf-8"),
+        "script": _joined(page, "common.js", "page.js"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (page / "page.html").read_text("utf-8"))
+
+
+def _joined(page: Any, *names: str) -> str:
+    return "\n".join((page / name).read_text("utf-8") for name in names)
 
 
 def _plotly() -> str:
@@ -178,7 +183,8 @@ def _shared(fitted: Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
     levels = level_weights(model, k)
     level, outline_text = findings.outline(levels)
     if level not in outlines:
-        outlines[level] = _outline(model.chart_ if level is None else model.chart_.with_level(level))
+        chart = None if level == NO_BOUNDARY else model.chart_
+        outlines[level] = _outline(chart if chart is None or level is None else chart.with_level(level))
     return {
         "geometries": [[title, round(w, 4), findings.percent(w)] for title, w in geometries.items()],
         "geometry_text": findings.geometry(model, k),
