@@ -46,8 +46,8 @@ def labels_of(table: Table, name: str) -> np.ndarray:
     words = table.words(name)
     if words:
         raise ValueError(
-            f"the target {name!r} of {table.source} holds words ({listed(words, 4)}), but `gpum fit` learns numbers; "
-            "for classes use GPUMClassifier in Python, or correct the column"
+            f"the target {name!r} of {table.source} holds words ({listed(words, 4)}), but several targets are "
+            "numbers; classes are fitted one by one, or correct the column"
         )
     y = table.numbers(name, "or leave the cell empty")
     labels = y[~np.isnan(y)]
@@ -59,15 +59,6 @@ def labels_of(table: Table, name: str) -> np.ndarray:
             "nothing to learn: predictions will be that number, with a wide interval. Label rows whose values differ."
         )
     return y
-
-
-def are_names(table: Table, name: str) -> bool:
-    """Whether a target column holds text in every cell that is filled, so that it can only be classes."""
-    if table.columns[name].dtype.kind in "biuf":
-        return False
-    return not any(_is_number(cell) for cell in table.text(name) if not missing(cell)) and any(
-        not missing(cell) for cell in table.text(name)
-    )
 
 
 def classes_of(table: Table, name: str) -> np.ndarray:

@@ -123,7 +123,7 @@ def fit(
         import numpy as np
 
         from ..files import tables
-        from .columns import are_names, check_apart, coded, labels_of, named, spreads
+        from .columns import check_apart, coded, labels_of, named, spreads
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
@@ -133,7 +133,7 @@ def fit(
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
         X = table.matrix(used, "remove the row, or leave the column out (--drop; --index if it names the rows)")
-        classes = classes or (len(targets) == 1 and are_names(table, targets[0]))
+        classes = classes or (len(targets) == 1 and bool(table.words(targets[0])))
         if classes and len(targets) > 1:
             raise ValueError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
         if classes:

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .. import checks
@@ -60,7 +59,7 @@ class GPRegressor(RegressorMixin, Suggests):
     def _regress(self, y: np.ndarray, target: Target) -> Output:
         known = np.flatnonzero(~np.isnan(y))
         with threadpool_limits(1 if len(known) < THREADS else None, "blas"):
-            output = regress(self._family, known, y[known], target)
+            output = regress(*self._labelled(known), y[known], target, known)
         _say_edge(output.posterior.best.setting)
         return output
 
@@ -68,7 +67,7 @@ class GPRegressor(RegressorMixin, Suggests):
         """Everything that is predicted for rows X, seen or not; they are placed once."""
         placed = self._locate(X)
         latent = partial(self._latent_of, placed.X, placed.index)
-        return Predictive(self._outputs, bool(self._columns), placed.rows, placed.far, latent)
+        return Predictive(self._outputs, bool(self._columns), placed, placed.far, latent)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
         """Mean for rows X, seen or not; with their std or covariance.
@@ -97,9 +96,8 @@ class GPRegressor(RegressorMixin, Suggests):
 
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
         """Mean (and std) for every row of the fitted cloud."""
-        check_is_fitted(self, "_outputs")
-        rows = self._locate_cloud()
-        found = Predictive(self._outputs, bool(self._columns), rows, rows.far[0])
+        placed = self._locate_cloud()
+        found = Predictive(self._outputs, bool(self._columns), placed, placed.far)
         return found.moments(include_noise) if return_std else found.mean
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -122,8 +120,8 @@ class GPRegressor(RegressorMixin, Suggests):
                 found.append(r2_score(label[known], guess[known], sample_weight=weight))
         return float(np.mean(found))
 
-    def _beliefs(self, output: Output, asked: design.Asked) -> list[design.Belief]:
-        return output.beliefs(self._family.rows, asked)
+    def _beliefs(self, output: Output, rows: list[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        return output.beliefs(rows, asked)
 
     def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
         if criterion == "information":

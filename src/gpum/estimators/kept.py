@@ -18,6 +18,7 @@ from ..regression import again, gp
 from ..regression.family import Family
 from ..regression.posterior import Decomposed, Part, Posterior
 from ..regression.surfaces import AtlasSurface, NamedSurface, Surface, Wanted, titles
+from .outputs import Output
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 NOTHING = Decomposed(np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0)
@@ -50,8 +51,10 @@ class Kept:
                 raise ValueError(f"the weights of its settings add up to {total:.6g}, not to 1")
 
 
-def light(surfaces: Sequence[Surface], family: Family, outputs: Sequence[Any], wanted: Wanted) -> Kept:
-    """What to store."""
+def light(
+    surfaces: Sequence[Surface], family: Family, outputs: Sequence[Any], wanted: Wanted, of_all: bool = True
+) -> Kept:  # fmt: skip
+    """What to store; unless the surfaces were learned `of_all` rows, labels are stored as they lie in the spaces."""
     levels = again.levels([part for output in outputs for part in output.posterior.parts])
     heavy = {family.owners[k] for k in levels}
     spaces: list[Any] = [None] * len(family.spaces)
@@ -69,12 +72,17 @@ def light(surfaces: Sequence[Surface], family: Family, outputs: Sequence[Any], w
             spaces[k] = kept[owner]
         else:
             spaces[k], rows[k] = family.spaces[k], family.rows[k]
-    return Kept(kept, spaces, rows, list(family.owners), list(family.notes), [_light(output) for output in outputs])
+    return Kept(
+        kept, spaces, rows, list(family.owners), list(family.notes), [_light(output, of_all) for output in outputs]
+    )
 
 
-def _light(output: Any) -> Any:
+def _light(output: Any, of_all: bool) -> Any:
     """An output without what follows from the labels."""
     posterior = output.posterior
+    if not of_all:
+        labels = [rows if k in posterior.spaces else None for k, rows in enumerate(posterior.labels)]
+        return replace(output, posterior=replace(posterior, labels=labels))
     plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
     if plain and len(output.rows) <= again.FEW:
         posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])
@@ -105,7 +113,7 @@ def whole(kept: Kept) -> tuple[list[Surface], Family, list[Any]]:
 
 def _whole(output: Any, rows: list[Any]) -> Any:
     posterior = output.posterior
-    if any(f.name == "labels" for f in fields(posterior)):
+    if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
         labels = [None if r is None else r[output.rows] for r in rows]
         posterior = replace(posterior, labels=labels)
         parts = posterior.parts

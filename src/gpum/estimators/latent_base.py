@@ -53,6 +53,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """What the two models share; a subclass says which model it is."""
 
     _as_points: bool
+    _yardstick: tuple[np.ndarray, float] | None  # of `place`, when first asked for
     latent_dim: Any
     starts: Any
     scale_columns: bool
@@ -140,12 +141,14 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         neighbours there; a few stray rows in the fitted cloud change neither.
         """
         points, sd = self.placed(S)
-        spacing = neighbours.spacing(self._whole.rows * self.scale_)
-        usual = np.quantile(spacing, USUAL)
+        if self._yardstick is None:
+            spacing = neighbours.spacing(self._whole.rows * self.scale_)
+            usual = np.quantile(spacing, USUAL)
+            own = float(np.quantile(self._away(self._rows, self.latent_), USUAL))
+            self._yardstick = np.clip(spacing, usual, SPARSE * usual), own
+        step, own = self._yardstick
         nearest = self._whole.nearest(self._scaling.near_rows(S), 1)[:, 0]
-        step = np.clip(spacing[nearest], usual, SPARSE * usual)
-        own = np.quantile(self._away(self._rows, self.latent_), USUAL)
-        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step
+        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step[nearest]
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
@@ -336,6 +339,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._surfaces = {}
+        self._yardstick = None
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)

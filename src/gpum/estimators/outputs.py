@@ -190,14 +190,14 @@ class Angle(Output):
         return (labels - guess + self.period / 2) % self.period - self.period / 2
 
 
-def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Target) -> Output:
-    """The output of one column, whose labels [n] are those of the cloud's rows `known`."""
+def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Target, rows: np.ndarray) -> Output:
+    """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
     averaged = target.hyperparameters == "average"
     if target.kind == "angle":
         scale = target.period / (2 * pi)
         both = angles.average(family, known, labels / scale)
         both = both if averaged else angles.heaviest(both)
-        return Angle(both[0], 0.0, scale, known, labels, both[1])
+        return Angle(both[0], 0.0, scale, rows, labels, both[1])
     if target.likelihood in ("poisson", "binomial"):
         trials = np.ones(len(labels)) if target.trials is None else target.trials
         counts = target.likelihood == "poisson"
@@ -206,19 +206,19 @@ def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Targe
         )
         posterior, sites = likelihoods.propagate(family, known, observed)
         posterior = posterior if averaged else known_noise.heaviest(posterior)
-        return Observed(posterior, 0.0, 1.0, known, labels, observed, sites.at)
+        return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites.at)
     mean, scale = gp.units(labels)
     if target.likelihood == "student":
         mean, scale = robust_units(labels)
         posterior, _ = likelihoods.student(
             family, known, (labels - mean) / scale, infer=INFERENCE[target.hyperparameters]
         )
-        return Output(posterior, mean, scale, known, labels)
+        return Output(posterior, mean, scale, rows, labels)
     if target.noise_std is not None:
         posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
-        return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, known, labels)
+        return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
     posterior = INFERENCE[target.hyperparameters](family, known, (labels - mean) / scale)
-    return Output(posterior, mean, scale, known, labels)
+    return Output(posterior, mean, scale, rows, labels)
 
 
 def robust_units(y: np.ndarray) -> tuple[float, float]:

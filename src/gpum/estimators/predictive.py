@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .. import checks
-from ..regression.posterior import Located
 from .outputs import Output
+from .places import Placed
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Predictive:
 
     outputs: list[Output]
     several: bool
-    rows: Located
+    rows: Placed
     far: np.ndarray
     find_latent: Callable[[], np.ndarray | None] = lambda: None
 
@@ -47,12 +47,13 @@ class Predictive:
 
     def moments(self, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each, for the price of one."""
-        found = [output.moments(self.rows, noise) for output in self.outputs]
+        parts = [[output.moments(block, noise) for output in self.outputs] for block in self.rows.blocks()]
+        found = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*parts, strict=True)]
         return self._stacked([mean for mean, _ in found]), self._stacked([std for _, std in found])
 
     def cov(self, noise: bool = True) -> np.ndarray:
         """Predictive covariance between the rows, [n, n]."""
-        return self._stacked([output.cov(self.rows, noise) for output in self.outputs])
+        return self._stacked([output.cov(self.rows.whole, noise) for output in self.outputs])
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975), noise: bool = True) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
@@ -61,13 +62,14 @@ class Predictive:
             raise ValueError(
                 f"quantiles must lie strictly between 0 and 1, got {given!r}; (0.025, 0.975) is a 95 % interval"
             )
-        return self._stacked([output.quantiles(self.rows, levels, noise) for output in self.outputs])
+        parts = [[output.quantiles(block, levels, noise) for output in self.outputs] for block in self.rows.blocks()]
+        return self._stacked([np.concatenate(one) for one in zip(*parts, strict=True)])
 
     def samples(self, n: int = 1, random_state: Any = 0, noise: bool = False) -> np.ndarray:
         """Joint draws, [rows, n] or, for several outputs, [rows, k, n]."""
         checks.integer(n, "n_samples", 1, None, "1 is one draw")
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        draws = [output.samples(rng, self.rows, n, noise) for output in self.outputs]
+        draws = [output.samples(rng, self.rows.whole, n, noise) for output in self.outputs]
         return np.stack(draws, 1) if self.several else draws[0]
 
     def _stacked(self, values: list[np.ndarray]) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,19 +36,29 @@ class Suggests(CloudEstimator):
         check_is_fitted(self, "_outputs")
         checks.integer(n, "n", 1, None, "it is how many rows you want to label")
         checks.option(criterion, "criterion", design.CRITERIA)
-        N = len(self._family.rows[0])
+        N = len(self._cloud)
         lacking = np.ones((len(self._outputs), N), bool)
         for output, mask in zip(self._outputs, lacking, strict=True):
             mask[output.rows] = False
         asked = Asked.of(_candidates(candidates, lacking.sum(0) > 0), N)
         with threadpool_limits(1, "blas"):  # small products
-            beliefs = [self._beliefs(output, asked) for output in self._outputs]
+            rows, local = self._asked_rows(asked)
+            beliefs = [self._beliefs(output, rows, local) for output in self._outputs]
             places, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
         return Suggestions(asked.candidates[places], gain, self._floor(criterion, beliefs), criterion, asked.notes)
 
+    def _asked_rows(self, asked: Asked) -> tuple[list[np.ndarray], Asked]:
+        """The cloud in every space, or of a large one the rows that are asked, and where these stand there."""
+        if self._part is None:
+            return self._family.rows, asked
+        both = np.concatenate([asked.candidates, asked.targets])
+        rows: list[Any] = self._place(self._cloud[both], both).whole.at
+        first = np.arange(len(asked.candidates))
+        return rows, replace(asked, candidates=first, targets=len(first) + np.arange(len(asked.targets)))
+
     @abstractmethod
-    def _beliefs(self, output: Any, asked: Asked) -> list[Belief]:
-        """What is known of one output where it is asked."""
+    def _beliefs(self, output: Any, rows: list[np.ndarray], asked: Asked) -> list[Belief]:
+        """What is known of one output where it is asked, given rows in every space."""
 
     @abstractmethod
     def _floor(self, criterion: str, beliefs: list[list[Belief]]) -> float:

@@ -15,12 +15,13 @@ from .. import checks
 from ..geometry import Chart
 from ..regression import graphs
 from ..regression.family import smoothness_names
-from ..regression.surfaces import ChartSurface, Wanted
+from ..regression.surfaces import ChartSurface, FlatSurface, Wanted
 from . import features
 from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
+from .places import place_on
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
@@ -84,6 +85,16 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
             latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.placed(X[new])[0]
         return latent
 
+    def _on_chart(self, shown: ChartSurface | FlatSurface) -> np.ndarray:
+        """Coordinates of all rows of the cloud on a chart, [N, q]."""
+        if self._part is None:
+            return shown.rows
+        found = np.empty((len(self._cloud), shown.rows.shape[1]))
+        found[self._part] = shown.rows
+        rest = np.setdiff1d(np.arange(len(found)), self._part)
+        found[rest] = place_on(shown, self._cloud[rest]).points
+        return found
+
 
 class Surfaces(LearnsLatent):
     """Geometries side by side, as `geometry`, `latent_dim`, `latent_model`, `boundary`, `kernel`, … ask for them."""
@@ -103,7 +114,7 @@ class Surfaces(LearnsLatent):
         self.chart_: Chart | None = None
         self.latent_ = None
         if isinstance(shown, ChartSurface):
-            self.chart_, self.latent_ = shown.bounded(self._wanted()), shown.rows
+            self.chart_, self.latent_ = shown.bounded(self._wanted()), self._on_chart(shown)
         return found
 
     def _check_cloud(self, X: Any) -> np.ndarray:

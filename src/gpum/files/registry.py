@@ -9,6 +9,7 @@ from importlib import import_module
 KNOWN: dict[str, str] = {
     "files.model_io": "Fitted",
     "gplvm.mapping": "Mapping",
+    "gplvm.missing": "Filled",
     "gplvm.optimise": "Progress",
     "gplvm.race": "Fit",
     "gplvm.scaling": "Scaling",
@@ -34,6 +35,7 @@ KNOWN: dict[str, str] = {
     "regression.likelihoods": "StudentPosterior",
     "regression.observations": "Counts Shares",
     "regression.posterior": "Decomposed Part Posterior",
+    "regression.incomplete": "IncompleteSurface",
     "regression.path_spaces": "PathSpace",
     "regression.spaces": "PlaneSpace ScaledSpace SpectralSpace",
     "regression.surfaces": "AtlasSurface ChartSurface FlatSurface GraphSurface NamedSurface",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from .. import checks
 from ..geometry.atlas import Placement, Surface, surface
@@ -94,7 +95,8 @@ class Atlas:
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         self._cloud = self._reduced(X)[0]
-        self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
+        with threadpool_limits(1, "blas"):  # thousands of small eigenproblems: threads make each thirty times as slow
+            self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
         if self._axes is not None:

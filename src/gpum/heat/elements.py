@@ -61,6 +61,11 @@ class ComplexEigenpairs:
         return self.base.dim
 
     @cached_property
+    def pieces(self) -> int:
+        """In how many pieces the complex hangs together."""
+        return self.base.pieces()
+
+    @cached_property
     def _finder(self) -> Finder:
         return Finder(self.fine)
 

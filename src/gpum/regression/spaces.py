@@ -53,8 +53,15 @@ class SpectralSpace:
 
     @property
     def connected(self) -> bool:
-        """Whether the domain is in one piece."""
-        return all(p.values[1] > CONNECTED * p.values[-1] for p in self.pairs)
+        """Whether the domain is in one piece.
+
+        A complex knows. A mesh may be cut where the domain is narrow; there a second eigenvalue next to none says so,
+        which in a complex of many rows a long thin tree has as well.
+        """
+        return all(
+            p.pieces == 1 if isinstance(p, elements.ComplexEigenpairs) else p.values[1] > CONNECTED * p.values[-1]
+            for p in self.pairs
+        )
 
 
 @dataclass(frozen=True)

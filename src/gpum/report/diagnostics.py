@@ -220,7 +220,7 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
 def suggestions(model: Any) -> Suggestions | None:
     """The SUGGESTED rows to label next, and what their labels would give; None where every row has its labels."""
     check_is_fitted(model, "_outputs")
-    n_rows = len(model._family.rows[0])
+    n_rows = len(model._cloud)
     if all(len(output.rows) == n_rows for output in model._outputs):
         return None
     return model.suggestions(SUGGESTED)
