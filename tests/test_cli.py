@@ -237,7 +237,8 @@ def rows(columns="a,b,y", cells=("1,2,3", "2,3,4", "4,5,")):
             "--target y --boundary averge",
             ["--boundary must be", "or a level, a number", "did you mean 'average'?"],
         ),
-        (rows(cells=["1,2,cat", "2,4,dog", "3,4,"]), "--target y", ["holds words (cat, dog)", "GPUMClassifier"]),
+        (rows(cells=["1,2,cat", "2,4,dog", "3,4,"]), "--target y,a", ["holds words (cat, dog)", "one by one"]),
+        (rows(cells=["1,2,cat", "2,4,cat", "3,4,"]), "--target y", ["one class only, 'cat'"]),
         (rows(), "--target y --decimal x", ["decimal is 'x'"]),
         (rows(), "--target y --encoding klingon", ["encoding is 'klingon', which is not known"]),
         (rows(), "--target y --max-time -1", ["--max-time must be a positive number, got -1.0"]),
@@ -404,6 +405,37 @@ def test_help_and_version():
         result = gpum(*command, "--help")
         assert result.exit_code == 0
         assert text in result.output
+
+
+def test_classes_from_text(tmp_path):
+    """A column of text is taken as classes: fit, predict, info, suggest and report; numbers need --classes."""
+    table = curve()
+    u = np.linspace(0, 3, N)
+    names = np.where(u < 1, "low", np.where(u < 2, "mid", "<b>high</b>"))
+    few = np.where(np.arange(N) % 5 == 0, names, "")
+    tables.write(tmp_path / "data.csv", {**{k: table[k] for k in ("c1", "c2", "c 3")}, "part": few.tolist()})
+    model, out = tmp_path / "m.gpum", tmp_path / "p.csv"
+    fast = ("--geometry", "graph", "--smoothness", "heat")
+    result = gpum("fit", tmp_path / "data.csv", "--target", "part", "--out", model, *fast)
+    assert result.exit_code == 0, result.output
+    assert "part known for 8" in result.output
+    assert gpum("predict", model, tmp_path / "data.csv", "--out", out).exit_code == 0
+    made = tables.read(out)
+    assert np.mean(np.array(made.text("part")) == names) > 0.8
+    p = sum(made.numbers(f"part_p_{c}", "") for c in ("low", "mid", "<b>high</b>"))
+    np.testing.assert_allclose(p, 1)
+    assert "8 labels of <b>high</b> (2), low (3), mid (3)" in gpum("info", model).stdout
+    assert gpum("suggest", model, "-n", 2).exit_code == 0
+    assert gpum("report", model, "--out", tmp_path / "r.html").exit_code == 0
+    page = (tmp_path / "r.html").read_text()
+    assert '"confusion":{"classes":["\\u003cb\\u003ehigh' in page
+    tables.write(tmp_path / "codes.csv", {**{k: table[k] for k in ("c1", "c2")}, "k": np.arange(N) % 2})
+    coded = gpum("fit", tmp_path / "codes.csv", "--target", "k", "--classes", "--out", tmp_path / "k.gpum", *fast)
+    assert coded.exit_code == 0, coded.output
+    refused(
+        gpum("fit", tmp_path / "data.csv", "--target", "part,c1", "--classes", "--out", tmp_path / "x.gpum"),
+        "for one target",
+    )
 
 
 def python(code, *args):

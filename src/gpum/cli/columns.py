@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..files.tables import Table
+from ..files.tables import MISSING, Table
 from .messages import listed, note
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def labels_of(table: Table, name: str) -> np.ndarray:
     words = table.words(name)
     if words:
         raise ValueError(
-            f"the target {name!r} of {table.source} holds words ({listed(words, 4)}), but `gpum fit` learns numbers; "
-            "for classes use GPUMClassifier in Python, or correct the column"
+            f"the target {name!r} of {table.source} holds words ({listed(words, 4)}), but several targets are "
+            "numbers; classes are fitted one by one, or correct the column"
         )
     y = table.numbers(name, "or leave the cell empty")
     labels = y[~np.isnan(y)]
@@ -59,6 +59,40 @@ def labels_of(table: Table, name: str) -> np.ndarray:
             "nothing to learn: predictions will be that number, with a wide interval. Label rows whose values differ."
         )
     return y
+
+
+def classes_of(table: Table, name: str) -> np.ndarray:
+    """A target column as classes, text or whole numbers as text; None where a row has none."""
+    cells = [None if missing(cell) else cell.strip() for cell in table.text(name)]
+    found = {cell for cell in cells if cell is not None}
+    if len(found) < 2:
+        what = "no value" if not found else f"one class only, {next(iter(found))!r}"
+        raise ValueError(f"the target {name!r} of {table.source} has {what}; label rows of at least two classes")
+    if all(_is_number(cell) for cell in found):  # 1 and 1.0 are one class
+        cells = [None if cell is None else f"{float(cell):g}" for cell in cells]
+    return np.array(cells, object)
+
+
+def coded(table: Table, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Classes of the rows, None where unknown, and as places among the sorted classes [N, 1], NaN where unknown."""
+    labels = classes_of(table, name)
+    known = np.array([label is not None for label in labels])
+    codes = np.full((len(labels), 1), np.nan)
+    codes[known, 0] = np.unique(labels[known].astype(str), return_inverse=True)[1]
+    return labels, codes
+
+
+def missing(cell: str) -> bool:
+    """Whether a cell says that there is no value."""
+    return cell.strip().lower() in MISSING
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def spreads(X: np.ndarray, names: Sequence[str]) -> np.ndarray:

@@ -71,6 +71,15 @@ def fit(
     features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
     index: Annotated[str | None, _column("Column that names the rows; it is no feature.")] = None,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="The target's values are classes; a column of text is so by itself.")
+    ] = False,
+    likelihood: Annotated[
+        str, _setting("WORD", "gaussian, student (labels with outliers), poisson (counts) or binomial (0 and 1).")
+    ] = "gaussian",
+    angle: Annotated[
+        float | None, _setting("PERIOD", "The target is an angle that comes round after so much, such as 360.")
+    ] = None,
     latent_dim: Annotated[
         str, _setting("Q", "Dimension of the surface, several such as 1,2, average or auto.")
     ] = "average",
@@ -117,7 +126,7 @@ def fit(
         import numpy as np
 
         from ..files import tables
-        from .columns import check_apart, labels_of, named, spreads
+        from .columns import check_apart, coded, labels_of, named, spreads
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
@@ -130,33 +139,47 @@ def fit(
         X = table.readings(used, advice, missing)
         for k in np.flatnonzero(np.isnan(X).all(0))[:1]:
             raise ValueError(f"column {used[k]!r} of {data.name} has no value in any row; leave it out (--drop)")
-        y = np.stack([labels_of(table, name) for name in targets], 1)
+        classes = classes or (len(targets) == 1 and bool(table.words(targets[0])))
+        if classes and len(targets) > 1:
+            raise ValueError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
+        if classes:
+            labels, y = coded(table, targets[0])
+        else:
+            y = np.stack([labels_of(table, name) for name in targets], 1)
+            labels = y if len(targets) > 1 else y[:, 0]
         scales = spreads(X, used) if scale_columns else None
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
     say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features{_gaps(X)}; {known}.")
     with stage("starting", out):
+        from ..estimators.classifier import GPUMClassifier
         from ..estimators.regressor import GPUMRegressor
         from ..files import model_io
-    model = GPUMRegressor(
-        _several(latent_dim),
-        geometry=_several(geometry),
-        latent_model=latent_model,
-        n_inducing=n_inducing,
-        boundary=_number(boundary),
-        kernel=kernel,
-        smoothness=smoothness,
-        hyperparameters=hyperparameters,
-        n_kernel_inducing=n_kernel_inducing,
-        n_paths=n_paths,
-        max_time=max_time,
-        n_jobs=n_jobs,
-        random_state=seed,
-        verbose=int(not quiet),
-    )
+    settings: dict[str, Any] = {
+        "latent_dim": _several(latent_dim),
+        "geometry": _several(geometry),
+        "latent_model": latent_model,
+        "n_inducing": n_inducing,
+        "boundary": _number(boundary),
+        "kernel": kernel,
+        "smoothness": smoothness,
+        "n_kernel_inducing": n_kernel_inducing,
+        "n_paths": n_paths,
+        "max_time": max_time,
+        "n_jobs": n_jobs,
+        "random_state": seed,
+        "verbose": int(not quiet),
+    }
+    if classes:
+        if geometry == "average":
+            del settings["geometry"]  # a classifier's own default
+        model: Any = GPUMClassifier(**settings)
+    else:
+        turn: dict[str, Any] = {} if angle is None else {"target": "angle", "period": angle}
+        model = GPUMRegressor(**settings, hyperparameters=hyperparameters, likelihood=likelihood, **turn)
     begin = time.perf_counter()
     with stage("fitting", out), collected() as warned, called(data.name):
         X = X if scales is None else X / scales
-        model.fit(X, y if len(targets) > 1 else y[:, 0])
+        model.fit(X, labels)
     seconds = time.perf_counter() - begin
     model.verbose = 0
     about = {
@@ -191,7 +214,8 @@ def predict(
 ) -> None:
     """Predict the targets of rows, seen in the fit or not.
 
-    For each target: mean, standard deviation and 95 % interval of a new observation (noise included). Then the row's
+    For each target: mean, standard deviation and 95 % interval of a new observation (noise included); of classes the
+    most probable, and the probability of each. Then the row's
     coordinates on the heaviest chart, where the model has one, and far_from_surface: 1 where a row is so far from what
     was fitted that it gets the prior.
 
@@ -264,6 +288,8 @@ def info(model: Model, debug: Debug = False) -> None:
         level = f", boundary level {brief(best['level'])}" if "level" in best else ""
         level = ", no boundary" if best.get("level") == "none" else level
         span = f" from {target['range'][0]:.4g} to {target['range'][1]:.4g}" if "range" in target else ""
+        if "classes" in target:
+            span = " of " + listed([f"{name} ({n})" for name, n in target["classes"]])
         lines += [
             (f"target {name}", f"{target['labels']} labels{span}"),
             ("", f"geometry: {weighed(target['geometry'])}"),
@@ -292,17 +318,26 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
         for begin in range(0, len(X), CHUNK):
             rows = X[begin : begin + CHUNK]
             n = len(rows)
+            if hasattr(fitted.model, "classes_"):
+                placed = fitted.model.place(rows)
+                made.append((placed.probabilities, placed.latent, placed.far))
+                report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
+                continue
             found = fitted.model.predictive(rows)
             mean, std = (v.reshape(n, -1) for v in found.moments())
             low, high = np.moveaxis(found.quantiles(INTERVAL).reshape(n, 2, -1), 1, 0)
             made.append((mean, std, low, high, found.latent, found.far))
             report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
     *parts, latent, far = zip(*made, strict=True)
-    mean, std, low, high = (np.concatenate(v) for v in parts)
     columns: dict[str, np.ndarray] = {}
-    for k, name in enumerate(fitted.targets):
-        values = {"mean": mean, "std": std, "low95": low, "high95": high}
-        columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
+    if hasattr(fitted.model, "classes_"):
+        p, name = np.concatenate(parts[0]), fitted.targets[0]
+        columns[name] = fitted.model.classes_[p.argmax(1)]
+        columns |= {f"{name}_p_{c}": p[:, k] for k, c in enumerate(fitted.model.classes_)}
+    else:
+        values = dict(zip(("mean", "std", "low95", "high95"), map(np.concatenate, parts), strict=True))
+        for k, name in enumerate(fitted.targets):
+            columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
     if latent[0] is not None:
         columns |= {f"latent_{k + 1}": column for k, column in enumerate(np.concatenate(latent).T)}
     return columns | {"far_from_surface": np.concatenate(far)}

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from ..files import model_io, tables
 from .messages import check_output, collected, note, say, stage
 from .models import Debug, Force, Model, Quiet
 
@@ -41,6 +39,8 @@ def suggest(
 
     `gpum suggest model.gpum -n 50 --out next.csv`
     """
+    from ..files import model_io, tables
+
     if out is not None:
         tables.check_ending(out)
         check_output(out, force, model)
@@ -61,5 +61,5 @@ def suggest(
         note("more labels no longer help: the best one is expected to give less than the noise hides.")
     if out is not None:
         with stage(f"writing {out.name}", out):
-            tables.write(out, {kept if kept != "gain" else "row": np.array(names), "gain": found.gain})
+            tables.write(out, {kept if kept != "gain" else "row": names, "gain": found.gain})
         say(quiet, f"Wrote {out}: {len(names)} rows.")

@@ -13,45 +13,55 @@ from sklearn.metrics import r2_score
 from threadpoolctl import threadpool_limits
 
 from .. import checks
-from ..regression import design, gp
+from ..regression import design
 from ..regression.family import Setting
-from .predictive import Output, Predictive
+from .outputs import INFERENCE, Output, Target, regress
+from .predictive import Predictive
 from .suggesting import Suggests
+from .targets import circular_score, targets_of
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
-INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
 
 
 class GPRegressor(RegressorMixin, Suggests):
     """See the module."""
 
     hyperparameters: str
+    likelihood: str = "gaussian"
+    target: str = "value"
+    period: float = 360.0
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label."""
+    def fit(self, X: Any, y: Any, *, noise_std: Any = None, trials: Any = None) -> Any:
+        """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
+
+        Parameters
+        ----------
+        noise_std : known standard deviation of each label's noise, a number, [N] or as y; None: it is learned, the same
+            for all labels.
+        trials : of likelihood="binomial": of how many trials y are the successes, a number, [N] or as y; None: 1.
+        """
         checks.option(self.hyperparameters, "hyperparameters", INFERENCE)
         X = self._enter(X)
         y = _labels(y, len(X))
         columns = y.reshape(len(X), -1).T
         _check_labelled(columns)
+        targets = targets_of(self, y, noise_std, trials)
         self._columns = y.shape[1:] if y.ndim == 2 else ()
         self._build(X)
-        self._outputs = [self._regress(column) for column in columns]
+        self._outputs = [self._regress(column, target) for column, target in zip(columns, targets, strict=True)]
         self.log_evidence_ = self._shaped([o.posterior.log_evidence for o in self._outputs])
         best = [o.posterior.best.setting.described() for o in self._outputs]
         self.best_setting_ = best if self._columns else best[0]
         self.notes_ = self._gather_notes()
         return self
 
-    def _regress(self, y: np.ndarray) -> Output:
+    def _regress(self, y: np.ndarray, target: Target) -> Output:
         known = np.flatnonzero(~np.isnan(y))
-        labels = y[known]
-        mean, scale = gp.units(labels)
         with threadpool_limits(1 if len(known) < THREADS else None, "blas"):
-            posterior = INFERENCE[self.hyperparameters](*self._labelled(known), (labels - mean) / scale)
-        _say_edge(posterior.best.setting)
-        return Output(posterior, mean, scale, known, labels)
+            output = regress(*self._labelled(known), y[known], target, known)
+        _say_edge(output.posterior.best.setting)
+        return output
 
     def predictive(self, X: Any) -> Predictive:
         """Everything that is predicted for rows X, seen or not; they are placed once."""
@@ -91,7 +101,11 @@ class GPRegressor(RegressorMixin, Suggests):
         return found.moments(include_noise) if return_std else found.mean
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs."""
+        """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs.
+
+        Of angles the share of 1 - cos(error) that is left of that of the mean direction, taken from 1; of
+        likelihood="binomial" y are shares.
+        """
         mean = self.predict(X)
         y = _labels(y, len(mean))
         found = []
@@ -100,11 +114,14 @@ class GPRegressor(RegressorMixin, Suggests):
             if not known.any():
                 raise ValueError("y has no labelled row (all NaN) to score; give the target of at least two rows")
             weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-            found.append(r2_score(label[known], guess[known], sample_weight=weight))
+            if self.target == "angle":
+                found.append(circular_score(label[known], guess[known], self.period, weight))
+            else:
+                found.append(r2_score(label[known], guess[known], sample_weight=weight))
         return float(np.mean(found))
 
     def _beliefs(self, output: Output, rows: list[np.ndarray], asked: design.Asked) -> list[design.Belief]:
-        return design.of_function(output.posterior, rows, asked, output.scale)
+        return output.beliefs(rows, asked)
 
     def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
         if criterion == "information":

@@ -33,6 +33,15 @@ class ClassOutput:
     labels: np.ndarray
 
 
+@dataclass(frozen=True)
+class PlacedClasses:
+    """Of n rows: probabilities [n, classes], latent coordinates [n, q] (None without a chart), which are far [n]."""
+
+    probabilities: np.ndarray
+    latent: np.ndarray | None
+    far: np.ndarray
+
+
 class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
     """Gaussian process classification on an unknown surface.
 
@@ -135,6 +144,11 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class for rows X, seen or not, [rows, classes]."""
         return self._outputs_at(self._locate(X))
+
+    def place(self, X: Any) -> PlacedClasses:
+        """Probabilities of rows X, their coordinates on the chart and which are far from the surface, placed once."""
+        placed = self._locate(X)
+        return PlacedClasses(self._outputs_at(placed), self._latent_of(placed.X, placed.index), placed.far)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of rows X, seen or not."""

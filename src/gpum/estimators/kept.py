@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from ..regression import again, gp
 from ..regression.family import Family
-from ..regression.posterior import Decomposed, Part
+from ..regression.posterior import Decomposed, Part, Posterior
 from ..regression.surfaces import AtlasSurface, NamedSurface, Surface, Wanted, titles
+from .outputs import Output
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 NOTHING = Decomposed(np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0)
@@ -82,7 +83,8 @@ def _light(output: Any, of_all: bool) -> Any:
     if not of_all:
         labels = [rows if k in posterior.spaces else None for k, rows in enumerate(posterior.labels)]
         return replace(output, posterior=replace(posterior, labels=labels))
-    if len(output.rows) <= again.FEW and all(type(part) is Part for part in posterior.parts):
+    plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
+    if plain and len(output.rows) <= again.FEW:
         posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])
     if any(f.name == "labels" for f in fields(posterior)):
         posterior = replace(posterior, labels=[])

@@ -53,6 +53,11 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
     n_kernel_inducing : for many labels: as many eigenfunctions (spectral) or inducing points that paths start from.
     metric_draws : average the kernel over so many draws of the random metric instead of using its mean (0).
     n_jobs : joblib workers for starts of the latent model and paths; results do not depend on it.
+    likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
+        "poisson" (y counts; the prediction is their mean) or "binomial" (y successes of `trials` given to `fit`; the
+        prediction is the probability of one).
+    target : "value" (default), or "angle": two values of y that differ by `period` are one.
+    period : of angles: 360 (default) for degrees, 2π for radians.
     warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
         take a fraction of a second.
     random_state : seed; verbose : 1 shows progress.
@@ -84,6 +89,9 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         max_time: float | None = None,
         n_kernel_inducing: int | None = None,
         metric_draws: int = 0,
+        likelihood: str = "gaussian",
+        target: str = "value",
+        period: float = 360.0,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -102,6 +110,9 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         self.max_time = max_time
         self.n_kernel_inducing = n_kernel_inducing
         self.metric_draws = metric_draws
+        self.likelihood = likelihood
+        self.target = target
+        self.period = period
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -113,9 +124,16 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         check_is_fitted(self, "_outputs")
         return self._shaped([o.posterior.best.setting.covariance.scale**2 for o in self._outputs])
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label."""
-        super().fit(X, y)
+    def fit(self, X: Any, y: Any, *, noise_std: Any = None, trials: Any = None) -> Any:
+        """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
+
+        Parameters
+        ----------
+        noise_std : known standard deviation of each label's noise, a number, [N] or as y; None: it is learned, the same
+            for all labels.
+        trials : of likelihood="binomial": of how many trials y are the successes, a number, [N] or as y; None: 1.
+        """
+        super().fit(X, y, noise_std=noise_std, trials=trials)
         found = self._weigh()
         self.geometry_weights_ = found if self._columns else found[0]
         return self

@@ -25,7 +25,8 @@ from .places import place_on
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
-NOT_GEOMETRY = ("hyperparameters", "n_jobs", "verbose", "warm_start")  # settings that other labels may come with
+# settings that other labels may come with
+NOT_GEOMETRY = ("hyperparameters", "likelihood", "target", "period", "n_jobs", "verbose", "warm_start")
 
 
 class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):

@@ -35,7 +35,11 @@ class Fitted:
         """The model's, with names, and the labels of each target."""
         found = self.model._summary() if hasattr(self.model, "_summary") else {}
         for y, target in zip(self.y.T, found.get("targets", []), strict=True):
-            target["range"] = [float(np.nanmin(y)), float(np.nanmax(y))]
+            if hasattr(self.model, "classes_"):
+                counts = np.bincount(y[~np.isnan(y)].astype(int), minlength=len(self.model.classes_))
+                target["classes"] = [[str(c), int(n)] for c, n in zip(self.model.classes_, counts, strict=True)]
+            else:
+                target["range"] = [float(np.nanmin(y)), float(np.nanmax(y))]
         about = {k: v for k, v in self.about.items() if k != "settings"}
         return {**found, "features": self.features, "names": self.targets, "about": about}
 

@@ -32,6 +32,8 @@ KNOWN: dict[str, str] = {
     "regression.covariances": "Features Spectral Stationary",
     "regression.family": "Setting",
     "regression.graphs": "DiffusionSpace GraphSpace",
+    "regression.likelihoods": "StudentPosterior",
+    "regression.observations": "Counts Shares",
     "regression.incomplete": "IncompleteSurface",
     "regression.posterior": "Decomposed Part Posterior",
     "regression.path_spaces": "PathSpace",
@@ -43,7 +45,7 @@ KNOWN: dict[str, str] = {
     ),
     "estimators.kept": "Kept",
     "estimators.latent_models": "BayesianGPLVM GPLVM",
-    "estimators.predictive": "Output",
+    "estimators.outputs": "Angle KnownNoise Observed Output",
     "estimators.regressor": "GPUMRegressor",
     ".sklearn.frozen._frozen": "FrozenEstimator",
 }

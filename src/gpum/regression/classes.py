@@ -96,6 +96,7 @@ class ClassPosterior(Mixture[Part]):
     n_classes: int
     sharpness: np.ndarray  # weights of SHARPNESS
     log_evidence: float
+    left_out: np.ndarray  # probabilities of each label's row as the other labels say, [n, C]
     notes: tuple[str, ...] = ()
 
     def probabilities(self, rows: Located) -> np.ndarray:
@@ -175,9 +176,12 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
     keep = weights.sum(1) > HOPELESS * weights.sum(1).max()
     scale = weights[keep].sum()
     parts = [Part(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i]) for i in np.flatnonzero(keep)]
-    sharpness = _sharpness_weights(found.without[usable], weights.ravel()[usable], y, n_classes)
+    left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
+    sharpness = _sharpness_weights(left_out, y, n_classes)
     labels = [rows[known] for rows in family.rows]
-    return ClassPosterior(parts, labels, n_classes, sharpness, float(total), tuple(notes))
+    return ClassPosterior(
+        parts, labels, n_classes, sharpness, float(total), _sharpened(left_out, sharpness), tuple(notes)
+    )
 
 
 def _evidence(
@@ -262,15 +266,19 @@ def _tilted(m: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
     return log_z, np.concatenate([q.sum(-1, keepdims=True), -q], -1) / sd, bend
 
 
-def _sharpness_weights(without: np.ndarray, weights: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
+def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Class probabilities of each label as the others predict it, [n, C], from those of each part [B, n, C]."""
+    own = without[:, np.arange(len(y)), y]
+    share = weights[:, None] / np.maximum(own, 1e-300)  # of each part, had the label not been there
+    return np.einsum("bi,bic->ic", share / share.sum(0), without)
+
+
+def _sharpness_weights(left_out: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
     """Posterior weights of SHARPNESS, from labels of classes that have others."""
     log_p = -0.5 * ((np.log(SHARPNESS) - SHARP_MEAN) / SHARP_SD) ** 2
     scored = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
     if len(scored):
-        own = without[:, scored, y[scored]]
-        share = weights[:, None] / np.maximum(own, 1e-300)  # of each part, had the label not been there
-        p = np.einsum("bi,bic->ic", share / share.sum(0), without[:, scored])
-        z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
+        z = SHARPNESS[:, None, None] * np.log(np.maximum(left_out[scored], 1e-300))
         log_p = log_p + np.sum(z[:, np.arange(len(scored)), y[scored]] - logsumexp(z, axis=2), 1)
     return np.exp(log_p - logsumexp(log_p))
 

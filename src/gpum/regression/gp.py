@@ -17,6 +17,8 @@ Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follo
 
     mean = y_i - α_i/c,   var = σ_h²/c,   Q₋ᵢ = Q - α_i²/c,   |C₋ᵢ| = |C| c
 
+Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
+
 Above SCREEN labels all settings see SCREENED of them first, and only those that come within NATS of the best see all:
 differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all.
 """
@@ -37,7 +39,7 @@ from .family import Family, Setting
 from .posterior import Decomposed, Part, Posterior, mixture_quantiles
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
-Inference = Callable[[Family, np.ndarray, np.ndarray], Posterior]
+Inference = Callable[..., Posterior]
 
 A0, B0 = 1.0, 1.0  # σ_h² ~ InvGamma: median 1.4, heavy above
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
@@ -66,47 +68,55 @@ def _ratio_prior() -> np.ndarray:
     return log_p - logsumexp(log_p)
 
 
-def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray) -> Decomposed:
-    """Eigenvalues of the Gram matrix on labels a, from n × n or, where that is smaller, k × k."""
+def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
+    """Eigenvalues of the Gram matrix on labels a, from n × n or, where that is smaller, k × k.
+
+    With `noise` d [n] those of D^-½ K D^-½.
+    """
+    root = np.ones(len(a)) if noise is None else 1 / np.sqrt(noise)
     F = covariance.factor(a)
     if F is not None and F.shape[1] < len(a):
+        F = F * root[:, None]
         S, V = eigh(F.T @ F)
         keep = 1e-12 * max(S[-1], 1e-300) < S
         S = S[keep]
         U = F @ (V[:, keep] / np.sqrt(S))
     else:
-        S, U = eigh(covariance.gram(a, a))
+        S, U = eigh(root[:, None] * covariance.gram(a, a) * root)
         S = np.maximum(S, 0.0)
+    y = root * y
     z = U.T @ y
     rest = max(float(y @ y - z @ z), 0.0) if len(S) < len(y) else 0.0
-    return Decomposed(U, S, z, rest)
+    return Decomposed(root[:, None] * U, S, z, rest, root**2)
 
 
 def log_evidence(
-    covariance: Covariance, a: np.ndarray, y: np.ndarray, log_signal: float, log_noise: float
-) -> tuple[float, np.ndarray]:
+    covariance: Covariance, a: np.ndarray, y: np.ndarray, log_signal: float, log_noise: float,
+    noise: np.ndarray | None = None,
+) -> tuple[float, np.ndarray]:  # fmt: skip
     """log p(y) and its gradient in (log scale, log σ_h², log σ²)."""
-    signal, noise = np.exp(log_signal), np.exp(log_noise)
-    d, r, n = decompose(covariance, a, y), noise / signal, len(y)
+    signal, r = np.exp(log_signal), np.exp(log_noise - log_signal)
+    d, n = decompose(covariance, a, y, noise), len(y)
     Q, logdet = float(d.quadratic(r)[0]), float(d.log_det(r)[0])
     value = -0.5 * (Q / signal + logdet + n * (log_signal + log(2 * pi)))
-    alpha = d.U @ (d.z / (d.S + r)) + (y - d.U @ d.z) / r  # (K + rI)⁻¹ y
+    alpha = d.U @ (d.z / (d.S + r)) + (d.precision * y - d.U @ d.z) / r  # (K + rD)⁻¹ y
     inverse = 1 / (d.S + r)
     moved = covariance.slope(a, np.concatenate([alpha[:, None], d.U], 1))
     by_scale = 0.5 * (moved[0] / signal - moved[1:] @ inverse)
-    square = float(alpha @ alpha)  # Q = yᵀ(K + rI)⁻¹y splits into K's and the noise's part
+    square = float(np.sum(alpha**2 / d.precision))  # Q = yᵀ(K + rI)⁻¹y splits into K's and the noise's part
     trace = float(inverse.sum()) + (n - len(d.S)) / r
     by_noise = 0.5 * r * (square / signal - trace)
     by_signal = 0.5 * (Q / signal - n) - by_noise
+    value -= 0.5 * (0.0 if noise is None else float(np.log(noise).sum()))
     return value, np.array([by_scale, by_signal, by_noise])
 
 
-def average(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
+def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
     labels = [rows[known] for rows in family.rows]
     a = A0 + len(y) / 2
-    settings, notes = _promising(family.settings, labels, y)
-    scored = [(*_score(setting, labels[setting.space], y), setting) for setting in settings]
+    settings, notes = _promising(family.settings, labels, y, noise)
+    scored = [(*_score(setting, labels[setting.space], y, noise), setting) for setting in settings]
     mass = logsumexp([log_p for log_p, *_ in scored], axis=1)
     heavy = mass > mass.max() + log(KEEP)
     kept = logsumexp(mass[heavy])
@@ -116,25 +126,29 @@ def average(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
         if keep
     ]
     constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi)
+    constant -= 0.0 if noise is None else 0.5 * float(np.log(noise).sum())
     return Posterior(parts, labels, 2 * a, float(logsumexp(mass) + constant), notes)
 
 
-def _score(setting: Setting, a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Decomposed, np.ndarray]:
+def _score(
+    setting: Setting, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None
+) -> tuple[np.ndarray, Decomposed, np.ndarray]:
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS, of a setting with labels at a."""
-    d, shape = decompose(setting.covariance, a, y), A0 + len(y) / 2
+    d, shape = decompose(setting.covariance, a, y, noise), A0 + len(y) / 2
     b = B0 + 0.5 * d.quadratic(RATIOS)
     log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + _ratio_prior()
     return log_p, d, b / (shape - 1)
 
 
 def _promising(
-    settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray
+    settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray, noise: np.ndarray | None = None
 ) -> tuple[list[Setting], tuple[str, ...]]:  # fmt: skip
     """The settings that are worth all labels, and what to say of it."""
     if len(y) <= SCREEN:
         return list(settings), ()
     some = np.random.default_rng(0).permutation(len(y))[:SCREENED]  # labels may come in an order
-    mass = np.array([logsumexp(_score(s, labels[s.space][some], y[some])[0]) for s in settings])
+    own = None if noise is None else noise[some]
+    mass = np.array([logsumexp(_score(s, labels[s.space][some], y[some], own)[0]) for s in settings])
     kept = [setting for setting, m in zip(settings, mass, strict=True) if m > mass.max() - NATS]
     said = (
         f"with {len(y):,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
@@ -143,13 +157,13 @@ def _promising(
     return kept, (said,)
 
 
-def best(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
+def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = [rows[known] for rows in family.rows], len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = _promising(family.settings, labels, y)
+    settings, said = _promising(family.settings, labels, y, noise)
     for setting in settings:
-        d = decompose(setting.covariance, labels[setting.space], y)
+        d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
         profile = -0.5 * (n * np.log(quadratic) + d.log_det(ratios))
         j = int(np.argmax(profile))
@@ -162,7 +176,7 @@ def best(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         covariance = setting.covariance.at(np.exp(theta[0]))
-        value, grad = log_evidence(covariance, labels[setting.space], y, theta[1], theta[1] + theta[2])
+        value, grad = log_evidence(covariance, labels[setting.space], y, theta[1], theta[1] + theta[2], noise)
         return -value, -np.array([grad[0], grad[1] + grad[2], grad[2]])
 
     bounds = [(low, high), (log(1e-12), log(1e6)), (log(LEAST_RATIO), log(1e3))]
@@ -170,7 +184,7 @@ def best(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
     notes = said if found.success else (*said, f"the climb of the evidence stopped early ({found.message})")
     scale, signal, ratio = np.exp(found.x)
     covariance = setting.covariance.at(scale)
-    d = decompose(covariance, labels[setting.space], y)
+    d = decompose(covariance, labels[setting.space], y, noise)
     setting = replace(setting, covariance=covariance, log_prior=0.0)
     part = Part(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
     return Posterior([part], labels, np.inf, -float(found.fun), notes)
@@ -212,10 +226,11 @@ def leave_one_out(
 
 
 def _inverse(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
-    """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (I - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
+    """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (D⁻¹ - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
     inverse = 1 / (d.S[:, None] + r)
     found = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]
     if len(d.S) < len(d.U):
-        outside = [np.maximum(1 - np.sum(d.U**2, 1), 0.0), *(v - d.U @ (d.U.T @ v) for v in vectors)]
+        outside = [np.maximum(d.precision - np.sum(d.U**2, 1), 0.0)]
+        outside += [d.precision * v - d.U @ (d.U.T @ v) for v in vectors]
         found = [f + o[:, None] / r for f, o in zip(found, outside, strict=True)]
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -49,12 +49,17 @@ class Located:
 
 @dataclass(frozen=True)
 class Decomposed:
-    """K = U S Uᵀ on the labels and y in that basis."""
+    """K = U S Uᵀ on the labels and y in that basis.
+
+    Where label i has noise σ² d_i of its own, all that for D^-½ K D^-½ and D^-½ y, and `U` is D^-½ U: what predicts
+    then reads as before. `precision` is 1/d.
+    """
 
     U: np.ndarray  # [n, k]
     S: np.ndarray
     z: np.ndarray
     rest: float  # |y|² outside the span of U
+    precision: np.ndarray | float = 1.0  # [n]
 
     def quadratic(self, r: float | np.ndarray) -> np.ndarray:
         """Q for each ratio."""
@@ -115,6 +120,12 @@ class Posterior(Mixture[Part]):
     dof: float
     log_evidence: float
     notes: tuple[str, ...] = ()
+    spread: ClassVar[float] = 1.0  # variance of the noise over σ²
+
+    @staticmethod
+    def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draws of the noise over σ."""
+        return rng.standard_normal(shape)
 
     def components(self, rows: Located, noise: bool) -> Iterator[tuple[Part, np.ndarray, np.ndarray]]:
         """Each part with its means [n, J] and variances [n, J]."""
@@ -129,7 +140,7 @@ class Posterior(Mixture[Part]):
             if far.any():
                 mean = np.where(far, 0.0, mean)
                 variance = np.where(far, part.signal * part.setting.covariance.prior, variance)
-            yield part, mean, variance + noise * part.signal * part.ratios
+            yield part, mean, variance + noise * self.spread * part.signal * part.ratios
 
     def _conditioned(self, part: Part, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of f, [n, J] each, at one place."""
@@ -155,7 +166,7 @@ class Posterior(Mixture[Part]):
         total, mean = np.zeros((n, n)), np.zeros(n)
         for part, means, variances in self.components(rows, False):
             total += self._joint(part, part.weights, rows, variances)
-            total += noise * float((part.weights * part.signal) @ part.ratios) * np.eye(n)
+            total += noise * self.spread * float((part.weights * part.signal) @ part.ratios) * np.eye(n)
             total += (means * part.weights) @ means.T
             mean += means @ part.weights
         total -= np.outer(mean, mean)
@@ -189,10 +200,17 @@ class Posterior(Mixture[Part]):
             np.concatenate(weights)[:, None], np.concatenate(means), np.concatenate(sds), self.dof, levels
         )  # fmt: skip
 
-    def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
-        """n draws of f (or, with noise, of new observations) at rows, [rows, n]."""
+    def choose(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """A component, counted over parts and ratios, for each of n draws."""
+        weights = np.concatenate([part.weights for part in self.parts])
+        return rng.choice(len(weights), n, p=weights)
+
+    def samples(
+        self, rng: np.random.Generator, rows: Located, n: int, noise: bool, chosen: np.ndarray | None = None
+    ) -> np.ndarray:
+        """n draws of f (or, with noise, of new observations) at rows, [rows, n]; `chosen` are their components."""
         flat = [(i, j) for i, part in enumerate(self.parts) for j in range(len(part.weights))]
-        chosen = rng.choice(len(flat), n, p=np.concatenate([part.weights for part in self.parts]))
+        chosen = self.choose(rng, n) if chosen is None else chosen
         draws = np.empty((len(rows), n))
         found = list(self.components(rows, False))
         for index in np.unique(chosen):
@@ -201,7 +219,7 @@ class Posterior(Mixture[Part]):
             where = np.flatnonzero(chosen == index)
             w, V = eigh(self._joint(part, np.eye(len(part.weights))[j], rows, variances))
             z = (V * np.sqrt(np.maximum(w, 0.0))) @ rng.standard_normal((len(rows), len(where)))
-            z += noise * np.sqrt(part.signal[j] * part.ratios[j]) * rng.standard_normal(z.shape)
+            z += noise * np.sqrt(part.signal[j] * part.ratios[j]) * self.noise(rng, z.shape)
             if np.isfinite(self.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
                 z *= np.sqrt((0.5 * self.dof - 1) / rng.gamma(0.5 * self.dof, size=len(where)))
             draws[:, where] = means[:, [j]] + z

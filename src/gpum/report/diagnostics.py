@@ -8,6 +8,7 @@
     extents               how far the surface reaches along each coordinate of that chart
     cuts                  neighbours in the data that the chart has torn apart
     suggestions           which rows to label next
+    left_out_classes      each class label as the others predict it (of a classifier)
 
 `output` is the column of y. Of several charts the heaviest is shown, `model.chart_`.
 """
@@ -21,10 +22,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
-from ..estimators.predictive import Output
 from ..geometry import evaluate, length
 from ..neighbours import spanning_tree
-from ..regression import gp
 from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
@@ -104,8 +103,42 @@ class EvidenceOverScale:
 def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
     """Each label of a fitted regressor as the others predict it; the row stays in the cloud, only its label goes."""
     found = _output(model, output)
-    mean, variance, ends = gp.leave_one_out(found.posterior, found.labels)
-    return LeaveOneOut(found.rows, found.labels, mean, np.sqrt(variance), *ends.T)
+    if len(found.rows) < 2:
+        raise ValueError(f"y has {len(found.rows)} label(s), and leaving one out needs at least 2; label more rows")
+    mean, std, ends = found.leave_one_out()
+    return LeaveOneOut(found.rows, found.labels, mean, std, *ends.T)
+
+
+@dataclass(frozen=True)
+class LeftOutClasses:
+    """Labelled rows [n]: index, class (as a place in `classes_`) and its probabilities [n, classes] from the others."""
+
+    rows: np.ndarray
+    y: np.ndarray
+    probabilities: np.ndarray
+
+    @property
+    def right(self) -> np.ndarray:
+        """Which labels the others predict."""
+        return self.probabilities.argmax(1) == self.y
+
+    @property
+    def log_loss(self) -> float:
+        """Mean of -log of the probability of the label."""
+        own = self.probabilities[np.arange(len(self.y)), self.y]
+        return float(-np.log(np.maximum(own, 1e-300)).mean())
+
+    @property
+    def confusion(self) -> np.ndarray:
+        """How many labels of each class (rows) are predicted as each class (columns)."""
+        C = self.probabilities.shape[1]
+        return np.bincount(C * self.y + self.probabilities.argmax(1), minlength=C * C).reshape(C, C)
+
+
+def left_out_classes(model: Any) -> LeftOutClasses:
+    """Each label of a fitted classifier as the others predict it, from the cavities of expectation propagation."""
+    found = _output(model, 0)
+    return LeftOutClasses(found.rows, found.labels, found.posterior.left_out)
 
 
 def geometry_weights(model: Any, output: int = 0) -> dict[str, float]:
@@ -218,7 +251,7 @@ def _check_chart(model: Any) -> None:
         )
 
 
-def _output(model: Any, output: int) -> Output:
+def _output(model: Any, output: int) -> Any:
     check_is_fitted(model, "_outputs")
     checks.integer(output, "output", 0, len(model._outputs) - 1, "it is a column of y")
     return model._outputs[output]

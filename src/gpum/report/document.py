@@ -25,7 +25,8 @@ from ..files.whole import check_writable, replacing
 from ..geometry import evaluate, magnification
 from ..gplvm.missing import fill_in
 from ..regression.family import NO_BOUNDARY
-from . import findings
+from . import classes, findings
+from .cells import column, columns, short
 from .diagnostics import (
     EvidenceOverScale,
     evidence_over_scale,
@@ -36,10 +37,8 @@ from .diagnostics import (
     suggestions,
 )  # fmt: skip
 
-DIGITS = 4  # decimals of a number, relative to the range of its column
 SHOWN_FEATURES = 6  # feature values that go with a row: those of the columns that vary most
 SHOWN_LABELS = 1000  # points of the calibration plot
-NAME = 80  # characters of a name
 PIXELS = 240  # along a side, where the outline is traced
 CURVE = 80  # points of the curve over scale
 SHOWN_EDGES = 20_000  # of an atlas
@@ -96,12 +95,12 @@ def _json(contents: dict[str, Any]) -> str:
 
 def _contents(fitted: Fitted) -> dict[str, Any]:
     model, X = fitted.model, fitted.X
-    mean, std = (v.reshape(len(X), -1) for v in model.predict_cloud(return_std=True))
     outlines: dict[Any, Any] = {}
     varied = np.argsort(-X.std(0), kind="stable")[:SHOWN_FEATURES]
     varied.sort()
     view = _View(X)
-    targets = [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))]
+    named = hasattr(model, "classes_")
+    targets = classes.targets(fitted, _shared(fitted, 0, outlines)) if named else _targets(fitted, outlines)
     about = {k: v for k, v in fitted.about.items() if k not in ("settings", "warnings", "seconds")}
     settings = fitted.about.get("settings") or model.get_params(deep=False)
     worth = suggestions(model)
@@ -109,27 +108,28 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     next_rows = [] if worth is None else worth.rows.tolist()
     shown = _shown_rows(len(X), targets, next_rows)
     contents = {
-        "rows": [_short(name) for name in fitted.rows],
+        "rows": [short(name) for name in fitted.rows],
         "chart": _chart(fitted, view),
         "cloud": {
-            "axes": _columns(view.at(X)),
-            "names": [_short(name) for name in fitted.features[:3]],
+            "axes": columns(view.at(X)),
+            "names": [short(name) for name in fitted.features[:3]],
             "shares": view.shares,
         },
-        "magnification": _column(evaluate(model.chart_, magnification, model.latent_)) if charted else None,
+        "magnification": column(evaluate(model.chart_, magnification, model.latent_)) if charted else None,
         "features": {
-            "names": [_short(fitted.features[j]) for j in varied],
-            "axes": _columns(X[:, varied]),
+            "names": [short(fitted.features[j]) for j in varied],
+            "axes": columns(X[:, varied]),
             "of": X.shape[1],
         },
-        "ard": _column(model.latent_model_.ard_) if learned else None,
-        "extents": _column(extents(model)) if charted else None,
+        "ard": column(model.latent_model_.ard_) if learned else None,
+        "extents": column(extents(model)) if charted else None,
         "cautions": findings.about_cloud(fitted),
         "targets": targets,
+        "confusion": classes.confusion(model) if named else None,
         "next": {"rows": next_rows, "text": findings.label_next(worth)},
         "atlases": {t["atlas"]: _edges(model, t["atlas"], X[shown], view) for t in targets if t["atlas"] is not None},
-        "about": [[str(key), _short(value)] for key, value in about.items()],
-        "settings": [[str(key), _short(value)] for key, value in settings.items()],
+        "about": [[str(key), short(value)] for key, value in about.items()],
+        "settings": [[str(key), short(value)] for key, value in settings.items()],
         "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
     }
     return contents if len(shown) == len(X) else _thinned(contents, shown, len(X))
@@ -181,11 +181,11 @@ def _chart(fitted: Fitted, view: _View) -> dict[str, Any]:
     model = fitted.model
     if model.chart_ is None:
         plain = fitted.X if fitted.X.shape[1] < 3 else PCA(2, svd_solver="full").fit_transform(fitted.X)
-        own = [_short(name) for name in fitted.features]
+        own = [short(name) for name in fitted.features]
         names = own if plain is fitted.X else ["main direction 1", "main direction 2"]
-        return {"axes": _columns(plain), "dim": plain.shape[1], "names": names, "kind": "directions"}
+        return {"axes": columns(plain), "dim": plain.shape[1], "names": names, "kind": "directions"}
     kind = "known" if model.latent_model_ is None else "learned"
-    return {"axes": _columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted), "kind": kind}
+    return {"axes": columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted), "kind": kind}
 
 
 def _edges(model: Any, title: str, X: np.ndarray, view: _View) -> dict[str, Any]:
@@ -203,17 +203,17 @@ def _edges(model: Any, title: str, X: np.ndarray, view: _View) -> dict[str, Any]
     flat = X.shape[1] < 3
     near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(nodes, return_distance=False)[:, 0] if flat else None
     return {
-        "axes": _columns(view.at(nodes)),
+        "axes": columns(view.at(nodes)),
         "pairs": ends.reshape(-1).tolist(),
         "near": None if near is None else near.tolist(),
         "of": len(pairs),
     }
 
 
-def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines: dict[Any, Any]) -> dict[str, Any]:
+def _shared(fitted: Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
+    """What is said of output k whatever it is: its geometries, settings and outline."""
     model = fitted.model
     settings = evidence_over_scale(model, k)
-    left_out = leave_one_out(model, k) if np.isfinite(fitted.y[:, k]).sum() > 1 else None
     geometries = geometry_weights(model, k)
     first = next(iter(geometries))
     levels = level_weights(model, k)
@@ -221,22 +221,34 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
     if level not in outlines:
         chart = None if level == NO_BOUNDARY else model.chart_
         outlines[level] = _outline(chart if chart is None or level is None else chart.with_level(level))
-    found = {
+    return {
         "geometries": [[title, round(w, 4), findings.percent(w)] for title, w in geometries.items()],
         "geometry_text": findings.geometry(model, k),
         "map_text": findings.the_map(model, k),
         "atlas": first if findings.atlas_of(model, first) is not None else None,
-        "name": _short(fitted.targets[k]),
-        "y": _column(fitted.y[:, k]),
-        "mean": _column(mean),
-        "std": _column(std),
-        "figures": findings.figures(fitted, k, settings, left_out),
-        "cautions": findings.cautions(fitted, k, left_out),
         "outline": outlines[level],
         "outline_text": outline_text,
         "scale": _curves(settings, first),
         "levels": [[findings.level_name(v), round(w, 4), findings.percent(w)] for v, w in levels.items()],
         "left_out": None,
+    }
+
+
+def _targets(fitted: Fitted, outlines: dict[Any, Any]) -> list[dict[str, Any]]:
+    mean, std = (v.reshape(len(fitted.X), -1) for v in fitted.model.predict_cloud(return_std=True))
+    return [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))]
+
+
+def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines: dict[Any, Any]) -> dict[str, Any]:
+    left_out = leave_one_out(fitted.model, k) if np.isfinite(fitted.y[:, k]).sum() > 1 else None
+    found = {
+        **_shared(fitted, k, outlines),
+        "name": short(fitted.targets[k]),
+        "y": column(fitted.y[:, k]),
+        "mean": column(mean),
+        "std": column(std),
+        "figures": findings.figures(fitted, k, evidence_over_scale(fitted.model, k), left_out),
+        "cautions": findings.cautions(fitted, k, left_out),
     }
     if left_out is not None:
         shown = np.linspace(0, len(left_out.y) - 1, min(len(left_out.y), SHOWN_LABELS)).astype(int)
@@ -245,7 +257,7 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
             "inside": int(left_out.inside.sum()),
             "share": findings.percent(float(left_out.inside.mean())),
             "of": len(left_out.y),
-            **{name: _column(getattr(left_out, name)[shown]) for name in ("y", "mean", "low", "high")},
+            **{name: column(getattr(left_out, name)[shown]) for name in ("y", "mean", "low", "high")},
         }
     return found
 
@@ -300,29 +312,10 @@ def _outline(chart: Any) -> list[Any]:
 
     blurred = gaussian_filter(inside.astype(float), 0.8)  # without steps
     lines = contourpy.contour_generator(axes[0], axes[1], blurred.T).lines(0.5)
-    return [_columns(np.asarray(line)) for line in lines if len(line) > 3]
+    return [columns(np.asarray(line)) for line in lines if len(line) > 3]
 
 
 def _axis_names(fitted: Fitted) -> list[str]:
     if fitted.model.latent_model_ is None:  # a known chart: the features are its coordinates
-        return [_short(name) for name in fitted.features]
+        return [short(name) for name in fitted.features]
     return [f"map coordinate {d + 1}" for d in range(fitted.model.chart_.dim)]
-
-
-def _columns(values: np.ndarray) -> list[list[float | None]]:
-    return [_column(column) for column in np.asarray(values).T]
-
-
-def _column(values: np.ndarray) -> list[float | None]:
-    """Numbers to DIGITS decimals of their range, None where not finite."""
-    values = np.asarray(values, float)
-    known = values[np.isfinite(values)]
-    size = float(np.ptp(known)) if len(known) else 0.0
-    size = size or float(np.abs(known).max(initial=0.0)) or 1.0
-    rounded = np.round(values, min(DIGITS - int(np.floor(np.log10(size))), 250))
-    return [float(v) if np.isfinite(v) else None for v in rounded]
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= NAME else text[: NAME - 1] + "…"

@@ -76,28 +76,35 @@ def outline(levels: dict[Any, float]) -> tuple[Any, str]:
 def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: LeaveOneOut | None) -> list[list[str]]:
     """Key figures of target k: what, how much, and what to compare it with."""
     labels = fitted.y[np.isfinite(fitted.y[:, k]), k]
-    N, p = fitted.X.shape
-    model = fitted.model
-    first, share = next(iter(geometry_weights(model, k).items()))
-    found = [
-        ["Rows", f"{N:,}", f"{len(labels):,} with a label"],
-        ["Features", f"{p:,}", f"{first}: {percent(share)} of the weight"],
-    ]
+    found = rows_and_setting(fitted, k, len(labels), settings)
     if left_out is not None:
         inside, few = left_out.inside, " (few labels)" * (len(labels) < FEW)
-        found += [
+        found[2:2] = [
             ["Error of a left-out label", number(left_out.rmse), f"labels spread by {number(labels.std())}{few}"],
             ["In the 95 % interval", f"{inside.sum():,} of {len(inside):,}", f"{percent(inside.mean())}{few}"],
         ]
-    found.append(
+    return found
+
+
+def rows_and_setting(fitted: Fitted, k: int, n_labels: int, settings: EvidenceOverScale) -> list[list[str]]:
+    """Key figures that every kind of target has: two of the table, then those of the fit."""
+    model = fitted.model
+    first, share = next(iter(geometry_weights(model, k).items()))
+    N, p = fitted.X.shape
+    found = [
+        ["Rows", f"{N:,}", f"{n_labels:,} with a label"],
+        ["Features", f"{p:,}", f"{first}: {percent(share)} of the weight"],
         [
             "Heaviest setting",
             SMOOTHNESS.get(settings.smoothness[0], settings.smoothness[0]),
             f"scale {number(settings.scale[0])}, {_where(settings)}, {percent(settings.weight[0])} of the weight",
-        ]
-    )
-    evidence = float(np.atleast_1d(model.log_evidence_)[k])
-    found.append(["Log evidence", number(evidence, 4), "compare only fits of the same labels"])
+        ],
+        [
+            "Log evidence",
+            number(float(np.atleast_1d(model.log_evidence_)[k]), 4),
+            "compare only fits of the same labels",
+        ],
+    ]
     seconds = fitted.about.get("seconds")
     if seconds is not None:
         found.append(["Fitted in", f"{number(float(seconds))} s", ""])

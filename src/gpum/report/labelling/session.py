@@ -319,6 +319,6 @@ def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
-    from ..document import _column
+    from ..cells import column
 
-    return _column(np.asarray(values))  # type: ignore[return-value]
+    return column(np.asarray(values))  # type: ignore[return-value]

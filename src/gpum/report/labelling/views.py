@@ -9,8 +9,9 @@ import numpy as np
 from ...geometry import evaluate, magnification
 from ...neighbours import spacing
 from ...regression.surfaces import ChartSurface
+from ..cells import column, columns, short
 from ..diagnostics import _titles
-from ..document import _column, _columns, _edges, _short, _View
+from ..document import _edges, _View
 from ..findings import atlas_of
 from .beliefs import Classes
 from .pictures import Pixels
@@ -27,9 +28,9 @@ def setup(session: Session) -> dict[str, Any]:
     work, target = session.work, session.target
     return {
         "title": f"{work.target} of {work.path.name}",
-        "target": _short(work.target),
-        "classes": [_short(name) for name in target.names] if isinstance(target, Classes) else None,
-        "names": [_short(name) for name in work.names],
+        "target": short(work.target),
+        "classes": [short(name) for name in target.names] if isinstance(target, Classes) else None,
+        "names": [short(name) for name in work.names],
         "pictures": "" if work.pictures is None else "pixels" if isinstance(work.pictures, Pixels) else "files",
         "file": session.file.path.name,
         "views": views(target.model, np.nan_to_num(work.X), work.features),
@@ -46,20 +47,20 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
         found.append(
             {
                 "title": f"map ({title})",
-                "axes": _columns(surface.rows[:, :2]),
+                "axes": columns(surface.rows[:, :2]),
                 "names": [f"map coordinate {d + 1}" for d in range(min(chart.dim, 2))],
-                "geometry": _column(evaluate(chart, magnification, surface.rows)),
+                "geometry": column(evaluate(chart, magnification, surface.rows)),
                 "geometry_name": "Magnification",
                 "geometry_note": STRETCH,
             }
         )
     seen = _View(X)
-    names = [_short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
+    names = [short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
     data: dict[str, Any] = {
         "title": "data" if seen.pca is None else "data, seen along three main directions",
-        "axes": _columns(seen.at(X)),
+        "axes": columns(seen.at(X)),
         "names": names,
-        "geometry": _column(spacing(X)),
+        "geometry": column(spacing(X)),
         "geometry_name": "Distance to the nearest row",
         "geometry_note": SPARSE,
     }

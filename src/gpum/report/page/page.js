@@ -158,7 +158,15 @@ async function copy() {
 }
 
 function drawLeftOut() {
-  const l = target().left_out, few = l && l.of < 10;
+  const l = target().left_out, few = l && l.of < 10, mixed = data.confusion;
+  $("confusion-box").hidden = !mixed;
+  if (mixed) {
+    $("left-out").hidden = true;
+    $("left-out-text").textContent = mixed.text;
+    fillTable($("confusion"), [{ name: "true class" }, ...mixed.classes.map((name) => ({ name, number: true }))],
+      mixed.classes.map((name, i) => [name, ...mixed.counts[i]]));
+    return;
+  }
   $("left-out").hidden = !l;
   if (!l) { $("left-out-text").textContent = "With fewer than two labels nothing can be left out."; return; }
   $("left-out-text").textContent = "Each dot is a labelled row whose label was hidden: its true value, and what the others predict with a 95 % " +

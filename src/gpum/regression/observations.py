@@ -1,0 +1,136 @@
+"""What is observed of a latent f: counts and shares, as `likelihoods` wants them.
+
+log p(y | f), its slope and curvature; mean, variance and distribution of a new observation. f is without its
+constant c (`offset`), which is that of the labels as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Protocol
+
+import numpy as np
+from scipy.special import bdtr, expit, gammaln, log_expit, pdtr
+
+
+class Observed(Protocol):
+    """What is observed given the latent f (without its constant c)."""
+
+    @property
+    def offset(self) -> float:
+        """c."""
+
+    def log_p(self, f: np.ndarray) -> np.ndarray:
+        """log p(y | f) of the labels, [n] or [n, nodes] as f."""
+
+    def slopes(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its first derivative, and minus its second, [n]."""
+
+    def mean(self, f: np.ndarray) -> np.ndarray:
+        """Of a new observation."""
+
+    def variance(self, f: np.ndarray) -> np.ndarray:
+        """Of a new observation."""
+
+    def below(self, k: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """P(a new observation ≤ k)."""
+
+    def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
+        """New observations."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """y ~ Poisson(exp(c + f))."""
+
+    y: np.ndarray
+    offset: float
+
+    @classmethod
+    def of(cls, y: np.ndarray) -> Counts:
+        """c is the log of the mean count."""
+        return cls(y, log(max(float(y.mean()), 0.5 / len(y))))
+
+    def log_p(self, f: np.ndarray) -> np.ndarray:
+        """log p(y | f) of the labels, [n] or [n, nodes] as f."""
+        y = self.y.reshape(-1, *[1] * (f.ndim - 1))
+        return y * (f + self.offset) - np.exp(f + self.offset) - gammaln(y + 1)
+
+    def slopes(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first derivative of log p, and minus its second, [n]."""
+        rate = np.exp(f + self.offset)
+        return self.y - rate, rate
+
+    def mean(self, f: np.ndarray) -> np.ndarray:
+        """Of a new observation."""
+        return np.exp(f + self.offset)
+
+    def variance(self, f: np.ndarray) -> np.ndarray:
+        """Of a new observation."""
+        return self.mean(f)
+
+    def below(self, k: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """P(a new observation ≤ k)."""
+        return pdtr(k, self.mean(f))
+
+    def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
+        """New observations."""
+        return rng.poisson(np.minimum(self.mean(f), 1e15)).astype(float)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """y ~ Binomial(trials, p), p = 1/(1 + exp(-(c + f))); a new observation is one trial."""
+
+    y: np.ndarray
+    trials: np.ndarray
+    offset: float
+
+    @classmethod
+    def of(cls, y: np.ndarray, trials: np.ndarray) -> Shares:
+        """c is the log odds of all trials together."""
+        share = (y.sum() + 0.5) / (trials.sum() + 1)
+        return cls(y, trials, log(share / (1 - share)))
+
+    def log_p(self, f: np.ndarray) -> np.ndarray:
+        """log p(y | f) of the labels, [n] or [n, nodes] as f."""
+        y, n = (v.reshape(-1, *[1] * (f.ndim - 1)) for v in (self.y, self.trials))
+        choose = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
+        return choose + y * log_expit(f + self.offset) + (n - y) * log_expit(-f - self.offset)
+
+    def slopes(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first derivative of log p, and minus its second, [n]."""
+        p = expit(f + self.offset)
+        return self.y - self.trials * p, self.trials * p * (1 - p)
+
+    def mean(self, f: np.ndarray) -> np.ndarray:
+        """Of a new observation."""
+        return expit(f + self.offset)
+
+    def variance(self, f: np.ndarray) -> np.ndarray:
+        """Of a new observation."""
+        p = self.mean(f)
+        return p * (1 - p)
+
+    def below(self, k: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """P(a new observation ≤ k)."""
+        return bdtr(np.minimum(k, 1), 1, self.mean(f))
+
+    def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
+        """New observations."""
+        return rng.binomial(1, self.mean(f)).astype(float)
+
+
+def count_quantiles(observed: Observed, w: np.ndarray, f: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Smallest whole numbers [n, levels] that a new observation stays at or below with probability `levels`."""
+    found = []
+    top = np.ceil((observed.mean(f) + 12 * np.sqrt(observed.variance(f)) + 12).max(0))
+    for level in levels:
+        low, high = np.full(f.shape[1], -1.0), top.copy()  # P(≤ low) < level ≤ P(≤ high)
+        while np.any(high - low > 1):
+            middle = np.floor((low + high) / 2)
+            enough = np.sum(w * observed.below(np.broadcast_to(middle, f.shape), f), 0) >= level
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        found.append(high)
+    return np.stack(found, 1)

@@ -1,0 +1,31 @@
+"""Numbers and names as they go into the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+DIGITS = 4  # decimals of a number, relative to the range of its column
+NAME = 80  # characters of a name
+
+
+def columns(values: np.ndarray) -> list[list[float | None]]:
+    """Each column of numbers [n, k]."""
+    return [column(one) for one in np.asarray(values).T]
+
+
+def column(values: np.ndarray) -> list[float | None]:
+    """Numbers to DIGITS decimals of their range, None where not finite."""
+    values = np.asarray(values, float)
+    known = values[np.isfinite(values)]
+    size = float(np.ptp(known)) if len(known) else 0.0
+    size = size or float(np.abs(known).max(initial=0.0)) or 1.0
+    rounded = np.round(values, min(DIGITS - int(np.floor(np.log10(size))), 250))
+    return [float(v) if np.isfinite(v) else None for v in rounded]
+
+
+def short(value: Any) -> str:
+    """A name of at most NAME characters."""
+    text = str(value)
+    return text if len(text) <= NAME else text[: NAME - 1] + "…"

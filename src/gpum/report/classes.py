@@ -1,0 +1,87 @@
+"""What the report says of a classifier: a map of each class's probability, and the confusion of left-out labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..files.model_io import Fitted
+from . import findings
+from .cells import column, short
+from .diagnostics import LeftOutClasses, evidence_over_scale, left_out_classes
+
+SHOWN_CLASSES = 30  # of the table of confusion
+SURE = 0.9  # probability above which a wrong class is worth a look
+
+
+def targets(fitted: Fitted, shared: dict[str, Any]) -> list[dict[str, Any]]:
+    """One target for each class: its probability; `shared` is what is said of all of them."""
+    model = fitted.model
+    p, known = model.label_distributions_, np.isfinite(fitted.y[:, 0])
+    left_out = left_out_classes(model)
+    words = {"figures": _figures(fitted, left_out), "cautions": _cautions(fitted, left_out)}
+    return [
+        {
+            **shared,
+            **words,
+            "name": short(f"{fitted.targets[0]} is {name}"),
+            "y": column(np.where(known, fitted.y[:, 0] == c, np.nan)),
+            "mean": column(p[:, c]),
+            "std": column(np.sqrt(p[:, c] * (1 - p[:, c]))),
+        }
+        for c, name in enumerate(model.classes_)
+    ]
+
+
+def confusion(model: Any) -> dict[str, Any]:
+    """Left-out labels as a table: classes, and how many of each are predicted as each; the commonest where many."""
+    found = left_out_classes(model)
+    counts = found.confusion
+    shown = np.sort(np.argsort(-counts.sum(1), kind="stable")[:SHOWN_CLASSES])
+    names = [short(model.classes_[c]) for c in shown]
+    left = f" The {len(shown)} commonest of {len(counts)} classes are shown." if len(shown) < len(counts) else ""
+    right = int(found.right.sum())
+    text = (
+        f"The label of one row at a time is hidden and predicted from the others: {right} of {len(found.y)} "
+        f"({findings.percent(right / len(found.y))}) come out right. Each line is a true class, each column what "
+        f"it was taken for.{left}"
+    )
+    return {"classes": names, "counts": counts[np.ix_(shown, shown)].tolist(), "text": text}
+
+
+def _figures(fitted: Fitted, left_out: LeftOutClasses) -> list[list[str]]:
+    n, right = len(left_out.y), int(left_out.right.sum())
+    few = " (few labels)" * (n < findings.FEW)
+    common = int(np.bincount(left_out.y).max())
+    found = findings.rows_and_setting(fitted, 0, n, evidence_over_scale(fitted.model, 0))
+    found[2:2] = [
+        ["Classes", f"{len(fitted.model.classes_):,}", f"the commonest has {common:,} labels"],
+        ["Left-out labels right", f"{right:,} of {n:,}", f"{findings.percent(right / n)}{few}"],
+        ["Log loss of a left-out label", findings.number(left_out.log_loss),
+         f"even guesses have {findings.number(float(np.log(len(fitted.model.classes_))))}{few}"],
+    ]  # fmt: skip
+    return found
+
+
+def _cautions(fitted: Fitted, left_out: LeftOutClasses) -> list[str]:
+    found, classes, n = [], fitted.model.classes_, len(left_out.y)
+    counts = np.bincount(left_out.y, minlength=len(classes))
+    if n < findings.FEW:
+        found.append(
+            f"Only {n} rows have a label: the confusion in this report rests on {n} labels and may be far off."
+        )
+    single = np.flatnonzero(counts == 1)
+    if len(single):
+        some = ", ".join(f"“{short(classes[c])}”" for c in single[:3])
+        found.append(
+            f"{len(single)} of {len(classes)} classes have one label only ({some}): left out, nothing is known of them "
+            "and they count as wrong."
+        )
+    if n >= findings.FEW and left_out.right.sum() <= counts.max():
+        found.append("Left-out labels come out right no more often than if every row were of the commonest class.")
+    wrong = np.flatnonzero(~left_out.right & (left_out.probabilities.max(1) > SURE))
+    if len(wrong):
+        names = ", ".join(f"“{short(fitted.rows[i])}”" for i in left_out.rows[wrong[:3]])
+        found.append(f"{len(wrong)} label(s) contradict what all others say, such as that of {names}. Check them.")
+    return found
