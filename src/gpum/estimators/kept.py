@@ -80,7 +80,8 @@ def _light(output: Any, of_all: bool) -> Any:
     """An output without what follows from the labels."""
     posterior = output.posterior
     if not of_all:
-        labels = [rows if k in posterior.spaces else None for k, rows in enumerate(posterior.labels)]
+        nothing = np.zeros((0, 0))
+        labels = [rows if k in posterior.spaces else nothing for k, rows in enumerate(posterior.labels)]
         return replace(output, posterior=replace(posterior, labels=labels))
     if len(output.rows) <= again.FEW and all(type(part) is Part for part in posterior.parts):
         posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])
