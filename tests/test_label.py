@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -92,11 +93,12 @@ def test_two_servers_do_not_share_a_file(label_session):
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz"])
-def test_export(tmp_path, ending):
+def test_export(label_geometry, tmp_path, ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     path = tmp_path / f"data.{ending}"
     write_table(path, y=np.full(N, np.nan), note=["a;b"] * N)
+    shutil.copy(label_geometry / "data.csv.geometry", learned.beside(path))
     with closing(make_session(path)) as session:
         give(session, 3, "2.5")
     if ending == "npz":
@@ -195,7 +197,7 @@ def test_the_geometry_is_kept_and_only_ours_is_read(label_table, monkeypatch):
     assert np.isfinite(kept.fit(X, y).transduction_).all()  # also in another process: settings are told by value
     assert not learned.is_kept(GPUMRegressor(**FAST | {"random_state": 1}), X, path)
     assert not learned.is_kept(GPUMRegressor(**FAST), X + 1, path)
-    monkeypatch.setattr(GPUMRegressor, "load", lambda *_: pytest.fail("a file of someone else was read"))
+    monkeypatch.setattr("joblib.load", lambda *_: pytest.fail("a file of someone else was read"))
     monkeypatch.setenv("XDG_STATE_HOME", str(label_table.parent / "someone else"))
     assert not learned.is_kept(GPUMRegressor(**FAST), X, path)
 

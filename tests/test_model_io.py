@@ -136,6 +136,17 @@ def test_a_regressor_predicts_as_before(geometry, tmp_path):
     assert (tmp_path / "m.gpum").stat().st_size < 200_000
 
 
+@pytest.mark.parametrize("geometry", ["graph", "flat"])
+def test_missing_readings_stay_missing(geometry, tmp_path):
+    S, new = X.copy(), X[::5] + 0.01
+    S[3, 1] = S[7, 0] = new[1, 0] = np.nan
+    model = GPUMRegressor(1, geometry=geometry, random_state=0).fit(S, Y)
+    model.save(tmp_path / "m.gpum")
+    loaded = GPUMRegressor.load(tmp_path / "m.gpum")
+    agree(model, loaded, new)
+    assert np.array_equal(loaded._as_fitted().X, S, equal_nan=True)
+
+
 def test_a_learned_chart_is_stored(curve_fit, tmp_path):
     model_io.save(curve_fit, tmp_path / "m.gpum")
     found = model_io.load(tmp_path / "m.gpum").model

@@ -63,7 +63,7 @@ def labels_of(table: Table, name: str) -> np.ndarray:
 
 def spreads(X: np.ndarray, names: Sequence[str]) -> np.ndarray:
     """The standard deviation of every feature; 1 for one that does not vary, which a note says."""
-    found = X.std(0)
+    found = np.nanstd(X, axis=0)
     still = [name for name, sd in zip(names, found, strict=True) if not sd > 0]
     if still:
         note(f"--scale-columns leaves what does not vary as it is: {listed(still)}")

@@ -9,16 +9,18 @@ import time
 import webbrowser
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from ..files import labelled, labels, tables
-from ..files.tables import MISSING, Table
-from .columns import check_apart, named
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import Debug, Force, Quiet, _column, _option, _setting, _several
+
+if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
+    import numpy as np
+
+    from ..files.labels import LabelFile
+    from ..files.tables import Table
 
 PRIVATE = 0o600  # nobody else may read the token
 LONGEST = 80  # characters of a class
@@ -70,6 +72,9 @@ def label(
     """
     if export is not None:
         return _export(data, target, export, force, quiet)
+    from ..files import labels, tables
+    from .columns import check_apart, named
+
     kept = labels.beside(data)
     with stage(f"reading {data.name}", kept):
         table = tables.read(data)
@@ -98,7 +103,7 @@ def label(
 
 def _serve(
     data: Path, table: Table, target: str, X: np.ndarray, used: list[str], names: list[str], known: dict[int, str],
-    classes: list[str] | None, pictures: Any, file: labels.LabelFile, quiet: bool, port: int, browser: bool,
+    classes: list[str] | None, pictures: Any, file: LabelFile, quiet: bool, port: int, browser: bool,
     settings: dict[str, Any],
 ) -> None:  # fmt: skip
     """Learn the geometry, then answer the page until Ctrl-C."""
@@ -150,6 +155,8 @@ def _serve(
 
 
 def _export(data: Path, target: str, out: Path, force: bool, quiet: bool) -> None:
+    from ..files import labelled, labels, tables
+
     back = out.resolve() == data.resolve()
     if not back:
         tables.check_ending(out)
@@ -170,6 +177,8 @@ def _export(data: Path, target: str, out: Path, force: bool, quiet: bool) -> Non
 
 def _target(table: Table, target: str) -> list[str]:
     """The target, if it is a column or may become one: a name that is only much like one is a slip."""
+    from .columns import named
+
     if re.search(r"[\r\n]", target) or not target.strip():
         raise ValueError(f"--target is {target!r}; give the name of one column")
     if target in table.columns:
@@ -185,6 +194,7 @@ def _target(table: Table, target: str) -> list[str]:
 
 def _known(table: Table, target: str, given: str | None) -> tuple[dict[int, str], list[str] | None]:
     """Labels that the table came with, by row, and the classes where the target is none of the numbers."""
+    from ..files.tables import MISSING
     from ..report.labelling.beliefs import parse_number
 
     cells = table.text(target) if target in table.columns else [""] * len(table)

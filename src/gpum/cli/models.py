@@ -90,6 +90,9 @@ def fit(
     max_time: Annotated[float | None, _setting("T", "Largest diffusion time of heat kernels.")] = None,
     seed: Annotated[int, _setting("N", "The same seed gives the same model.")] = 0,
     n_jobs: Annotated[int | None, _setting("N", "Processes at once; the model does not depend on it.")] = None,
+    missing: Annotated[
+        float | None, _option("VALUE", "A number that means a missing reading, such as 100. Empty cells always do.")
+    ] = None,
     scale_columns: Annotated[
         bool, typer.Option("--scale-columns", help="Divide every feature by its standard deviation.")
     ] = False,
@@ -123,11 +126,14 @@ def fit(
         others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
-        X = table.matrix(used, "remove the row, or leave the column out (--drop; --index if it names the rows)")
+        advice = "remove the row, or leave the column out (--drop; --index if it names the rows)"
+        X = table.readings(used, advice, missing)
+        for k in np.flatnonzero(np.isnan(X).all(0))[:1]:
+            raise ValueError(f"column {used[k]!r} of {data.name} has no value in any row; leave it out (--drop)")
         y = np.stack([labels_of(table, name) for name in targets], 1)
         scales = spreads(X, used) if scale_columns else None
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
-    say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features; {known}.")
+    say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features{_gaps(X)}; {known}.")
     with stage("starting", out):
         from ..estimators.regressor import GPUMRegressor
         from ..files import model_io
@@ -162,6 +168,7 @@ def fit(
         "warnings": warned,
         **({"index": names[0]} if names else {}),
         **({} if scales is None else {"scales": scales.tolist()}),
+        **({} if missing is None else {"missing": missing}),
     }
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
     with stage(f"writing {out.name}", out):
@@ -205,7 +212,7 @@ def predict(
         fitted = model_io.load(model)
     with stage(f"reading {data.name}", out):
         table = tables.read(data, decimal=decimal, encoding=encoding)
-        X = table.matrix(features_of(table, fitted, model), "or remove the row")
+        X = table.readings(features_of(table, fitted, model), "or remove the row", fitted.about.get("missing"))
         X = X / np.array(fitted.about.get("scales", 1.0))
         names = named(table, "--index", [index] if index else [])
         kept = fitted.about.get("index")
@@ -299,6 +306,12 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
     if latent[0] is not None:
         columns |= {f"latent_{k + 1}": column for k, column in enumerate(np.concatenate(latent).T)}
     return columns | {"far_from_surface": np.concatenate(far)}
+
+
+def _gaps(X: Any) -> str:
+    """How much of a table is missing, in words."""
+    share = float((X != X).mean())
+    return f", {share:.2g} of the readings missing" if share else ""
 
 
 def _several(text: str) -> Any:

@@ -9,6 +9,7 @@ from importlib import import_module
 KNOWN: dict[str, str] = {
     "files.model_io": "Fitted",
     "gplvm.mapping": "Mapping",
+    "gplvm.missing": "Filled",
     "gplvm.optimise": "Progress",
     "gplvm.race": "Fit",
     "gplvm.scaling": "Scaling",
@@ -31,6 +32,7 @@ KNOWN: dict[str, str] = {
     "regression.covariances": "Features Spectral Stationary",
     "regression.family": "Setting",
     "regression.graphs": "DiffusionSpace GraphSpace",
+    "regression.incomplete": "IncompleteSurface",
     "regression.posterior": "Decomposed Part Posterior",
     "regression.path_spaces": "PathSpace",
     "regression.spaces": "PlaneSpace ScaledSpace SpectralSpace",

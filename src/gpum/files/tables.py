@@ -67,6 +67,15 @@ class Table:
             raise ValueError(f"{self._where(name, row)} is infinite; correct it, {advice}")
         return found
 
+    def readings(self, names: Sequence[str], advice: str, code: float | None = None) -> np.ndarray:
+        """Columns [N, k], NaN where a value is missing or the code; every row has a value."""
+        found = np.stack([self.numbers(name, advice) for name in names], 1)
+        if code is not None:
+            found[found == code] = np.nan
+        for row in np.flatnonzero(np.isnan(found).all(1))[:1]:
+            raise ValueError(f"{self.place(int(row))} of {self.source} has no value in any feature; remove the row")
+        return found
+
     def matrix(self, names: Sequence[str], advice: str) -> np.ndarray:
         """Columns [N, k] in which no value may be missing."""
         found = np.empty((len(self), len(names)))

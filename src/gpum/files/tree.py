@@ -108,7 +108,7 @@ def state_of(value: Any) -> dict[str, Any]:
     if hasattr(value, "_stored"):
         return value._stored()
     if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     return dict(vars(value))
 
 
@@ -237,11 +237,11 @@ class Reader:
                 self._hints[cls] = get_type_hints(cls)
             absent = [
                 f.name for f in fields(cls)
-                if f.name not in state and f.default is MISSING and f.default_factory is MISSING
+                if f.init and f.name not in state and f.default is MISSING and f.default_factory is MISSING
             ]  # fmt: skip
             if absent:
                 raise ValueError(f"a {cls.__name__} lacks its field {absent[0]!r}")
-            return {f.name: self._hints[cls].get(f.name, Any) for f in fields(cls)}
+            return {f.name: self._hints[cls].get(f.name, Any) for f in fields(cls) if f.init}
         parameters = set(inspect.signature(cls).parameters)
         return {
             name: Any for name in state

@@ -125,12 +125,15 @@ def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """
     seen = (~np.isnan(X)).astype(float)
     N, p = X.shape
-    mean, variance = np.nanmean(X, axis=0), np.nanvar(X, axis=0)
-    centred = np.where(seen > 0, X - mean, 0.0)
+    mean = np.nanmean(X, axis=0)
+    unit = float(np.sqrt(np.mean(np.nanvar(X, axis=0))))
+    if not unit > 0:  # rows that are all alike
+        return np.where(seen > 0, X, mean), np.zeros((N, p)), np.zeros((p, 0)), 1.0
+    centred = np.where(seen > 0, (X - mean) / unit, 0.0)
     k = max(1, min(COMPONENTS, p // 2, N // 4))
     _, size, axes = np.linalg.svd(centred, full_matrices=False)
     W = axes[:k].T * size[:k] / np.sqrt(N)  # [p, k]
-    noise = ridge = max(float(variance.mean()), np.finfo(float).tiny)
+    noise = 1.0
     for _ in range(EM_STEPS):
         pairs = (W[:, :, None] * W[:, None]).reshape(p, -1)
         S = noise * np.linalg.inv(noise * np.eye(k) + (seen @ pairs).reshape(N, k, k))  # covariance of each z
@@ -139,11 +142,11 @@ def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         normal = (seen.T @ moment.reshape(N, -1)).reshape(p, k, k)
         spread = S.reshape(N, -1) @ pairs.T
         noise = float(np.sum(seen * ((centred - z @ W.T) ** 2 + spread)) / seen.sum())
-        noise = max(noise, FLOOR * ridge)
-        W = np.linalg.solve(normal + noise / ridge * np.eye(k), (centred.T @ z)[..., None])[..., 0]
-    filled = np.where(seen > 0, X, mean + z @ W.T)
+        noise = max(noise, FLOOR)
+        W = np.linalg.solve(normal + noise * np.eye(k), (centred.T @ z)[..., None])[..., 0]
+    filled = np.where(seen > 0, X, mean + unit * (z @ W.T))
     spread = S.reshape(N, -1) @ (W[:, :, None] * W[:, None]).reshape(p, -1).T
-    return filled, np.where(seen > 0, 0.0, spread + noise), W, noise
+    return filled, np.where(seen > 0, 0.0, unit**2 * (spread + noise)), unit * W, unit**2 * noise
 
 
 def _likely(whole: np.ndarray) -> np.ndarray:

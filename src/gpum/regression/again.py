@@ -20,7 +20,7 @@ from ..heat.walks import WalkFeatures
 from . import graphs, spaces
 from .family import Space
 from .path_spaces import PathSpace
-from .surfaces import N_MODES, AtlasSurface, ChartSurface, Surface, Wanted
+from .surfaces import N_MODES, AtlasSurface, ChartSurface, GraphSurface, Surface, Wanted
 
 FEW = 1000  # rows (or labels) up to which what follows from them is computed again instead of stored
 
@@ -104,7 +104,7 @@ def recipe(space: Any, rows: np.ndarray, surface: Surface, level: Any, wanted: W
     """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
     if isinstance(space, PathSpace):
         return Walks(_without_motion(space.features), rows)
-    if len(rows) > FEW:
+    if len(rows) > FEW or not isinstance(surface, ChartSurface | GraphSurface):
         return None
     if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartSurface):
         return Domain(surface.domain(wanted, level), wanted.n_modes or N_MODES, surface.rows)

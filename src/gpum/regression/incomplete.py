@@ -7,7 +7,7 @@ representations: with eigenfunctions as features this is the covariance of the m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class IncompleteSurface:
     inner: Surface
     filled: Filled
     cloud: np.ndarray
-    name: str = field(init=False)
+    name: str = ""
 
     def __post_init__(self) -> None:
         self.name = self.inner.name

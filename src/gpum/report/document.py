@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
@@ -22,6 +23,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..files.model_io import Fitted
 from ..files.whole import check_writable, replacing
 from ..geometry import evaluate, magnification
+from ..gplvm.missing import fill_in
 from ..regression.family import NO_BOUNDARY
 from . import findings
 from .diagnostics import (
@@ -58,6 +60,8 @@ def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
 
 def render(fitted: Fitted) -> str:
     """The report of a fitted model as the text of an HTML page."""
+    if np.isnan(fitted.X).any():  # pictures show what stands for missing readings
+        fitted = replace(fitted, X=fill_in(fitted.X).rows)
     page = resources.files(__package__) / "page"
     title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
     parts = {

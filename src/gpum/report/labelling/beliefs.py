@@ -18,9 +18,8 @@ from ...regression.posterior import Located
 from ..diagnostics import _titles
 from ..findings import number, percent
 
-QUICK, POINTS = 12, 60_000  # settings that draw the quick map: at least so many, more while rows × settings are few
-CONSIDERED = 60  # settings among which they are found, where there are MANY labels
-MANY = 20
+QUICK, POINTS = 12, 25_000  # settings that draw the quick map: at least so many, more while rows × settings are few
+CONSIDERED, MANY = 100, 6  # settings among which they are found, where there are MANY labels
 LARGEST_LABEL = 1e150  # as in the estimators
 INTERVAL = np.array([0.025, 0.975])
 SHOWN = 40  # characters of what was typed
@@ -63,9 +62,9 @@ class Target:
             return list(range(len(self.family.settings)))
         return before.settings[:CONSIDERED]
 
-    def heaviest(self, posterior: Any) -> Any:
+    def heaviest(self, posterior: Any, n: int | None = None) -> Any:
         """The posterior with its heaviest parts alone."""
-        n = max(QUICK, POINTS // len(self.X))
+        n = n or max(QUICK, POINTS // len(self.X))
         parts = sorted(posterior.parts, key=lambda part: -part.weight)[:n]
         total = sum(part.weight for part in parts)
         return replace(posterior, parts=[replace(part, weights=part.weights / total) for part in parts])
@@ -139,11 +138,9 @@ class Numbers(Target):
             low, high = mean + scale * drawn.quantiles(here, INTERVAL)[0]
             return {"interval": [float(low), float(high)]}
 
-        found = Belief(
-            mean + scale * middle, scale * spread, _left_out(drawn, y), self.weights_of(whole), self.settings_of(whole),
-            exact, detail,
-        )  # fmt: skip
-        return found
+        left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
+        weights, settings = self.weights_of(whole), self.settings_of(whole)
+        return Belief(mean + scale * middle, scale * spread, left_out, weights, settings, exact, detail)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""

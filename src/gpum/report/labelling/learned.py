@@ -1,8 +1,9 @@
-"""The geometry of a table, learned once and kept beside it: `data.csv.geometry.gpum`.
+"""The geometry of a table, learned once and kept beside it: `data.csv.geometry`.
 
-What is kept is used again only for the same numbers, settings and version, and only if this user wrote it: the file is
-a pickle, which may run code when it is read, so it is sealed with a key that never leaves the user's own folder. A
-table that came from elsewhere with such a file beside it has its geometry learned anew.
+It holds every surface and kernel that was built, which a model file does not, and so is a pickle, which may run code
+when it is read. It is therefore sealed with a key that never leaves the user's own folder, and read only if this user
+wrote it, for the same numbers, settings and version. A table that came from elsewhere with such a file beside it has
+its geometry learned anew.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import json
 import os
 import warnings
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any
 
+import joblib
 import numpy as np
 
 from ... import __version__
 from ...files.whole import replacing
 
-ENDING = ".geometry.gpum"
+ENDING = ".geometry"
 DUMMY = (0, -1)  # rows that get made-up labels while the geometry is learned, which does not depend on them
 
 
@@ -40,50 +43,51 @@ def learn(model: Any, X: np.ndarray, path: Path) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the scale of largest evidence", UserWarning)  # of the made-up labels
         model.fit(X, y)
-    seal = _seal_path(path)
-    seal.unlink(missing_ok=True)  # never beside a file that it is not of
-    model.save(path)
-    with replacing(seal) as file:
-        file.write(json.dumps({"about": _about(model, X), "seal": _seal(path)}).encode())
+    buffer = BytesIO()
+    joblib.dump(model, buffer, compress=1)
+    with replacing(path) as file:
+        file.write(_head(model, X, buffer.getvalue()))
+        file.write(buffer.getvalue())
     return model
 
 
 def is_kept(model: Any, X: np.ndarray, path: Path) -> bool:
     """Whether the geometry is there and may be used."""
-    try:
-        found = json.loads(_seal_path(path).read_bytes())
-        return found["about"] == _about(model, X) and hmac.compare_digest(found["seal"], _seal(path))
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    return _sealed(model, X, path) is not None
 
 
 def _kept(model: Any, X: np.ndarray, path: Path) -> Any:
-    if not is_kept(model, X, path):
+    data = _sealed(model, X, path)
+    if data is None:
         return None
     try:
-        found = type(model).load(path)
-    except (ValueError, TypeError, OSError):  # of other versions of libraries: learned anew
+        found = joblib.load(BytesIO(data))
+    except Exception:  # of other versions of libraries: learned anew
         return None
     return found.set_params(**{name: getattr(model, name) for name in ("n_jobs", "verbose")})
+
+
+def _sealed(model: Any, X: np.ndarray, path: Path) -> bytes | None:
+    """The pickle in the file, if this user wrote it for this model and these numbers."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body = data[data.find(b"\n") + 1 :]
+    return body if hmac.compare_digest(_head(model, X, body), data[: len(data) - len(body)]) else None
+
+
+def _head(model: Any, X: np.ndarray, body: bytes) -> bytes:
+    """The line above the pickle: a digest, under the user's key, of all that must be the same."""
+    digest = hmac.new(_user_key(), json.dumps(_about(model, X), sort_keys=True).encode(), "sha256")
+    digest.update(body)
+    return f"GPUM geometry, sealed {digest.hexdigest()}\n".encode()
 
 
 def _about(model: Any, X: np.ndarray) -> dict[str, Any]:
     settings = {k: repr(v) for k, v in model.get_params(deep=False).items() if k not in ("n_jobs", "verbose")}
     numbers = sha256(np.ascontiguousarray(X).tobytes()).hexdigest()
     return {"version": __version__, "kind": type(model).__name__, "X": [*X.shape, numbers], "settings": settings}
-
-
-def _seal_path(path: Path) -> Path:
-    return path.with_name(path.name + ".json")
-
-
-def _seal(path: Path) -> str:
-    """A digest of the file under the user's key."""
-    with open(path, "rb") as file:
-        digest = hmac.new(_user_key(), digestmod="sha256")
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _user_key() -> bytes:

@@ -159,7 +159,8 @@ class Session:
 
     def _exact(self) -> None:
         def settled(labels: Labels, outdated: Callable[[], bool]) -> Belief | None:
-            with self.changed:
+            with self.changed:  # the quick map has the processor first
+                self.changed.wait_for(lambda: outdated() or self.belief_round == self.round or self.trouble)
                 if self.changed.wait_for(outdated, SETTLE):
                     return None
             return self.target.exact(labels, outdated)

@@ -180,7 +180,8 @@ function guess(row, found) {
 function chances(shares) {
   document.querySelectorAll("#classes button").forEach((button, k) => {
     const share = shares ? shares[k] : null;
-    button.querySelector(".chance").style.width = share === null ? "0" : `${100 * share}%`;
+    button.querySelector(".chance").style.width = `${100 * (share || 0)}%`;
+    button.querySelector(".chance").hidden = !(share >= 0.01);
     button.querySelector(".share").textContent = share === null ? "" : `${share < 0.01 && share > 0 ? "<1" : Math.round(100 * share)} %`;
     button.classList.toggle("now", page.labels.get(page.row) === setup.classes[k]);
   });
@@ -281,12 +282,16 @@ function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !$("keys").checked) return;
   const typing = event.target.id === "find" || event.target.tagName === "SELECT";
   if (typing) return;
-  const k = event.key, digit = setup.classes && event.target.id !== "field" && /^[1-9]$/.test(k) ? setup.classes[Number(k) - 1] : undefined;
+  const k = event.key, digit = setup.classes ? setup.classes.find((_, i) => classKey(i) === k) : undefined;
   const found = { s: skip, u: undo, b: () => page.jumped && show(state.queue[0] ?? page.row), "/": () => $("find").focus() }[k];
   if (digit !== undefined) label(digit);
   else if (found) found();
   else return;
   event.preventDefault();
+}
+
+function classKey(k) { // classes that are digits have their own key, others 1 to 9 in their order
+  return setup.classes.every((name) => /^[0-9]$/.test(name)) ? setup.classes[k] : k < 9 ? String(k + 1) : "";
 }
 
 function describe(row) {
@@ -303,7 +308,7 @@ function classButtons() {
     const button = element("button"), chance = element("span", undefined, "chance");
     button.type = "button";
     button.append(chance, element("span", name), element("span", "", "share"));
-    if (k < 9) { button.append(element("kbd", String(k + 1))); button.setAttribute("aria-keyshortcuts", String(k + 1)); }
+    if (classKey(k)) { button.append(element("kbd", classKey(k))); button.setAttribute("aria-keyshortcuts", classKey(k)); }
     button.addEventListener("click", () => label(name));
     $("classes").append(button);
     const item = element("li"), swatch = element("canvas");
