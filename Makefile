@@ -23,6 +23,7 @@ bench: .venv/.oracles
 	$(BIN)/python benchmarks/latent_model.py
 	$(BIN)/python benchmarks/heat_kernel.py
 	$(BIN)/python benchmarks/regression.py
+	$(BIN)/python benchmarks/scaling.py
 
 demo: .venv/.installed
 	$(BIN)/gpum demo

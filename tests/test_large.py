@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, LatentGPRegressor, neighbours
+from gpum.datasets.swiss_roll import swiss_roll_points
 from gpum.estimators import cloud as cloud_module
 from gpum.estimators import places
 from gpum.files.model_io import Fitted
@@ -174,3 +175,37 @@ def test_the_report_shows_some_rows_and_says_so(ring, small_parts, monkeypatch):
     ):
         assert [thin["rows"][i] for i in some["rows"]] == [whole["rows"][i] for i in every["rows"]]
     assert thin["targets"][0]["figures"] == whole["targets"][0]["figures"]
+
+
+def shapes(n):
+    """Clouds of n rows that are thin, branched, wound or in pieces, in the plane or in R³."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 1, n)
+    arm, side = rng.integers(0, 5, n), np.arange(n) % 2
+    angle = 2 * np.pi * arm / 5
+    tooth = np.round(5 * t) / 5
+    grid = np.stack(np.meshgrid(np.linspace(2, 12.5, n // 5), np.linspace(0, 12, 5)), -1).reshape(-1, 2)
+    return {
+        "thin strip": np.stack([20 * t, 0.01 * rng.standard_normal(n)], 1),
+        "comb": np.where(side[:, None] == 1, np.stack([t, 0 * t], 1), np.stack([tooth, rng.uniform(0, 1, n)], 1)),
+        "star": np.stack([t * np.cos(angle), t * np.sin(angle)], 1),
+        "spiral": np.stack([t * np.cos(15 * t), t * np.sin(15 * t)], 1),
+        "two pieces": np.stack([t + 10 * side, np.sin(3 * t)], 1),
+        "roll on a grid": swiss_roll_points(grid),
+    }
+
+
+@pytest.mark.parametrize("name", shapes(10))
+@pytest.mark.parametrize("n", [100, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_every_shape_is_fitted_and_predicted(name, n, monkeypatch):
+    """Thin, branched and torn clouds, larger than the part that surfaces are learned from, end with finite numbers."""
+    if n == 100:
+        monkeypatch.setattr(cloud_module, "PART", 60)
+    X = shapes(n)[name]
+    target = X[:, 2 if name == "roll on a grid" else 0]  # along the roll it changes too fast for twenty labels
+    y = np.where(np.random.default_rng(1).permutation(n) < max(n // 50, 20), target, np.nan)
+    model = GPUMRegressor(geometry=["atlas", "graph", "flat"], random_state=0).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert np.sqrt(np.mean((mean - target) ** 2)) < 0.5 * target.std()
