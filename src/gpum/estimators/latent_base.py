@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks, neighbours
+from ..files.programs import kept_programs
 from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from ..geometry.metric import expected_metric
 from ..gplvm import bound, scaling, starts
@@ -72,7 +73,11 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         self._rows = self._scaling.rows(S)
         self.history_: list[dict[str, Any]] = []
         q = self._initial_dim(*S.shape)
-        with jax.enable_x64(True), Reporter(self.verbose, self.max_iter, "learning the surface") as report:
+        with (
+            jax.enable_x64(True),
+            kept_programs(),
+            Reporter(self.verbose, self.max_iter, "learning the surface") as report,
+        ):
             try:
                 outcome = self._race(q, rng, report)
                 if self.latent_dim == "auto":
@@ -104,7 +109,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         S = checks.cloud(S, columns=self.n_features_in_)
         rows = self._scaling.near_rows(S)
         index = neighbours.nearest(self._rows, min(NEAR, len(self._rows)), rows)[1]
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), kept_programs():
             dec, W = decoder(self.chart_.mapping)
             mu, s = place(rows @ np.asarray(W).T, self.latent_[index], dec, self._as_points)
         return (mu, np.sqrt(s)) if return_std else mu
@@ -148,7 +153,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         found: list[LatentModel] = [self]
         for k, fit in enumerate(self.finalists_[1:]):
             other = copy.copy(self)
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), kept_programs():
                 other._finish([fit], np.random.default_rng([len(self._rows), k]))
             if all(_differ(other.latent_, one.latent_) for one in found):
                 found.append(other)

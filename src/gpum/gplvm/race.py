@@ -16,6 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
+from ..files.programs import kept_programs
 from .bound import Cloud
 from .models import Model
 from .optimise import Progress, Stage, climb
@@ -124,6 +125,6 @@ def _rounds(model: Model, name: str, theta: Any, data: Cloud, stages: tuple[Stag
 
 def _whole_run(*args: Any) -> list[Fit]:
     """The rounds of a run, made by a worker; of the parameters only the last come back."""
-    with jax.enable_x64(True), threadpool_limits(1, "blas"):
+    with jax.enable_x64(True), kept_programs(), threadpool_limits(1, "blas"):
         rounds = list(_rounds(*args))
     return [Fit(fit.start, None, fit.last) for fit in rounds[:-1]] + rounds[-1:]
