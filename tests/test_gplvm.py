@@ -179,7 +179,7 @@ def test_what_is_filled_in_may_be_anything():
     """Rows without weight and inducing inputs that are not live: their values reach nothing."""
     theta, S = problem(N=30, m=8)
     cloud = bound.fill_cloud(bound.compress(S))
-    filled, live = bound._filled(theta, len(cloud.weight))
+    filled, live = bound.filled(theta, len(cloud.weight))
     zero = bound._negative_bound(filled, cloud, live)
     rng = np.random.default_rng(1)
     noise = {name: rng.standard_normal(getattr(filled, name).shape) for name in ("mu", "log_s", "Z")}

@@ -144,9 +144,9 @@ def divergence(mu: Array, log_s: Array) -> Array:
 
 def negative_bound(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
     """-F and its gradient. What is filled in before the compiled program is taken out after it."""
-    filled, live = _filled(theta, len(cloud.weight))
-    value, gradient = _negative_bound(filled, cloud, live)
-    return value, _live(gradient, len(theta.mu), len(theta.Z))
+    begin, live = filled(theta, len(cloud.weight))
+    value, gradient = _negative_bound(begin, cloud, live)
+    return value, cut(gradient, len(theta.mu), len(theta.Z))
 
 
 @jax.jit
@@ -154,13 +154,15 @@ def _negative_bound(theta: Parameters, cloud: Cloud, live: Array) -> tuple[Array
     return jax.value_and_grad(lambda t: -bound(t, cloud, JITTER, live))(theta)
 
 
-def _filled(theta: Parameters, rows: int) -> tuple[Parameters, np.ndarray]:
+def filled(theta: Parameters, rows: int) -> tuple[Parameters, np.ndarray]:
+    """theta with so many rows, its inducing inputs filled up as well, and which of those are live."""
     m = padding.size(len(theta.Z), padding.INDUCING)
     mu, log_s = padding.fill(theta.mu, rows), padding.fill(theta.log_s, rows)
     return replace(theta, mu=mu, log_s=log_s, Z=padding.fill(theta.Z, m)), padding.live(len(theta.Z), m)
 
 
-def _live(theta: Parameters, N: int, m: int) -> Parameters:
+def cut(theta: Parameters, N: int, m: int) -> Parameters:
+    """theta without the rows and inducing inputs that were filled in."""
     return replace(theta, mu=theta.mu[:N], log_s=theta.log_s[:N], Z=theta.Z[:m])
 
 
@@ -190,7 +192,7 @@ def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.nd
     """
     N, m = len(theta.mu), len(theta.Z)
     rows = padding.size(N)
-    P, Lam, R = map(np.asarray, _inducing_posterior(*_filled(theta, rows), padding.live(N, rows), jitter))
+    P, Lam, R = map(np.asarray, _inducing_posterior(*filled(theta, rows), padding.live(N, rows), jitter))
     return P[:m, :N], Lam[:m, :m], R[:m, :m]
 
 

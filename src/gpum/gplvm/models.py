@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from . import bound, likelihood, starts
+from . import bound, likelihood, padding, starts
+from .optimise import Climbed
 
 HELD_NOISE = 0.01  # noise variance while it is held, as a share of the data's
 N_INDUCING = 50  # by default, or as many as there are rows
@@ -29,7 +30,7 @@ class Posterior:
     R: np.ndarray
 
 
-class Model(Protocol):
+class Model(Climbed, Protocol):
     """A latent variable model as pure functions of its parameters theta and of a cloud as `bound.Cloud`.
 
     theta is a dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names those of its fields
@@ -44,10 +45,7 @@ class Model(Protocol):
         """theta that places the rows at X [N, q], with small noise."""
 
     def negative(self, theta: Any, data: bound.Cloud) -> tuple[Any, Any]:
-        """Minus the objective (nats), and its gradient as a theta."""
-
-    def steps(self, theta: Any, data: bound.Cloud) -> Any:
-        """A typical step of every parameter, as a theta."""
+        """Minus what is climbed (nats), and its gradient as a theta."""
 
     def reorder(self, theta: Any, order: np.ndarray) -> Any:
         """theta with its latent dimensions in another order."""
@@ -77,6 +75,21 @@ class Variational:
     def negative(self, theta: bound.Parameters, data: bound.Cloud) -> tuple[Any, bound.Parameters]:
         """Minus the variational bound."""
         return bound.negative_bound(theta, data)
+
+    @staticmethod
+    def objective(theta: bound.Parameters, data: tuple[bound.Cloud, Any]) -> Any:
+        """Minus the bound, of parameters and a cloud that are filled up, and which inducing inputs are live."""
+        cloud, live = data
+        return -bound.bound(theta, cloud, live=live)
+
+    def filled(self, theta: bound.Parameters, data: bound.Cloud) -> tuple[bound.Parameters, tuple[bound.Cloud, Any]]:
+        """With rows and inducing inputs that weigh nothing."""
+        theta, live = bound.filled(theta, len(data.weight))
+        return theta, (data, live)
+
+    def cut(self, theta: bound.Parameters, like: bound.Parameters) -> bound.Parameters:
+        """Without them."""
+        return bound.cut(theta, len(like.mu), len(like.Z))
 
     def steps(self, theta: bound.Parameters, data: bound.Cloud) -> bound.Parameters:
         """See `bound.typical_steps`."""
@@ -108,6 +121,19 @@ class ByPoints:
     def negative(self, theta: likelihood.Parameters, data: bound.Cloud) -> tuple[Any, likelihood.Parameters]:
         """Minus the log likelihood."""
         return likelihood.negative_log_likelihood(theta, data)
+
+    @staticmethod
+    def objective(theta: likelihood.Parameters, data: bound.Cloud) -> Any:
+        """Minus the log likelihood, of rows that are filled up."""
+        return -likelihood.log_likelihood(theta, data)
+
+    def filled(self, theta: likelihood.Parameters, data: bound.Cloud) -> tuple[likelihood.Parameters, bound.Cloud]:
+        """With rows that weigh nothing."""
+        return replace(theta, X=padding.fill(theta.X, len(data.weight))), data
+
+    def cut(self, theta: likelihood.Parameters, like: likelihood.Parameters) -> likelihood.Parameters:
+        """Without them."""
+        return replace(theta, X=theta.X[: len(like.X)])
 
     def steps(self, theta: likelihood.Parameters, data: bound.Cloud) -> likelihood.Parameters:
         """See `likelihood.typical_steps`."""

@@ -118,7 +118,7 @@ def _rounds(model: Model, name: str, theta: Any, data: Cloud, stages: tuple[Stag
     """One start through its stages, after every round."""
     n_rows = int(np.sum(data.weight))
     for stage in stages:
-        rounds = climb(model.negative, model.steps, theta, data, stage, n_rows)
+        rounds = climb(model, theta, data, stage, n_rows)
         for theta, now in rounds:
             yield Fit(name, theta, now)
 
