@@ -38,7 +38,7 @@ class GPRegressor(RegressorMixin, CloudEstimator):
         columns = y.reshape(len(X), -1).T
         _check_labelled(columns)
         self._columns = y.shape[1:] if y.ndim == 2 else ()
-        self._build(X)
+        self._build(X, y)
         self._outputs = [self._regress(column) for column in columns]
         self.log_evidence_ = self._shaped([o.posterior.log_evidence for o in self._outputs])
         best = [o.posterior.best.setting.described() for o in self._outputs]

@@ -59,8 +59,8 @@ class CloudEstimator(BaseEstimator, ABC):
         """What X is divided by: 1 but for extreme numbers."""
         return scaling.Scaling.of(X, by_column=False).unit
 
-    def _build(self, X: np.ndarray) -> None:
-        """Everything that does not depend on the labels."""
+    def _build(self, X: np.ndarray, y: np.ndarray | None = None) -> None:
+        """Everything that does not depend on the labels y."""
         found = self._learn(X)
         self._rows = {row.tobytes(): i for i, row in reversed(list(enumerate(X)))}
         families, self._surfaces, priors, notes = [], [], [], list(found.notes)

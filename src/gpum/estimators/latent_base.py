@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABC, abstractmethod
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks, neighbours
+from ..files.checkpoint import Checkpoint
 from ..files.programs import kept_programs
 from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from ..geometry.metric import expected_metric
@@ -41,6 +43,7 @@ NEAR = 3  # fitted rows from which a new row is placed
 WARP = 0.02  # of the variance, above which two fits count as different charts
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
+NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
@@ -56,6 +59,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
     max_iter: int
     tol: float
     n_jobs: int | None
+    checkpoint: Any
     random_state: Any
     verbose: int
 
@@ -72,6 +76,8 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         self.unit_, self.offset_, self.scale_ = self._scaling.unit, self._scaling.offset, self._scaling.scale
         self._rows = self._scaling.rows(S)
         self.history_: list[dict[str, Any]] = []
+        pieces = open_checkpoint(self, S=S)
+        self.notes_ = pieces.notes
         q = self._initial_dim(*S.shape)
         with (
             jax.enable_x64(True),
@@ -79,13 +85,13 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
             Reporter(self.verbose, self.max_iter, "learning the surface") as report,
         ):
             try:
-                outcome = self._race(q, rng, report)
+                outcome = self._race(q, rng, report, pieces)
                 if self.latent_dim == "auto":
                     self.relevance_ = self._relevance(outcome.finalists[0])
                     keep = int(np.sum(self.relevance_ >= AUTO_SHARE))
                     report.say(f"latent_dim='auto': {keep} of {q} latent dimensions are relevant")
                     if keep < q:
-                        outcome = self._race(keep, rng, report)
+                        outcome = self._race(keep, rng, report, pieces)
             except KeyboardInterrupt:
                 # Keep what was reached, usable but marked as not converged, and stop all the same.
                 if self._best is not None:
@@ -199,7 +205,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self.latent_dim == "auto" else int(self.latent_dim)
 
-    def _race(self, q: int, rng: np.random.Generator, report: Reporter) -> Outcome:
+    def _race(self, q: int, rng: np.random.Generator, report: Reporter, pieces: Checkpoint) -> Outcome:
         """All starts in q dimensions; every round is written down as it comes."""
         self._best: Fit | None = None
         model = self._model()
@@ -225,7 +231,9 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
             (name, model.start(X, own)) for name, X, own in starts.named(self._rows, q, self._start_list(), rng)
         )  # fmt: skip
         data = bound.fill_cloud(bound.compress(self._rows))
-        return race(model, begin, data, max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs, see=see)
+        return race(
+            model, begin, data, max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs, see=see, pieces=pieces
+        )
 
     def _settled(self, outcome: Outcome) -> list[Fit]:
         """The fits to keep, best first; warns where the best one is not what was asked for."""
@@ -296,6 +304,17 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)
+
+
+def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:
+    """The folder that an estimator's `checkpoint` names, for its settings and these data."""
+    if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
+        raise ValueError(
+            f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
+            "would not be the same; give random_state a whole number"
+        )
+    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_RESULTS}
+    return Checkpoint.open(estimator.checkpoint, settings, **data)
 
 
 def _differ(A: np.ndarray, B: np.ndarray) -> bool:

@@ -50,6 +50,8 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
     n_jobs : joblib workers for starts of the latent model and paths; results do not depend on it.
     warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
         take a fraction of a second.
+    checkpoint : a folder in which finished parts of the latent models are kept: killed at any moment, the same fit to
+        the same data goes on from there, to the same answer. Other settings or data are refused.
     random_state : seed; verbose : 1 shows progress.
 
     Attributes
@@ -80,6 +82,7 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         n_kernel_inducing: int | None = None,
         metric_draws: int = 0,
         warm_start: bool = False,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -98,6 +101,7 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         self.n_kernel_inducing = n_kernel_inducing
         self.metric_draws = metric_draws
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
