@@ -35,11 +35,29 @@ class Browser:
             return json.load(answer)["value"]
 
     def open(self, path, width=1280, height=900):
-        """Show a file at a width in pixels and wait until it is drawn."""
+        """Show a file, or an address, at a width in pixels and wait until it is drawn."""
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.command("Emulation.setDeviceMetricsOverride", **screen)
-        self._call("POST", "/url", {"url": path.resolve().as_uri()})
+        self._call("POST", "/url", {"url": path if isinstance(path, str) else path.resolve().as_uri()})
         self.wait("return document.documentElement.dataset.ready === 'yes'")
+
+    def tab(self):
+        """A new tab, which is then the one in use."""
+        handle = self._call("POST", "/window/new", {"type": "tab"})["handle"]
+        self.use(handle)
+        return handle
+
+    def tabs(self):
+        """Handles of all tabs."""
+        return self._call("GET", "/window/handles")
+
+    def use(self, handle):
+        """Go to a tab."""
+        self._call("POST", "/window", {"handle": handle})
+
+    def close_tab(self):
+        """Close the tab in use; another one must be used next."""
+        self._call("DELETE", "/window")
 
     def command(self, name, **parameters):
         """One command of the DevTools protocol."""

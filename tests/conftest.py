@@ -1,6 +1,7 @@
 """Shared fixtures. Nothing here sets JAX's configuration: the library must work without."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -82,3 +83,47 @@ def sheet_fit():
     y[30:] = np.nan
     model = GPUMRegressor(latent_model=chart, random_state=0).fit(X, y[:, 0])
     return Fitted(model, ["radius", "width"], ["height"], X, y, [f"place {i}" for i in range(200)], {})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory):
+    """What is kept for the user is kept for the tests alone, also in processes that they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def label_geometry(tmp_path_factory, own_state):
+    """A table of rows to label whose geometry is learned; tests work on copies."""
+    from label_child import learn_table
+
+    folder = tmp_path_factory.mktemp("geometry")
+    learn_table(folder / "data.csv")
+    return folder
+
+
+@pytest.fixture
+def label_table(label_geometry, tmp_path):
+    """A copy of that table, with its geometry beside it."""
+    for path in label_geometry.iterdir():
+        shutil.copy(path, tmp_path)
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture
+def label_session(label_table):
+    """A session on it."""
+    from label_child import closing, make_session
+
+    with closing(make_session(label_table)) as found:
+        yield found
+
+
+@pytest.fixture
+def label_server(label_session):
+    """A server of that session, in a thread."""
+    from label_child import serving
+
+    with serving(label_session) as found:
+        yield found

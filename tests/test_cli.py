@@ -1,6 +1,8 @@
 """The command line: a table through fit, predict and info, and every way in which that can go wrong."""
 
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -134,6 +136,24 @@ def test_what_the_model_file_says(model):
         assert text in result.output, result.output
 
 
+def test_suggestions(model, tmp_path):
+    """Rows by name, best first, as the estimator says; also as a table."""
+    fitted = model_io.load(model)
+    found = fitted.model.suggestions(5)
+    names = [fitted.rows[i] for i in found.rows]
+    result = gpum("suggest", model, "-n", 5, "--out", tmp_path / "next.csv")
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.stdout.splitlines()[:6]] == ["id", *names]
+    table = tables.read(tmp_path / "next.csv")
+    assert table.text("id") == names
+    np.testing.assert_allclose(table.numbers("gain", ""), found.gain)
+    assert not {f"r{k}" for k in range(0, N, 4)} & set(names)
+    everything = gpum("suggest", model, "-n", 50)
+    assert "only 30 rows are without a label" in everything.stderr
+    refused(gpum("suggest", model, "--criterion", "variants"), "did you mean 'variance'")
+    refused(gpum("suggest", model, "-n", 0), "n must be")
+
+
 def test_a_model_without_a_chart(data, tmp_path):
     """Its predictions have no latent coordinates, which is said once; `info` has weights and notes."""
     out, told = tmp_path / "m.gpum", tmp_path / "pred.csv"
@@ -191,7 +211,6 @@ def rows(columns="a,b,y", cells=("1,2,3", "2,3,4", "4,5,")):
         (rows(), "--target y --drop y", ["'y' is named by --target and by --drop"]),
         (rows(), "--target y --drop a,b", ["no column is left"]),
         (rows(cells=["1,2,", "2,3,"]), "--target y", ["no row of data.csv", "'y'"]),
-        (rows(cells=["1,2,7", "2,3,7", "3,4,"]), "--target y", ["is 7 in all 2 labelled row(s)"]),
         (rows(cells=["1,2,3", "2,Rome,4"]), "--target y", ["column 'b'", "row 2 (line 3)", "'Rome'", "--drop"]),
         (rows(cells=["1,2,3", "2,4,five"]), "--target y", ["column 'y'", "'five'", "leave the cell empty"]),
         (rows(cells=["1,2,3", "2,,4", "5,,4"]), "--target y", ["'b'", "row 2 (line 3), has no value (and in 1 more"]),
@@ -203,13 +222,20 @@ def rows(columns="a,b,y", cells=("1,2,3", "2,3,4", "4,5,")):
             "--target y --latent-dim 1",
             ["data.csv has 2 row(s)", "at least 3 are needed"],
         ),
-        (rows(), "--target y --latent-dim two", ["latent_dim must be one of 'average', 'auto', got 'two'"]),
-        (rows(), "--target y --latent-dim 1,two", ["latent_dim must be an integer", "'two'"]),
+        (rows(), "--target y --latent-dim two", ["--latent-dim must be one of 'average', 'auto', got 'two'"]),
+        (rows(), "--target y --latent-dim 1,two", ["--latent-dim must be an integer", "'two'"]),
         (rows(), "--target y --geometry atlass", ["geometry must be", "did you mean 'atlas'?"]),
         (rows(), "--target y --geometry chart,sphere", ["geometry must be", "'sphere'"]),
         (rows(), "--target y --kernel spectrl", ["did you mean 'spectral'?"]),
-        (rows(), "--target y --boundary averge", ["did you mean 'average'?"]),
-        (rows(), "--target y --max-time -1", ["max_time must be a positive number, got -1.0"]),
+        (
+            rows(),
+            "--target y --boundary averge",
+            ["--boundary must be", "or a level, a number", "did you mean 'average'?"],
+        ),
+        (rows(cells=["1,2,cat", "2,4,dog", "3,4,"]), "--target y", ["holds words (cat, dog)", "GPUMClassifier"]),
+        (rows(), "--target y --decimal x", ["decimal is 'x'"]),
+        (rows(), "--target y --encoding klingon", ["encoding is 'klingon', which is not known"]),
+        (rows(), "--target y --max-time -1", ["--max-time must be a positive number, got -1.0"]),
         (rows(), "--target y --n-inducing many", ["--n-inducing", "valid integer"]),
         (rows(), "--targt y", ["--targt", "fit --help"]),
         (rows(), "", ["--target"]),
@@ -268,12 +294,21 @@ def test_predict_refuses_in_one_sentence(model, data, tmp_path):
     whole = (tmp_path / "model.gpum").read_bytes()
     for content, words in [
         (whole[: len(whole) // 2], ["truncated"]),
-        (whole.replace(b"format 1", b"format 9", 1), ["format 9", "install a later gpum"]),
+        (whole.replace(b"format 2", b"format 9", 1), ["format 9", "install a later gpum"]),
     ]:
         (tmp_path / "model.gpum").write_bytes(content)
         refused(gpum("predict", model, data, "--out", out), *words)
         refused(gpum("info", model), *words)
     assert not out.exists()
+
+
+FIT = GPUMRegressor.fit
+
+
+def quick(self, X, y):
+    """A fit that takes no time, whatever was asked for."""
+    self.geometry, self.smoothness = "flat", "heat"
+    return FIT(self, X, y)
 
 
 @pytest.mark.parametrize("stage", ["files.tables.read", "estimators.GPUMRegressor.fit", "files.whole.os.replace"])
@@ -282,7 +317,7 @@ def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
         raise KeyboardInterrupt
 
     if stage == "files.whole.os.replace":  # the model is fitted, and its file written but for its name
-        monkeypatch.setattr("gpum.cli.models.GPUMRegressor.fit", lambda self, X, y: self)
+        monkeypatch.setattr(GPUMRegressor, "fit", quick)
     monkeypatch.setattr(f"gpum.{stage}", stop)
     out = tmp_path / "m.gpum"
     args = ["fit", data, "--target", "y", "--drop", "id,note,z", "--out", out]
@@ -322,14 +357,16 @@ def test_warnings_of_a_fit_become_notes(data, tmp_path, monkeypatch):
 
     def fit(self, X, y):
         for _ in range(2):
-            warnings.warn("the chart\n   is odd", UserWarning, stacklevel=1)
-        return self
+            warnings.warn("the chart\n   is odd: latent_dim='auto' or a smaller n_inducing", UserWarning, stacklevel=1)
+        return quick(self, X, y)
 
     monkeypatch.setattr(GPUMRegressor, "fit", fit)
     result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
     assert result.exit_code == 0
-    assert result.stderr == "Note: the chart is odd\n"
-    assert model_io.load(tmp_path / "m.gpum").about["warnings"] == ["the chart\n   is odd"]
+    assert result.stderr == "Note: the chart is odd: --latent-dim auto or a smaller --n-inducing\n"
+    assert "--latent-dim auto" in gpum("info", tmp_path / "m.gpum").output
+    warned = model_io.load(tmp_path / "m.gpum").about["warnings"]
+    assert warned == ["the chart\n   is odd: latent_dim='auto' or a smaller n_inducing"]
 
 
 def test_debug_shows_the_traceback(tmp_path):
@@ -355,10 +392,128 @@ def test_help_and_version():
         ([], "gpum fit data.csv --target y --out model.gpum"),
         (["fit"], "--n-kernel-inducing"),
         (["fit"], "--geometry"),
-        (["predict"], ["load", "only", "files", "you", "trust"][0]),
+        (["predict"], "--decimal"),
         (["info"], "gpum info model.gpum"),
         (["demo"], "Swiss roll"),
     ]:
         result = gpum(*command, "--help")
         assert result.exit_code == 0
         assert text in result.output
+
+
+def python(code, *args):
+    """A new Python that runs some code: its output, errors and exit status."""
+    return subprocess.run([sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, timeout=120)
+
+
+COMMAND = "import sys, gpum; sys.argv[0] = 'gpum'; gpum._command()"
+HEAVY = (
+    "import atexit; atexit.register(lambda: print(sorted({n.split('.')[0] for n in sys.modules}), file=sys.stderr)); "
+)
+
+
+@pytest.mark.parametrize("args", [["--help"], ["fit", "--help"], ["version"], ["info"]])
+def test_nothing_heavy_is_imported_before_it_is_needed(args, model):
+    """Times are not asserted; what takes it is."""
+    result = python("import sys; " + HEAVY + COMMAND, *args, *([model] if args == ["info"] else []))
+    assert result.returncode == 0, result.stderr
+    imported = result.stderr
+    assert "'typer'" in imported
+    for name in ("jax", "scipy", "sklearn", "matplotlib", "joblib", "skfem", *(() if args == ["info"] else ("numpy",))):
+        assert f"'{name}'" not in imported
+
+
+def test_the_package_imports_nothing_before_it_is_asked():
+    result = python("import sys, gpum; assert not {'numpy', 'jax', 'typer'} & set(sys.modules); print(dir(gpum))")
+    assert result.returncode == 0, result.stderr
+    assert "GPUMRegressor" in result.stdout
+    import gpum as package
+
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'GPUMRegresor'"):
+        _ = package.GPUMRegresor
+
+
+STOP = """
+import sys
+stop_at = sys.argv.pop(1)
+class Stop:
+    def find_spec(self, name, *args):
+        if name == stop_at:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Stop())
+import gpum
+sys.argv[0] = "gpum"
+gpum._command()
+"""
+
+
+@pytest.mark.parametrize("importing", ["gpum.cli", "typer", "gpum.cli.demo", "numpy", "gpum.files.tables", "sklearn"])
+def test_an_interrupt_in_the_first_second(data, tmp_path, importing):
+    """While libraries are imported it is one sentence, too."""
+    result = python(STOP, importing, "fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
+    assert result.returncode == 130, result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stderr.strip().startswith("Interrupted")
+    assert "nothing was written" in result.stderr
+    assert list(tmp_path.iterdir()) == [data]
+
+
+def test_a_target_that_does_not_vary(data, tmp_path, monkeypatch):
+    """As in Python it is fitted, and a note says what that means."""
+    monkeypatch.setattr(GPUMRegressor, "fit", quick)
+    columns = curve()
+    columns["y"] = np.where(np.isnan(columns["y"]), np.nan, 7.0)
+    tables.write(data, columns)
+    result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
+    assert result.exit_code == 0, result.output
+    assert "is 7 in all 10 labelled row(s)" in result.stderr
+    assert np.allclose(model_io.load(tmp_path / "m.gpum").model.transduction_, 7)
+
+
+def test_files_of_save_are_read_by_every_command(data, tmp_path):
+    X = np.stack([curve()[name] for name in ("c1", "c2", "c 3")], 1)
+    model = GPUMRegressor(geometry="flat", random_state=0).fit(X, curve()["y"])
+    model.save(tmp_path / "m.gpum")
+    said = gpum("info", tmp_path / "m.gpum")
+    assert said.exit_code == 0, said.output
+    for text in ("GPUMRegressor", "rows", "40", "3, no names", "target y", "10 labels", "flat space 100%"):
+        assert text in said.output, said.output
+    result = gpum("report", tmp_path / "m.gpum", "--out", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    tables.write(tmp_path / "new.csv", {f"X_{k + 1}": X[:, k] for k in range(3)})
+    result = gpum("predict", tmp_path / "m.gpum", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert result.exit_code == 0, result.output
+    assert np.allclose(tables.read(tmp_path / "p.csv").numbers("y_mean", ""), model.transduction_)
+
+
+def test_columns_are_scaled_on_demand(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(GPUMRegressor, "fit", quick)
+    columns = curve()
+    columns["c2"] *= 1e6
+    columns["still"] = np.ones(N)
+    tables.write(data, columns)
+    args = ("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
+    result = gpum(*args, "--scale-columns")
+    assert result.exit_code == 0, result.output
+    assert "does not vary as it is: still" in result.stderr
+    found = model_io.load(tmp_path / "m.gpum")
+    assert np.allclose(found.X.std(0), [1, 1, 1, 0])
+    assert "divided by its standard deviation" in gpum("info", tmp_path / "m.gpum").output
+    gpum("predict", tmp_path / "m.gpum", data, "--out", tmp_path / "p.csv")
+    assert np.allclose(tables.read(tmp_path / "p.csv").numbers("y_mean", ""), found.model.transduction_)
+
+
+def test_tables_of_other_places(data, tmp_path, monkeypatch):
+    """A decimal comma and another encoding, in fit and in predict."""
+    monkeypatch.setattr(GPUMRegressor, "fit", quick)
+    cells = [f"{a};{b}".replace(".", ",") for a, b in zip(curve()["c1"], curve()["y"], strict=True)]
+    data.write_text("\n".join(["größe;y", *cells]), encoding="latin-1")
+    args = ("fit", data, "--target", "y", "--out", tmp_path / "m.gpum")
+    refused(gpum(*args), "not UTF-8", "--encoding latin-1")
+    refused(gpum(*args, "--encoding", "latin-1"), "is not a number", "--decimal ,")
+    how = ("--encoding", "latin-1", "--decimal", ",")
+    assert gpum(*args, *how).exit_code == 0
+    assert np.allclose(model_io.load(tmp_path / "m.gpum").X[:, 0], curve()["c1"])
+    assert gpum("predict", tmp_path / "m.gpum", data, "--out", tmp_path / "p.csv", *how).exit_code == 0

@@ -7,6 +7,7 @@ from scipy.spatial import Delaunay
 from gpum import BayesianGPLVM, EmbeddedChart
 from gpum.geometry.complex import Complex, complex_of, cross_section, halved
 from gpum.heat.elements import eigenpairs, rule
+from gpum.regression.spaces import SpectralSpace
 
 FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
 
@@ -109,6 +110,41 @@ def test_points_off_the_complex_take_the_nearest_place():
     assert pairs.locate(off)[2] == pytest.approx(0.7, abs=1e-9)
     assert pairs.locate(on)[2] < 1e-12
     np.testing.assert_allclose(pairs.at(off), pairs.at(on), atol=1e-9)
+
+
+def test_points_inside_and_outside_are_located_alike():
+    """What is seen at once to lie in a simplex is where moving it onto every element around would put it."""
+    pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
+    points = np.random.default_rng(0).uniform(-0.2, 1.2, (300, 2))
+    finder, framed = pairs._finder, points @ pairs.fine.frame.T
+    row, element = finder._around(framed, 8)
+    off = finder._weights(framed[row], element)[1]
+    nearest = np.full(len(points), np.inf)
+    np.minimum.at(nearest, row, off)
+    element, weights, away = pairs.locate(points)
+    np.testing.assert_allclose(away, nearest, atol=1e-12)
+    corners = pairs.fine.nodes[pairs.fine.simplices[element]]
+    inside = away == 0
+    assert inside.sum() > 100
+    np.testing.assert_allclose(np.einsum("nc,ncq->nq", weights, corners)[inside], points[inside], atol=1e-12)
+
+
+def test_a_narrow_link_holds_a_domain_together():
+    """Its second eigenvalue is next to none, and yet it is in one piece; without the link it is not."""
+    nodes = np.stack([np.arange(60.0), np.zeros(60)], 1)
+    lines, section = np.stack([np.arange(59), np.arange(1, 60)], 1), np.full(59, 0.1)
+    section[30] = 1e-7
+    chart = EmbeddedChart(lambda x: x * 1.0, [(0.0, 60.0)] * 2)
+
+    def space(some):
+        none = np.zeros((0, 3), int)
+        domain = Complex(nodes, none, lines[some], section[some], np.zeros(len(section[some])), np.eye(2))
+        return SpectralSpace((eigenpairs(chart, domain, 30),))
+
+    whole, cut = space(slice(None)), space(np.arange(59) != 30)
+    assert whole.values[1] < 1e-6 * whole.values[-1]
+    assert whole.connected
+    assert not cut.connected
 
 
 def test_domains_of_a_learned_chart(roll, roll_model):

@@ -10,8 +10,8 @@ from scipy.stats import t as student
 from gpum.regression import gp
 from gpum.regression.covariances import SMOOTHNESS, Features, Spectral, Stationary
 from gpum.regression.family import Family, Setting, join
+from gpum.regression.path_spaces import path_settings
 from gpum.regression.posterior import Located, mixture_quantiles
-from gpum.regression.spaces import path_settings
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))

@@ -53,7 +53,7 @@ def test_psi_statistics_equal_gauss_hermite_quadrature():
                 k = kernel_matrix(x[None], theta.Z, theta)[0]
                 psi1[n] += wi * wj * k
                 psi2 += wi * wj * np.outer(k, k)
-    args = bound._in_kernel_units(theta)
+    args = bound.in_kernel_units(theta)
     gamma = np.exp(theta.log_gamma)
     np.testing.assert_allclose(gamma * psi.psi1(*args), psi1, rtol=1e-10)
     np.testing.assert_allclose(gamma**2 * psi.psi2(*args, np.ones(len(theta.mu))), psi2, rtol=1e-10)
@@ -63,7 +63,7 @@ def textbook_bound(theta, S):
     """The formula of the docstring, with dense inverses."""
     N, p = S.shape
     beta, gamma = np.exp(theta.log_beta), np.exp(theta.log_gamma)
-    args = bound._in_kernel_units(theta)
+    args = bound.in_kernel_units(theta)
     psi1, psi2 = gamma * np.asarray(psi.psi1(*args)), gamma**2 * np.asarray(psi.psi2(*args, np.ones(len(theta.mu))))
     Kuu = kernel_matrix(theta.Z, theta.Z, theta) + JITTER * gamma * np.eye(len(theta.Z))
     A = Kuu + beta * psi2

@@ -291,6 +291,32 @@ def test_draws_without_error_or_overflow(browser, pages, name, width):
     assert browser.errors() == []
 
 
+def test_plots_follow_their_boxes(browser, pages):
+    """Also where no window is resized; and no words are cut off on a narrow screen."""
+    browser.open(pages / "curve.html", 1280)
+    browser.run("document.body.style.width = '420px'")
+    browser.wait(
+        "return [...document.querySelectorAll('.js-plotly-plot')].filter(p => p.offsetParent).every("
+        "p => Math.abs(p.clientWidth - p.querySelector('.main-svg').getBoundingClientRect().width) < 2)"
+    )
+    for name in ("curve", "sheet", "ring"):
+        browser.open(pages / f"{name}.html", 420)
+        cut = browser.run(
+            "return [...document.querySelectorAll('.js-plotly-plot')].filter(p => p.offsetParent).flatMap(p => {"
+            "const box = p.getBoundingClientRect(); return [...p.querySelectorAll('text')].filter(t => {"
+            "const r = t.getBoundingClientRect(); return r.width && (r.left < box.left - 1 || r.right > box.right + 1)"
+            "}).map(t => `${p.id}: ${t.textContent}`)})"
+        )
+        assert cut == []
+
+
+def test_an_edge_without_weight_is_not_drawn():
+    level, text = findings.outline({0.0: 0.002, 0.5: 0.006, "none": 0.992})
+    assert (level, "No edge is drawn" in text) == ("none", True)
+    assert findings.outline({0.0: 0.2, 0.5: 0.1, "none": 0.7})[0] == 0.0
+    assert findings.outline({0.0: 0.9, 0.5: 0.1})[0] == 0.0
+
+
 def test_an_atlas_is_drawn_and_what_needs_a_chart_is_not(browser, pages):
     browser.open(pages / "ring.html")
     edges = contents((pages / "ring.html").read_text(encoding="utf-8"))["atlases"]["atlas of dimension 1"]
@@ -412,7 +438,7 @@ def test_all_of_it_by_keyboard(browser, pages):
         "down",
         "find",
         "pick-labelled",
-        "pick-unsure",
+        "pick-next",
         "clear",
     ]
     assert [name for name in order if name in wanted] == wanted

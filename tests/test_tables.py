@@ -51,6 +51,60 @@ def test_text_as_people_write_it(tmp_path):
     assert tables.read(save(tmp_path / "b.TSV", "a,b\tc\n1\t2\n")).numbers("a,b", ADVICE).tolist() == [1]
 
 
+def test_decimal_commas_and_encodings(tmp_path):
+    read = lambda content, **how: tables.read(save(tmp_path / "t.csv", content), **how)
+    assert read("a;b,c\n1,5;-2,5e3\n", decimal=",").matrix(["a", "b,c"], ADVICE).tolist() == [[1.5, -2500]]
+    assert read('a,b\n"1,5",2\n', decimal=",").matrix(["a", "b"], ADVICE).tolist() == [[1.5, 2]]
+    with pytest.raises(ValueError, match=r"is '1\.5', which is not a number"):
+        read("a;b\n1.5;2\n", decimal=",").numbers("a", ADVICE)
+    for encoding in ("latin-1", "cp1252", "utf-16"):
+        assert list(read("größe,b\n1,2\n".encode(encoding), encoding=encoding).columns) == ["größe", "b"]
+    for how, message in [
+        ({"decimal": ";"}, "decimal is ';'"),
+        ({"encoding": "zip"}, "not known"),
+        ({"encoding": "ascii"}, "not ASCII text"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read("ö\n1", **how)
+    np.savez(tmp_path / "t.npz", a=[1.0])
+    with pytest.raises(ValueError, match="leave them out"):
+        tables.read(tmp_path / "t.npz", decimal=",")
+
+
+def test_words_are_told_from_numbers(tmp_path):
+    table = tables.read(save(tmp_path / "t.csv", "a,b,c,d\ncat,1,,x\n NA ,cat,,2\ndog,2,,y\n"))
+    assert [table.words(name) for name in "abcd"] == [["cat", "dog"], [], [], []]
+
+
+def test_npz_made_to_do_harm(tmp_path):
+    """Announced sizes are checked before memory is taken, and nothing is unpickled."""
+    import io
+    import zipfile
+
+    def write(**members):
+        with zipfile.ZipFile(tmp_path / "t.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members.items():
+                archive.writestr(f"{name}.npy", content)
+
+    def npy(dtype, shape, numbers=b""):
+        header = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}\n".encode()
+        return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + numbers
+
+    pickled = io.BytesIO()
+    np.lib.format.write_array(pickled, np.array([print], object), allow_pickle=True)
+    for content, message in [
+        (npy("<f8", (10**13,)), "announces float64"),
+        (npy("<f8", (-8,)), "announces float64"),
+        (npy("<U1", (1,), b"\xff" * 4), "is no text"),
+        (npy("<U0", (5,)), "array of type"),
+        (pickled.getvalue(), "array of type object"),
+        (b"\x93NUMPY\x09\x00", "no sound header"),
+    ]:
+        write(a=content)
+        with pytest.raises(ValueError, match=message):
+            tables.read(tmp_path / "t.npz")
+
+
 def test_missing_values_of_parquet(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"a": [1, None, 3], "b": ["x", None, ""], "__index_level_0__": [5, 6, 7]})
@@ -86,6 +140,7 @@ def test_npz_layouts(tmp_path):
         ({"a": np.array([None, 1])}, "save arrays of numbers or text"),
         ({"X": np.ones((3, 1)), "X_1": np.ones(3)}, "more than one column 'X_1'"),
         ({"X": np.ones((0, 2))}, "no rows"),
+        ({"a": np.zeros(2, complex)}, "array of type complex128"),
     ],
 )
 def test_npz_that_is_no_table(tmp_path, arrays, message):

@@ -1,22 +1,39 @@
 """GPUM: Gaussian process regression on unknown manifolds with probabilistic metrics."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
 
-from . import datasets, plots
-from .estimators import (
-    GPLVM,
-    BayesianGPLVM,
-    EuclideanGPRegressor,
-    GPUMClassifier,
-    GPUMRegressor,
-    GraphLaplacianGPRegressor,
-    GraphMaternGPRegressor,
-    LatentGPRegressor,
-)
-from .files import model_io
-from .geometry import EmbeddedChart, LearnedChart, SwissRoll
-from .heat import Atlas, brownian_path, heat_kernel, spectral
-from .report import diagnostics
+if TYPE_CHECKING:
+    from . import datasets, plots
+    from .estimators import (
+        GPLVM,
+        BayesianGPLVM,
+        EuclideanGPRegressor,
+        GPUMClassifier,
+        GPUMRegressor,
+        GraphLaplacianGPRegressor,
+        GraphMaternGPRegressor,
+        LatentGPRegressor,
+    )
+    from .files import model_io
+    from .geometry import EmbeddedChart, LearnedChart, SwissRoll
+    from .heat import Atlas, brownian_path, heat_kernel, spectral
+    from .report import diagnostics
+
+# Where each name is; it is imported when it is first asked for, so that commands wait for nothing they do not use.
+_HOMES = {
+    "estimators": (
+        "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
+        "GraphMaternGPRegressor LatentGPRegressor"
+    ),
+    "geometry": "EmbeddedChart LearnedChart SwissRoll",
+    "heat": "Atlas brownian_path heat_kernel spectral",
+    "files": "model_io",
+    "report": "diagnostics",
+    "": "datasets plots",
+}
 
 __all__ = [
     "GPLVM",
@@ -40,3 +57,31 @@ __all__ = [
     "plots",
     "spectral",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = next((home for home, names in _HOMES.items() if name in names.split()), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home in ("", "files", "report"):  # what is asked for is a module
+        return import_module(f"{__name__}.{home}.{name}".replace("..", "."))
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
+def _command() -> None:
+    """The command `gpum`: an interrupt is one sentence from the first moment on, while libraries are imported too."""
+    try:
+        from .cli import main
+
+        main()
+    except KeyboardInterrupt:
+        import os
+        import sys
+
+        sys.stderr.write("\nInterrupted; nothing was written.\n")
+        sys.stderr.flush()
+        os._exit(130)  # what was being imported may crash when Python winds up

@@ -10,13 +10,21 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+TAKE_NAN = "only GPUMRegressor, GPUMClassifier, LatentGPRegressor and latent models take NaN, as a missing reading"
 
-def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None) -> np.ndarray:
-    """S as a finite float64 array [N, p] with at least `min_rows` rows (and `columns` columns)."""
+
+def cloud(
+    S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None, missing: bool = False
+) -> np.ndarray:  # fmt: skip
+    """S as a finite float64 array [N, p], row after row, with at least `min_rows` rows (and `columns` columns).
+
+    With `missing`, NaN (one and the same) stands for a missing reading.
+    """
     if issparse(S):
         raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
-        S = np.asarray(S)
+        # A column of pandas that may hold NA becomes an array of objects, unless it is told what NA is.
+        S = S.to_numpy(na_value=np.nan) if hasattr(S, "isna") else np.asarray(S)
         if S.dtype.kind not in "biuf":
             S = S.astype(float) if S.dtype.kind == "O" else _refuse_text(S, name)
     except (TypeError, ValueError) as error:
@@ -28,14 +36,24 @@ def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None
         )
     if S.shape[1] == 0:
         raise ValueError(f"{name} has 0 feature(s) (shape={S.shape}) while a minimum of 1 is required; add columns")
-    S = S.astype(np.float64)
-    bad = ~np.isfinite(S)
+    # Row after row, as data frames are not: sums are rounded alike. And 0.0 and -0.0 are one number.
+    S = np.array(S, np.float64, order="C") + 0.0
+    bad = np.isinf(S) if missing else ~np.isfinite(S)
     if bad.any():
         row, column = map(int, np.argwhere(bad)[0])
         raise ValueError(
-            f"{name} has {int(bad.sum())} NaN or infinite entries, the first at row {row}, column {column}; "
-            "remove or fill them before fitting"
+            f"{name} has {int(bad.sum())} {'infinite' if missing else 'NaN or infinite'} entries, the first at row "
+            f"{row}, column {column}; "
+            + ("correct them, or mark them as missing by NaN" if missing else f"remove or fill them; {TAKE_NAN}")
         )
+    if missing:
+        S[np.isnan(S)] = np.nan
+        empty = np.isnan(S).all(1)
+        if empty.any():
+            raise ValueError(
+                f"{name} has no reading at all (all NaN) in row {int(empty.argmax())}; leave out such rows, of which "
+                "nothing is known"
+            )
     if len(S) < min_rows:
         raise ValueError(
             f"{name} has {len(S)} row(s) (n_samples = {len(S)}), but at least {min_rows} are needed; add rows"
@@ -46,6 +64,16 @@ def cloud(S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None
             "pass the same columns in the same order"
         )
     return S
+
+
+def columns_read(S: np.ndarray, name: str = "S") -> None:
+    """Refuse a cloud with a column that is NaN in every row."""
+    empty = np.isnan(S).all(0)
+    if empty.any():
+        raise ValueError(
+            f"{name} has no reading at all (all NaN) in column {int(empty.argmax())}; leave out such columns, of which "
+            "nothing can be learned"
+        )
 
 
 def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
@@ -71,11 +99,12 @@ def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     return float(value)
 
 
-def option(value: Any, name: str, known: Iterable[str]) -> str:
-    """value, one of the known words; a near miss is named."""
+def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
+    """value, one of the known words; a near miss is named. `also` says what else is allowed that is no word."""
     known = list(known)
     if isinstance(value, str) and value in known:
         return value
     near = difflib.get_close_matches(str(value), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "use one of these"
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}; {hint}")
+    words = ", ".join(map(repr, known)) + (f", or {also}" if also else "")
+    raise ValueError(f"{name} must be one of {words}, got {value!r}; {hint}")

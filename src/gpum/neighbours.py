@@ -15,6 +15,8 @@ from sklearn.neighbors import NearestNeighbors
 
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is sought
+CANDIDATES = 5  # rows looked at for each row of a part
+DIRECTIONS = 64  # random ones, in which distances between rows of more columns are as good for choosing a part
 
 
 def nearest(points: np.ndarray, k: int = 1, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -40,6 +42,40 @@ def dimension(points: np.ndarray, k: int = 20) -> float:
     r = nearest(points, k)[0]
     rate = np.mean(np.sum(np.log(r[:, -1:] / r[:, :-1]), 1)) / (k - 2)
     return float(1 / max(rate, 1e-12))
+
+
+def cover(
+    points: np.ndarray, size: int, rng: np.random.Generator, taken: np.ndarray | None = None
+) -> np.ndarray:  # fmt: skip
+    """Numbers [size], ascending, of rows that cover a cloud: no row is far from all of them (and of those `taken`).
+
+    The row farthest from those taken is taken next (Gonzalez 1985): half of them among a random few for each, the
+    others among the rows of the whole cloud that are then farthest, so that nothing is overlooked.
+    """
+    if points.shape[1] > DIRECTIONS:
+        points = points @ rng.standard_normal((points.shape[1], DIRECTIONS))
+    taken = np.zeros(0, int) if taken is None else taken
+    pool = np.sort(rng.choice(len(points), min(CANDIDATES * size, len(points)), replace=False))
+    taken = _farthest(points, pool, taken, (size - len(taken)) // 2)
+    away = nearest(points[taken], 1, points)[0][:, 0]
+    pool = np.argsort(-away, kind="stable")[: CANDIDATES * size]
+    return np.sort(_farthest(points, pool, taken, size - len(taken)))
+
+
+def _farthest(points: np.ndarray, pool: np.ndarray, taken: np.ndarray, n: int) -> np.ndarray:
+    """`taken` and n more rows of the pool, each the farthest from those taken before it; none is taken twice."""
+    among = points[pool]
+    norms = np.sum(among**2, 1)
+    away = nearest(points[taken], 1, among)[0][:, 0] ** 2 if len(taken) else np.sum((among - among.mean(0)) ** 2, 1)
+    away[np.isin(pool, taken)] = -1.0
+    found = []
+    for k in range(n):
+        i = int(np.argmax(away))
+        found.append(pool[i])
+        gap = np.maximum(norms + norms[i] - 2 * among @ among[i], 0.0)
+        away = gap if k == 0 and not len(taken) else np.minimum(away, gap)
+        away[i] = -1.0
+    return np.concatenate([taken, np.array(found, int)])
 
 
 def extent(points: np.ndarray) -> float:

@@ -13,9 +13,11 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from .demo import demo
+from .label import label
 from .models import Debug, fit, info, predict
 from .report import report
 from .reproduce import reproduce
+from .suggest import suggest
 
 EXPECTED = (ValueError, OSError, FloatingPointError, MemoryError)
 INTERRUPTED = 130
@@ -79,13 +81,17 @@ def _root(debug: Debug = False) -> None:
     `gpum predict model.gpum data.csv --out predictions.csv`
 
     `gpum report model.gpum --out report.html`
+
+    `gpum label data.csv --target y`
     """
 
 
 app.command()(fit)
 app.command()(predict)
 app.command()(info)
+app.command()(suggest)
 app.command()(report)
+app.command()(label)
 app.command()(demo)
 app.command()(reproduce)
 

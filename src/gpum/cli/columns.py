@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..files.model_io import Fitted
 from ..files.tables import Table
+from .messages import listed, note
+
+if TYPE_CHECKING:
+    from ..files.model_io import Fitted
 
 
 def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
@@ -38,17 +42,32 @@ def check_apart(groups: dict[str, list[str]]) -> None:
 
 
 def labels_of(table: Table, name: str) -> np.ndarray:
-    """A target column, with at least two labels that differ."""
+    """A target column, with one label at least; where all are the same, a note says so."""
+    words = table.words(name)
+    if words:
+        raise ValueError(
+            f"the target {name!r} of {table.source} holds words ({listed(words, 4)}), but `gpum fit` learns numbers; "
+            "for classes use GPUMClassifier in Python, or correct the column"
+        )
     y = table.numbers(name, "or leave the cell empty")
     labels = y[~np.isnan(y)]
     if not len(labels):
         raise ValueError(f"no row of {table.source} has a value of the target {name!r}; fill in at least two")
     if np.all(labels == labels[0]):
-        raise ValueError(
+        note(
             f"the target {name!r} of {table.source} is {labels[0]:g} in all {len(labels)} labelled row(s), so there is "
-            "nothing to learn; label rows whose values differ"
+            "nothing to learn: predictions will be that number, with a wide interval. Label rows whose values differ."
         )
     return y
+
+
+def spreads(X: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """The standard deviation of every feature; 1 for one that does not vary, which a note says."""
+    found = X.std(0)
+    still = [name for name, sd in zip(names, found, strict=True) if not sd > 0]
+    if still:
+        note(f"--scale-columns leaves what does not vary as it is: {listed(still)}")
+    return np.where(found > 0, found, 1.0)
 
 
 def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
@@ -62,12 +81,6 @@ def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
             f"{listed(missing)}; {hint}"
         )
     return fitted.features
-
-
-def listed(names: list[str], most: int = 8) -> str:
-    """Names with commas between them, long lists cut short."""
-    shown = names if len(names) <= most else [*names[: most - 2], "...", names[-1]]
-    return ", ".join(shown)
 
 
 def _nearest(name: str, names: list[str]) -> str | None:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from .. import datasets, plots
-from ..estimators.comparison import EuclideanGPRegressor
-from ..estimators.regressor import GPUMRegressor
 from ..files.whole import replacing
-from ..heat.kernel import brownian_path
-from ..report.diagnostics import evidence_over_scale, geometry_weights
-from ..report.findings import the
-from .messages import weighed
+from .messages import the, weighed
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PATH_TIME = 150.0
 FIGURE = "swiss_roll.png"
@@ -33,6 +27,15 @@ def demo(
     GPUM sees 474 points in R³, not that they lie on a roll. Beside it: a GP with the exact heat kernel of the roll,
     and a plain GP in R³, which is blind to the surface.
     """
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from .. import datasets
+    from ..estimators.comparison import EuclideanGPRegressor
+    from ..estimators.regressor import GPUMRegressor
+    from ..report.diagnostics import evidence_over_scale, geometry_weights
+
     console = Console()
     cloud = datasets.make_swiss_roll(random_state=seed)
     known = ~np.isnan(cloud.y)
@@ -80,8 +83,11 @@ def _words(setting: dict[str, Any]) -> str:
 
 def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, seed: int) -> Path:
     """The cloud; the learned chart with magnification, boundary and paths; predictions and errors beside a plain GP."""
+    import numpy as np
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+
+    from .. import plots
 
     known = ~np.isnan(cloud.y)
     with rc_context({"font.size": 9, "axes.titlesize": 10}):
@@ -103,6 +109,11 @@ def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, see
 
 def _chart(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
     """The heaviest chart with magnification, boundary and two Brownian paths; its rows alone where it is a curve."""
+    import numpy as np
+
+    from .. import plots
+    from ..heat.kernel import brownian_path
+
     if model.chart_.dim != 2:
         plots.plot_latent(model, ax=ax).set_title("The learned chart")
         return
@@ -117,6 +128,8 @@ def _chart(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
 
 def _maps(fig: Any, cloud: Any, means: dict[str, np.ndarray]) -> None:
     """Prediction and error of GPUM and of the plain GP on the unrolled roll, in common colours."""
+    import numpy as np
+
     r, z = cloud.chart_coords.T
     known = ~np.isnan(cloud.y)
     axes = fig.subplots(2, 2, sharex=True, sharey=True)

@@ -7,11 +7,25 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..files import whole as files
+
+if TYPE_CHECKING:
+    from ..files.tables import Table
+
+# Parameters that are options of `gpum fit`; a list as in latent_dim=(1, 2) is left as it is.
+PARAMETERS = (
+    "latent_dim latent_model n_inducing n_kernel_inducing kernel boundary smoothness hyperparameters geometry n_paths "
+    "max_time n_jobs"
+)
+PLAIN = ("kernel", "boundary", "smoothness", "hyperparameters", "geometry")  # words of the language, too
+PARAMETER = re.compile(
+    rf"\b({'|'.join(p for p in PARAMETERS.split() if p not in PLAIN)}|(?:{'|'.join(PLAIN)})(?= must|=| is '))\b"
+    r"(=['\"]?([\w.]+)['\"]?)?"
+)
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
@@ -44,21 +58,33 @@ def collected() -> Iterator[list[str]]:
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         if "far from the fitted surface" not in text:
             messages.append(text)
-            note(text)
+            note(as_options(text))
 
 
 @contextmanager
 def called(name: str) -> Iterator[None]:
-    """The cloud, X or S in messages of the library, is called by its file name."""
+    """The cloud, X or S in messages of the library, is called by its file name, and parameters by their options."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(re.sub(r"\b[XS] has\b", f"{name} has", str(error))) from error
+        raise ValueError(as_options(re.sub(r"\b[XS] has\b", f"{name} has", str(error)))) from error
 
 
 def note(text: str) -> None:
     """Print a note, yellow."""
     typer.secho(f"Note: {' '.join(text.split())}", fg="yellow", err=True)
+
+
+def with_labels(table: Table, path: Path, targets: list[str]) -> Table:
+    """The table with the labels of these targets that `gpum label` keeps beside it; a note says so."""
+    from ..files import labelled, labels
+
+    names = dict.fromkeys(name for value in targets for name in (value, *map(str.strip, value.split(","))))
+    found, counts = labelled.merged(table, path, list(names))
+    if counts:
+        said = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        note(f"labels from {labels.beside(path).name}: {said}.")
+    return found
 
 
 def say(quiet: bool, text: str) -> None:
@@ -81,6 +107,22 @@ def size(path: Path) -> str:
     """The size of a file in words."""
     size = path.stat().st_size
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+
+
+def listed(names: list[str], most: int = 8) -> str:
+    """Names with commas between them, long lists cut short."""
+    shown = names if len(names) <= most else [*names[: most - 2], "...", names[-1]]
+    return ", ".join(shown)
+
+
+def the(title: str) -> str:
+    """A geometry in a sentence."""
+    return title if title.startswith("flat") else f"the {title}"
+
+
+def as_options(text: str) -> str:
+    """What the library calls a parameter is an option here: latent_dim='auto' is --latent-dim auto."""
+    return PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}" + (f" {found[3]}" if found[3] else ""), text)
 
 
 def weighed(weights: dict[str, float], least: float = 0.005) -> str:

@@ -6,22 +6,35 @@ import shlex
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from .. import __version__
-from ..estimators.regressor import GPUMRegressor
-from ..files import model_io, tables
-from ..files.model_io import Fitted
-from ..progress import Reporter
-from ..report.diagnostics import evidence_over_scale, geometry_weights, shown_chart
-from ..report.findings import the
-from .columns import check_apart, features_of, labels_of, listed, named
-from .messages import brief, called, check_output, collected, duration, note, say, size, stage, weighed
+from .messages import (
+    as_options,
+    brief,
+    called,
+    check_output,
+    collected,
+    duration,
+    listed,
+    note,
+    say,
+    size,
+    stage,
+    the,
+    weighed,
+    with_labels,
+)
+
+if TYPE_CHECKING:  # imported by the commands that need them: others need not wait
+    import numpy as np
+
+    from ..files.model_io import Fitted
 
 CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
+NO_MAP = "none: no geometry is a chart"
 INTERVAL = (0.025, 0.975)
 
 
@@ -34,9 +47,9 @@ def _remember(ctx: typer.Context, value: bool) -> bool:
 Debug = Annotated[bool, typer.Option("--debug", callback=_remember, help="Show the traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and notes only.")]
-Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File of `gpum fit`. It is a pickle: load only files you trust.")
-]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="File of `gpum fit` or of `model.save`.")]
+Decimal = Annotated[str, typer.Option(metavar="CHARACTER", help="Decimal mark of .csv and .tsv, such as a comma.")]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of .csv and .tsv, such as latin-1 or utf-16.")]
 
 
 def _option(kind: str, text: str, panel: str | None = None) -> Any:
@@ -80,6 +93,11 @@ def fit(
     checkpoint: Annotated[
         Path | None, _setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
     ] = None,
+    scale_columns: Annotated[
+        bool, typer.Option("--scale-columns", help="Divide every feature by its standard deviation.")
+    ] = False,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -96,7 +114,12 @@ def fit(
     """
     check_output(out, force, data)
     with stage(f"reading {data.name}", out):
-        table = tables.read(data)
+        import numpy as np
+
+        from ..files import tables
+        from .columns import check_apart, labels_of, named, spreads
+
+        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
         dropped = named(table, "--drop", drop or [])
         names = named(table, "--index", [index] if index else [])
@@ -105,8 +128,12 @@ def fit(
         check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
         X = table.matrix(used, "remove the row, or leave the column out (--drop; --index if it names the rows)")
         y = np.stack([labels_of(table, name) for name in targets], 1)
+        scales = spreads(X, used) if scale_columns else None
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
     say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features; {known}.")
+    with stage("starting", out):
+        from ..estimators.regressor import GPUMRegressor
+        from ..files import model_io
     model = GPUMRegressor(
         _several(latent_dim),
         geometry=_several(geometry),
@@ -126,6 +153,7 @@ def fit(
     )
     begin = time.perf_counter()
     with stage("fitting", out), collected() as warned, called(data.name):
+        X = X if scales is None else X / scales
         model.fit(X, y if len(targets) > 1 else y[:, 0])
     seconds = time.perf_counter() - begin
     model.verbose = 0
@@ -137,10 +165,11 @@ def fit(
         "seconds": seconds,
         "warnings": warned,
         **({"index": names[0]} if names else {}),
+        **({} if scales is None else {"scales": scales.tolist()}),
     }
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
     with stage(f"writing {out.name}", out):
-        model_io.save(Fitted(model, used, targets, X, y, rows, about), out)
+        model_io.save(model_io.Fitted(model, used, targets, X, y, rows, about), out, force=force)
     say(quiet, f"Fitted in {duration(seconds)}; wrote {out} ({size(out)}).")
     say(quiet, f"Next: {shlex.join(['gpum', 'predict', str(out), str(data), '--out', 'predictions.csv'])}")
     say(quiet, f"      {shlex.join(['gpum', 'report', str(out), '--out', 'report.html'])}")
@@ -151,6 +180,8 @@ def predict(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help="It has the model's features, in any order.")],
     out: Annotated[Path, _option("FILE", "Table to write: .csv, .tsv, .parquet or .npz.")],
     index: Annotated[str | None, _option("NAME", "Column that names the rows; by default as in the fit.")] = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -165,13 +196,21 @@ def predict(
 
     `gpum predict model.gpum new.csv --out predictions.csv`
     """
+    from ..files import tables
+
     tables.check_ending(out)
     check_output(out, force, data, model)
     with stage(f"reading {model.name}", out), collected():
+        import numpy as np
+
+        from ..files import model_io
+        from .columns import features_of, named
+
         fitted = model_io.load(model)
     with stage(f"reading {data.name}", out):
-        table = tables.read(data)
+        table = tables.read(data, decimal=decimal, encoding=encoding)
         X = table.matrix(features_of(table, fitted, model), "or remove the row")
+        X = X / np.array(fitted.about.get("scales", 1.0))
         names = named(table, "--index", [index] if index else [])
         kept = fitted.about.get("index")
         if not names and kept in table.columns:
@@ -199,45 +238,52 @@ def info(model: Model, debug: Debug = False) -> None:
 
     `gpum info model.gpum`
     """
-    with collected():
-        fitted = model_io.load(model)
-    about, settings, m = fitted.about, fitted.about["settings"], fitted.model
+    from ..files import model_io
+
+    told = model_io.summary(model)
+    settings, about, targets = (told.get(key, {}) for key in ("settings", "about", "targets"))
     chosen = ("geometry", "latent_dim", "kernel", "boundary", "smoothness", "hyperparameters", "random_state")
+    names = told.get("names") or (["y"] if len(targets) == 1 else [f"y_{k + 1}" for k in range(len(targets))])
+    features = told.get("features")
     lines = [
-        ("file", f"{model} ({size(model)}), gpum {about['version']}, {about['date']}"),
-        ("fitted to", f"{about['source']} in {duration(about['seconds'])}"),
-        ("rows", f"{len(fitted.X)}" + (f", named by {about['index']}" if about.get("index") else "")),
-        ("features", f"{len(fitted.features)}: {listed(fitted.features)}"),
-        ("map", _map(m, settings)),
-        ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen)),
+        ("file", f"{model} ({size(model)}), gpum {told.get('version')}" + _after(", ", about.get("date"))),
+        ("holds", str(told.get("kind"))),
+        ("fitted to", f"{about['source']} in {duration(about['seconds'])}" if "seconds" in about else "arrays"),
+        ("rows", f"{told.get('rows')}" + _after(", named by ", about.get("index"))),
+        ("features", f"{len(features)}: {listed(features)}" if features else f"{told.get('n_features')}, no names"),
+        ("map", f"{told['map']} ({settings['latent_model']})" if told.get("map") else NO_MAP),
+        ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen if name in settings)),
     ]
-    for k, name in enumerate(fitted.targets):
-        best = m.best_setting_[k] if len(fitted.targets) > 1 else m.best_setting_
-        labels = fitted.y[~np.isnan(fitted.y[:, k]), k]
-        first = evidence_over_scale(m, k).geometry[0]
+    if about.get("scales"):
+        lines.append(("scaling", "every feature is divided by its standard deviation"))
+    for name, target in zip(names, targets, strict=True):
+        best = target["best"]
         level = f", boundary level {brief(best['level'])}" if "level" in best else ""
         level = ", no boundary" if best.get("level") == "none" else level
+        span = f" from {target['range'][0]:.4g} to {target['range'][1]:.4g}" if "range" in target else ""
         lines += [
-            (f"target {name}", f"{len(labels)} labels from {labels.min():.4g} to {labels.max():.4g}"),
-            ("", f"geometry: {weighed(geometry_weights(m, k))}"),
-            ("", f"log evidence {np.atleast_1d(m.log_evidence_)[k]:.4g}"),
-            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}, on {the(first)}"),
+            (f"target {name}", f"{target['labels']} labels{span}"),
+            ("", f"geometry: {weighed(target['geometry'])}"),
+            ("", f"log evidence {target['log_evidence']:.4g}"),
+            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}, on {the(target['on'])}"),
         ]
-    lines += [("warning", text) for text in about["warnings"]]
-    lines += [("note", text) for text in m.notes_]
+    lines += [("warning", as_options(text)) for text in about.get("warnings", [])]
+    lines += [("note", as_options(text)) for text in told.get("notes", [])]
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         typer.echo(f"{name:{width}}  {text}")
 
 
-def _map(model: Any, settings: dict[str, Any]) -> str:
-    """Which chart rows are placed on."""
-    title = shown_chart(model)
-    return "none: no geometry is a chart" if title is None else f"{title} ({settings['latent_model']})"
+def _after(joint: str, text: str | None) -> str:
+    return f"{joint}{text}" if text else ""
 
 
 def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.ndarray]:
     """The columns of a prediction, made in chunks."""
+    import numpy as np
+
+    from ..progress import Reporter
+
     made: list[tuple[Any, ...]] = []
     with Reporter(verbose, len(X), "placing rows") as report:
         for begin in range(0, len(X), CHUNK):

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..files import model_io
 from .messages import check_output, say, size, stage
 from .models import Debug, Force, Model, Quiet
 
@@ -29,6 +28,8 @@ def report(
     """
     check_output(out, force, model)
     with stage("drawing the report", out):
+        from ..files import model_io
+
         try:
             from ..report import write_report
         except ModuleNotFoundError as error:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from .models import Debug
 
@@ -30,6 +28,9 @@ def reproduce(
 
     `GPUM_DATA=folder gpum reproduce wifi coil --out reproduction`
     """
+    from rich.console import Console
+    from rich.table import Table
+
     from ..reproduce import reproduce as run
 
     out = out / "quick" if quick else out

@@ -10,22 +10,20 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .. import checks
-from ..regression import gp
+from ..regression import design, gp
 from ..regression.family import Setting
-from ..regression.posterior import Located
-from .cloud import CloudEstimator
 from .predictive import Output, Predictive
+from .suggesting import Suggests
 
 THREADS = 1000  # labels below which threads cost more than they gain (and rounding would depend on them)
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
 
 
-class GPRegressor(RegressorMixin, CloudEstimator):
+class GPRegressor(RegressorMixin, Suggests):
     """See the module."""
 
     hyperparameters: str
@@ -51,7 +49,7 @@ class GPRegressor(RegressorMixin, CloudEstimator):
         labels = y[known]
         mean, scale = gp.units(labels)
         with threadpool_limits(1 if len(known) < THREADS else None, "blas"):
-            posterior = INFERENCE[self.hyperparameters](self._family, known, (labels - mean) / scale)
+            posterior = INFERENCE[self.hyperparameters](*self._labelled(known), (labels - mean) / scale)
         _say_edge(posterior.best.setting)
         return Output(posterior, mean, scale, known, labels)
 
@@ -59,7 +57,7 @@ class GPRegressor(RegressorMixin, CloudEstimator):
         """Everything that is predicted for rows X, seen or not; they are placed once."""
         placed = self._locate(X)
         latent = partial(self._latent_of, placed.X, placed.index)
-        return Predictive(self._outputs, bool(self._columns), placed.rows, placed.far, latent)
+        return Predictive(self._outputs, bool(self._columns), placed, placed.far, latent)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
         """Mean for rows X, seen or not; with their std or covariance.
@@ -88,9 +86,8 @@ class GPRegressor(RegressorMixin, CloudEstimator):
 
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
         """Mean (and std) for every row of the fitted cloud."""
-        check_is_fitted(self, "_outputs")
-        rows = Located.exactly(self._family.rows)
-        found = Predictive(self._outputs, bool(self._columns), rows, rows.far[0])
+        placed = self._locate_cloud()
+        found = Predictive(self._outputs, bool(self._columns), placed, placed.far)
         return found.moments(include_noise) if return_std else found.mean
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -105,6 +102,16 @@ class GPRegressor(RegressorMixin, CloudEstimator):
             weight = None if sample_weight is None else np.asarray(sample_weight)[known]
             found.append(r2_score(label[known], guess[known], sample_weight=weight))
         return float(np.mean(found))
+
+    def _beliefs(self, output: Output, rows: list[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        return design.of_function(output.posterior, rows, asked, output.scale)
+
+    def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
+        if criterion == "information":
+            return design.KNOWN * len(beliefs)
+        return design.NEGLIGIBLE * sum(
+            float(np.average([b.noise[0] for b in some], weights=[b.weight for b in some])) for some in beliefs
+        )
 
     def _shaped(self, values: list[float]) -> Any:
         return np.array(values) if self._columns else values[0]
@@ -139,7 +146,9 @@ def _labels(y: Any, n: int) -> np.ndarray:
     try:
         y = np.asarray(y, float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers (NaN where a row has no label), but {error}") from None
+        raise ValueError(
+            f"y must hold numbers (NaN where a row has no label), but {error}; for classes use GPUMClassifier"
+        ) from None
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
     if y.ndim == 2 and y.shape[1] == 1:

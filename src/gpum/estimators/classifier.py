@@ -10,15 +10,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
 from ..geometry import Chart
-from ..regression import classes, graphs
-from ..regression.posterior import Located
+from ..regression import classes, design, graphs
 from .geometries import Built, geometry_names
+from .places import Placed
+from .suggesting import Suggests
 from .surfaces import Surfaces
 
+COVERING = 20  # one of so many rows of a part is chosen to cover a large cloud: no small group is overlooked
 UNLABELLED = -1  # among integers, as in sklearn.semi_supervised
 
 
@@ -31,7 +33,7 @@ class ClassOutput:
     labels: np.ndarray
 
 
-class GPUMClassifier(ClassifierMixin, Surfaces):
+class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows. Rows without a
@@ -115,7 +117,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         if self._pieces is None:  # new surfaces
             self._pieces = classes.pieces(self._family)
         with threadpool_limits(1, "blas"):  # many small problems
-            posterior = classes.classify(self._family, known, codes, len(found), self._pieces)
+            posterior = classes.classify(*self._labelled(known), codes, len(found), self._pieces)
         self._outputs = [ClassOutput(posterior, known, codes)]
         self.geometry_weights_ = self._weigh()[0]
         self.log_evidence_ = posterior.log_evidence
@@ -123,13 +125,18 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         self.notes_ = self._gather_notes()
         return self
 
+    _chosen = "most of them drawn at random, so that they show where rows are few, the rest chosen to cover the cloud"
+
+    def _drawn(self, n: int, size: int, seed: int) -> np.ndarray | None:
+        return np.random.default_rng(seed).choice(n, size - size // COVERING, replace=False)
+
     def _learn(self, X: np.ndarray) -> Built:
         self._pieces = None
         return super()._learn(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class for rows X, seen or not, [rows, classes]."""
-        return self._outputs_at(self._locate(X).rows)
+        return self._outputs_at(self._locate(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of rows X, seen or not."""
@@ -149,8 +156,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
     @property
     def label_distributions_(self) -> np.ndarray:
         """Probability of each class for every row of the fitted cloud, [N, classes]."""
-        check_is_fitted(self, "_outputs")
-        return self._outputs_at(Located.exactly(self._family.rows))
+        return self._outputs_at(self._locate_cloud())
 
     @property
     def transduction_(self) -> np.ndarray:
@@ -158,8 +164,15 @@ class GPUMClassifier(ClassifierMixin, Surfaces):
         p = self.label_distributions_
         return self.classes_[np.argmax(p, 1)]
 
-    def _outputs_at(self, rows: Located) -> np.ndarray:
-        return self._outputs[0].posterior.probabilities(rows)
+    def _beliefs(self, output: ClassOutput, rows: list[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        return design.of_classes(output.posterior, rows, asked)
+
+    def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
+        """A label that tells of one row, its own, is no more use than asking for that row's class."""
+        return design.SURE if criterion == "information" else 1 / len(self._cloud)
+
+    def _outputs_at(self, placed: Placed) -> np.ndarray:
+        return np.concatenate([self._outputs[0].posterior.probabilities(block) for block in placed.blocks()])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows of X that have a label."""

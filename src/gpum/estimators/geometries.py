@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from .. import checks, neighbours
+from ..gplvm.missing import Filled, fill_in
 from ..progress import Reporter
 from ..regression import graphs
+from ..regression.incomplete import IncompleteSurface
 from ..regression.surfaces import AtlasSurface, GraphSurface, Surface, flat_surface
 
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
@@ -86,26 +88,31 @@ def build(
     `graph` makes the graphs.
     """
     dims = dimensions(latent_dim)
+    filled = fill_in(X) if np.isnan(X).any() else None  # of charts, the latent model takes care of that
+    whole = X if filled is None else filled.rows[filled.sound]
     of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
     if dims == "average":
-        of_charts = SOLID_DIMS if neighbours.dimension(X) >= SOLID else CHART_DIMS
+        of_charts = SOLID_DIMS if neighbours.dimension(whole) >= SOLID else CHART_DIMS
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
         "chart": [partial(charts, q) for q in of_charts],
-        "atlas": [partial(_atlas, X, q, n_modes, seed, len(names) == 1) for q in of_atlases],
-        "graph": [lambda: [GraphSurface(graph(X))]],
-        "flat": [lambda: [flat_surface(X)]],
+        "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1) for q in of_atlases],
+        "graph": [lambda: [GraphSurface(graph(whole))]],
+        "flat": [lambda: [flat_surface(whole)]],
     }
     surfaces: list[Surface] = []
     log_priors: list[float] = []
-    notes: list[str] = []
+    notes: list[str] = [] if filled is None else [_missing(X, filled)]
     for name in names:
         found: list[list[Surface]] = []
         for make in members[name]:
             try:
                 with Reporter(verbose and name != "chart", None, f"building geometry: {name}"):
-                    found.append(list(make()))
+                    some = list(make())
+                if filled is not None and name != "chart":
+                    some = [IncompleteSurface(one, filled, X) for one in some]
+                found.append(some)
             except FAILURES as error:
                 if len(names) == len(members[name]) == 1:
                     raise
@@ -117,6 +124,14 @@ def build(
         raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
+
+
+def _missing(X: np.ndarray, filled: Filled) -> str:
+    gone = np.isnan(X)
+    badly = int(np.sum(~filled.sound))
+    text = f"{gone.mean():.0%} of the readings are missing, in {int(gone.any(1).sum())} rows"
+    return text + (f"; {badly} of these, which other rows cannot fill in, are left out of atlas, graph and flat space "
+                   "and placed on them" if badly else "")  # fmt: skip
 
 
 def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool) -> list[Surface]:

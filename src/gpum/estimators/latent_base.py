@@ -9,30 +9,36 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks, neighbours
+from .. import __version__, checks, neighbours
 from ..files.checkpoint import Checkpoint
 from ..files.programs import kept_programs
 from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from ..geometry.metric import expected_metric
-from ..gplvm import bound, scaling, starts
+from ..gplvm import scaling, starts
+from ..gplvm.incomplete import place_incomplete
 from ..gplvm.mapping import Mapping
-from ..gplvm.models import Model, Posterior
+from ..gplvm.missing import Filled, fill_in
+from ..gplvm.models import Model, Posterior, data
 from ..gplvm.optimise import BROKEN
 from ..gplvm.placement import decoder, place
 from ..gplvm.race import Fit, Outcome, collapsed, race
 from ..gplvm.scaling import Scaling
 from ..progress import Reporter
 from ..regression.surfaces import ChartSurface, Placement
+from . import features
+from .stored import Stored
 
 # A row is far from the surface when it is farther than fitted rows are (USUAL of them) by FAR steps. A step is the
 # distance to a neighbour: that of USUAL rows, or where rows are sparse that of the nearest one, up to SPARSE times it.
@@ -47,10 +53,11 @@ NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
-class LatentModel(TransformerMixin, BaseEstimator, ABC):
+class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """What the two models share; a subclass says which model it is."""
 
     _as_points: bool
+    _yardstick: tuple[np.ndarray, float] | None  # of `place`, when first asked for
     latent_dim: Any
     starts: Any
     scale_columns: bool
@@ -62,6 +69,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
     checkpoint: Any
     random_state: Any
     verbose: int
+    _surfaces: dict[bytes, ChartSurface]
 
     @abstractmethod
     def _model(self) -> Model:
@@ -69,12 +77,14 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
 
     def fit(self, S: Any, y: Any = None) -> Any:
         """Learn the chart of a cloud S [N, p]; y is ignored."""
+        features.remember(self, S)
         S = self._check(S)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self.n_features_in_ = S.shape[1]
         self._scaling = Scaling.of(S, self.scale_columns)
         self.unit_, self.offset_, self.scale_ = self._scaling.unit, self._scaling.offset, self._scaling.scale
-        self._rows = self._scaling.rows(S)
+        self._rows = self._scaling.rows(S)  # NaN where a reading is missing
+        self._whole = fill_in(self._rows) if np.isnan(S).any() else Filled.complete(self._rows)
         self.history_: list[dict[str, Any]] = []
         pieces = open_checkpoint(self, S=S)
         self.notes_ = pieces.notes
@@ -112,19 +122,28 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         times as far away as the cloud is wide is placed by its direction (`place` says that it is far).
         """
         check_is_fitted(self, "chart_")
-        S = checks.cloud(S, columns=self.n_features_in_)
+        found = self.placed(features.like_fitted(self, S))
+        return found if return_std else found[0]
+
+    def placed(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`transform` for an array [n, p] that has been checked: means and sds, [n, q] each."""
         rows = self._scaling.near_rows(S)
-        index = neighbours.nearest(self._rows, min(NEAR, len(self._rows)), rows)[1]
+        begin = self.latent_[self._whole.nearest(rows, NEAR)]
+        some = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
+        mu, s = np.empty((2, len(rows), self.latent_.shape[1]))
         with jax.enable_x64(True), kept_programs():
-            dec, W = decoder(self.chart_.mapping)
-            mu, s = place(rows @ np.asarray(W).T, self.latent_[index], dec, self._as_points)
-        return (mu, np.sqrt(s)) if return_std else mu
+            if not some.all():
+                dec, W = decoder(self.chart_.mapping)
+                mu[~some], s[~some] = place(rows[~some] @ np.asarray(W).T, begin[~some], dec, self._as_points)
+            if some.any():
+                mu[some], s[some] = place_incomplete(rows[some], begin[some], self.chart_.mapping, self._as_points)
+        return mu, np.sqrt(s)
 
     def coordinates(self, S: np.ndarray) -> np.ndarray:
         """Latent means of rows S [n, p]: as fitted if S is the fitted cloud, else by `transform`."""
-        if S.shape == self._rows.shape and np.array_equal(self._scaling.rows(S), self._rows):
+        if S.shape == self._rows.shape and np.array_equal(self._scaling.rows(S), self._rows, equal_nan=True):
             return self.latent_
-        return self.transform(S)
+        return self.placed(S)[0]
 
     def place(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Latent means and sds of rows S [n, p], and which are far from the surface.
@@ -132,18 +151,23 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         Far is what lies farther from the surface than fitted rows do, by more than FAR times the distance between
         neighbours there; a few stray rows in the fitted cloud change neither.
         """
-        points, sd = self.transform(S, return_std=True)
-        spacing = neighbours.spacing(self._rows * self.scale_)
-        usual = np.quantile(spacing, USUAL)
-        nearest = neighbours.nearest(self._rows, 1, self._scaling.near_rows(S))[1][:, 0]
-        step = np.clip(spacing[nearest], usual, SPARSE * usual)
-        own = np.quantile(self._away(self._rows, self.latent_), USUAL)
-        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step
+        points, sd = self.placed(S)
+        if self._yardstick is None:
+            spacing = neighbours.spacing(self._whole.rows * self.scale_)
+            usual = np.quantile(spacing, USUAL)
+            own = float(np.quantile(self._away(self._rows, self.latent_), USUAL))
+            self._yardstick = np.clip(spacing, usual, SPARSE * usual), own
+        step, own = self._yardstick
+        nearest = self._whole.nearest(self._scaling.near_rows(S), 1)[:, 0]
+        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step[nearest]
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
         surface = evaluate(self.chart_, "mean", points) - self.offset_ / self.unit_
-        return scaling.norms(rows * self.scale_ - surface)
+        away, seen = rows * self.scale_ - surface, ~np.isnan(rows)
+        if seen.all():
+            return scaling.norms(away)
+        return scaling.norms(np.where(seen, away, 0.0)) * np.sqrt(rows.shape[1] / seen.sum(1))
 
     def placement(self, S: np.ndarray) -> Placement:
         """`place`, as regression wants it."""
@@ -153,6 +177,18 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         """The learned chart with a cloud's coordinates [N, q] in it; kept, with what is computed on it, for refits."""
         kept: dict[bytes, ChartSurface] = self.__dict__.setdefault("_surfaces", {})
         return kept.setdefault(rows.tobytes(), ChartSurface(self.chart_, rows, self.placement, self))
+
+    def _stored(self) -> dict[str, Any]:
+        found = {k: v for k, v in vars(self).items() if k not in ("_surfaces", "_best")}
+        if "finalists_" in found:  # fitted; where rows and inducing points came to is in the rest
+            found["finalists_"] = [replace(fit, theta=None) for fit in self.finalists_]
+        return found
+
+    def _restored(self) -> None:
+        self._surfaces = {}
+
+    def _summary(self) -> dict[str, Any]:
+        return {"kind": type(self).__name__, "version": __version__, "rows": len(self.latent_)}
 
     def different_fits(self) -> list[LatentModel]:
         """This fit, and the other finalists of the race whose charts are not the same up to a linear change."""
@@ -165,18 +201,24 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
                 found.append(other)
         return found
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _check(self, S: Any) -> np.ndarray:
         if self.latent_dim != "auto":
             checks.integer(self.latent_dim, "latent_dim", 1, None, "give the surface's dimension, or 'auto'")
         q = 1 if self.latent_dim == "auto" else int(self.latent_dim)
-        S = checks.cloud(S, min_rows=q + 2)
+        S = checks.cloud(S, min_rows=q + 2, missing=True)
+        checks.columns_read(S)
         N, p = S.shape
         if q >= p:
             raise ValueError(
                 f"latent_dim is {self.latent_dim!r} but S has only {p} column(s) (n_features = {p}); a surface has "
                 f"fewer dimensions than the data space: use latent_dim < {p}"
             )
-        if not np.any(np.ptp(S, axis=0) > 0):
+        if not np.any(np.nanmax(S, axis=0) > np.nanmin(S, axis=0)):
             raise ValueError(f"S has {N} identical rows; there is no surface to learn: add rows that differ")
         scaling.check(S)
         for start in self._start_list():
@@ -227,13 +269,20 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
                 self._best = fit
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)
 
-        begin = (
-            (name, model.start(X, own)) for name, X, own in starts.named(self._rows, q, self._start_list(), rng)
-        )  # fmt: skip
-        data = bound.fill_cloud(bound.compress(self._rows))
-        return race(
-            model, begin, data, max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs, see=see, pieces=pieces
-        )
+        begin = ((name, model.start(X, own)) for name, X, own in self._begin(q, rng))
+        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
+        return race(model, begin, data(self._rows), **options, see=see, pieces=pieces)
+
+    def _begin(self, q: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
+        """The starts; rows that cannot be filled in well start where the nearest of the others does."""
+        sound = self._whole.sound
+        if sound.sum() < q + 2:
+            sound = np.ones(len(sound), bool)
+        near = np.cumsum(sound) - 1
+        if not sound.all():
+            near[~sound] = near[self._whole.donors(self._rows[~sound], 1, among=sound)[:, 0]]
+        for name, X, own in starts.named(self._whole.rows[sound], q, self._start_list(), rng):
+            yield name, X if name == "given" or sound.all() else X[near], own
 
     def _settled(self, outcome: Outcome) -> list[Fit]:
         """The fits to keep, best first; warns where the best one is not what was asked for."""
@@ -266,7 +315,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
             ell=found.ell,
             gamma=found.gamma,
             beta=found.beta,
-            W=(found.P @ self._rows) * scale,
+            W=found.W * scale,
             Lam=found.Lam,
             R=found.R,
             offset=self.offset_ / self.unit_,
@@ -284,7 +333,7 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
 
         mean_n G_dd(x_n) · var_n(x_nd): see docs/latent_dimension.md.
         """
-        found = self._model().posterior(fit.theta)
+        found = self._model().posterior(fit.theta, self._rows)
         G = evaluate(self._mapping(found), expected_metric, found.latent)
         extent = np.einsum("ndd->nd", G).mean(0) * found.latent.var(0)
         return extent / extent.max()
@@ -293,14 +342,16 @@ class LatentModel(TransformerMixin, BaseEstimator, ABC):
         """Read off the best of the fits; the others stay beside it."""
         self.finalists_, best, model = fits, fits[0], self._model()
         order = np.argsort(best.theta.log_ell, kind="stable")  # most relevant dimension first
-        found = model.posterior(model.reorder(best.theta, order))
+        found = model.posterior(model.reorder(best.theta, order), self._rows)
         mapping = self._mapping(found)
         self.bound_, self.start_, self.converged_ = best.bound, best.start, best.converged
         self.latent_, self.latent_variance_ = found.latent, found.variance
-        self.latent_dim_ = self.latent_.shape[1]
+        self.latent_dim_ = self._n_features_out = self.latent_.shape[1]
+        self.n_iter_ = max(1, sum(h["iterations"] for h in self.history_ if h["start"] == best.start))
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
-        self._surfaces: dict[bytes, ChartSurface] = {}
+        self._surfaces = {}
+        self._yardstick = None
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .. import checks
-from ..regression.posterior import Located, Posterior
+from ..regression.posterior import Posterior
+from .places import Placed
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Predictive:
 
     outputs: list[Output]
     several: bool
-    rows: Located
+    rows: Placed
     far: np.ndarray
     find_latent: Callable[[], np.ndarray | None] = lambda: None
 
@@ -49,7 +50,7 @@ class Predictive:
     @property
     def mean(self) -> np.ndarray:
         """Predictive mean, [n]."""
-        return self._stacked([o.mean + o.scale * o.posterior.moments(self.rows)[0] for o in self.outputs])
+        return self.moments()[0]
 
     def std(self, noise: bool = True) -> np.ndarray:
         """Predictive standard deviation, [n]."""
@@ -57,14 +58,17 @@ class Predictive:
 
     def moments(self, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each, for the price of one."""
-        found = [o.posterior.moments(self.rows, noise) for o in self.outputs]
+        parts: list[list[tuple[np.ndarray, np.ndarray]]] = [
+            [o.posterior.moments(block, noise) for o in self.outputs] for block in self.rows.blocks()
+        ]
+        found = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*parts, strict=True)]
         mean = [o.mean + o.scale * mean for o, (mean, _) in zip(self.outputs, found, strict=True)]
         std = [o.scale * np.sqrt(variance) for o, (_, variance) in zip(self.outputs, found, strict=True)]
         return self._stacked(mean), self._stacked(std)
 
     def cov(self, noise: bool = True) -> np.ndarray:
         """Predictive covariance between the rows, [n, n]."""
-        return self._stacked([o.scale**2 * o.posterior.covariance(self.rows, noise) for o in self.outputs])
+        return self._stacked([o.scale**2 * o.posterior.covariance(self.rows.whole, noise) for o in self.outputs])
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975), noise: bool = True) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
@@ -73,14 +77,15 @@ class Predictive:
             raise ValueError(
                 f"quantiles must lie strictly between 0 and 1, got {given!r}; (0.025, 0.975) is a 95 % interval"
             )
-        found = [o.mean + o.scale * o.posterior.quantiles(self.rows, levels, noise) for o in self.outputs]
-        return self._stacked(found)
+        parts = [[o.posterior.quantiles(block, levels, noise) for o in self.outputs] for block in self.rows.blocks()]
+        found = [np.concatenate(one) for one in zip(*parts, strict=True)]
+        return self._stacked([o.mean + o.scale * one for o, one in zip(self.outputs, found, strict=True)])
 
     def samples(self, n: int = 1, random_state: Any = 0, noise: bool = False) -> np.ndarray:
         """Joint draws, [rows, n] or, for several outputs, [rows, k, n]."""
         checks.integer(n, "n_samples", 1, None, "1 is one draw")
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        draws = [o.mean + o.scale * o.posterior.samples(rng, self.rows, n, noise) for o in self.outputs]
+        draws = [o.mean + o.scale * o.posterior.samples(rng, self.rows.whole, n, noise) for o in self.outputs]
         return np.stack(draws, 1) if self.several else draws[0]
 
     def _stacked(self, values: list[np.ndarray]) -> np.ndarray:

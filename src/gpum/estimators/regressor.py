@@ -14,6 +14,10 @@ from .surfaces import LearnsLatent, Surfaces
 class SurfaceRegressor(TransformerMixin, LearnsLatent, GPRegressor):
     """What regressors with a latent model share."""
 
+    def transform(self, X: Any, return_std: bool = False) -> Any:  # here, so that `set_output` reaches it
+        """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
+        return super().transform(X, return_std)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
@@ -39,8 +43,9 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
     n_inducing : inducing points of the latent model.
     boundary : "average" (default: over a family of domains, and no boundary at all), a level of that family (a number),
         or "variance", the paper's rule.
-    kernel : of charts: "spectral", "brownian" (from paths, at the default boundary level), or "auto": spectral up to
-        three dimensions.
+    kernel : of charts and atlases: "spectral", "brownian" (from paths: in charts at the default boundary level and in
+        every domain that is made of curves; across an atlas from node to node), or "auto": spectral up to three
+        dimensions.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.

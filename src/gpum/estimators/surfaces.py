@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
@@ -16,11 +16,13 @@ from .. import checks
 from ..geometry import Chart
 from ..regression import graphs
 from ..regression.family import smoothness_names
-from ..regression.surfaces import ChartSurface, Wanted
+from ..regression.surfaces import ChartSurface, FlatSurface, Wanted
+from . import features
 from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
 from .latent_base import NOT_RESULTS, LatentModel, open_checkpoint
 from .latent_models import GPLVM, BayesianGPLVM
+from .places import place_on
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
@@ -28,7 +30,7 @@ KERNELS = ("auto", "spectral", "brownian")
 NOT_GEOMETRY = ("hyperparameters", *NOT_RESULTS)
 
 
-class LearnsLatent(CloudEstimator):
+class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
     """What estimators with a latent model share: how it is learned, and where rows lie on its chart."""
 
     latent_dim: Any
@@ -50,12 +52,13 @@ class LearnsLatent(CloudEstimator):
                 f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
                 "pass the same columns"
             )
+        features.same_names(self, model)
         return model
 
     def _in_checkpoint(self, model: LatentModel, latent_dim: Any) -> LatentModel:
         """The model with a folder of its own in the estimator's checkpoint, where there is one."""
         folder = getattr(self, "checkpoint", None)
-        return model if folder is None else model.set_params(checkpoint=Path(folder) / f"chart-{latent_dim}")
+        return model if folder is None else model.set_params(checkpoint=str(Path(folder) / f"chart-{latent_dim}"))
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
@@ -67,15 +70,36 @@ class LearnsLatent(CloudEstimator):
             )
         if self.latent_model_ is None:  # a known chart
             return (X, np.zeros_like(X)) if return_std else X
-        return self.latent_model_.transform(X, return_std=return_std)
+        found = self.latent_model_.placed(X)
+        return found if return_std else found[0]
+
+    @property
+    def _n_features_out(self) -> int:
+        """How many latent coordinates there are."""
+        return 0 if self.latent_ is None else self.latent_.shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = not isinstance(getattr(self, "latent_model", None), Chart)
+        return tags
 
     def _latent_of(self, X: np.ndarray, index: np.ndarray) -> np.ndarray | None:
         if self.latent_ is None:
             return None
         latent, new = self.latent_[np.maximum(index, 0)], index < 0
         if new.any():
-            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.transform(X[new])
+            latent[new] = X[new] if self.latent_model_ is None else self.latent_model_.placed(X[new])[0]
         return latent
+
+    def _on_chart(self, shown: ChartSurface | FlatSurface) -> np.ndarray:
+        """Coordinates of all rows of the cloud on a chart, [N, q]."""
+        if self._part is None:
+            return shown.rows
+        found = np.empty((len(self._cloud), shown.rows.shape[1]))
+        found[self._part] = shown.rows
+        rest = np.setdiff1d(np.arange(len(found)), self._part)
+        found[rest] = place_on(shown, self._cloud[rest]).points
+        return found
 
 
 class Surfaces(LearnsLatent):
@@ -96,7 +120,7 @@ class Surfaces(LearnsLatent):
         self.chart_: Chart | None = None
         self.latent_ = None
         if isinstance(shown, ChartSurface):
-            self.chart_, self.latent_ = shown.bounded(self._wanted()), shown.rows
+            self.chart_, self.latent_ = shown.bounded(self._wanted()), self._on_chart(shown)
         return found
 
     def _check_cloud(self, X: Any) -> np.ndarray:
@@ -106,7 +130,7 @@ class Surfaces(LearnsLatent):
         checks.option(self.kernel, "kernel", KERNELS)
         smoothness_names(self.smoothness)
         if isinstance(self.boundary, str):
-            checks.option(self.boundary, "boundary", ("average", "variance"))
+            checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
         else:
             checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
         checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
@@ -125,7 +149,8 @@ class Surfaces(LearnsLatent):
             raise ValueError(
                 f"latent_model is a known chart, but geometry is {self.geometry!r}; use geometry='chart' or 'average'"
             )
-        X = checks.cloud(X, "X", min_rows=2 if known else 3)
+        X = checks.cloud(X, "X", min_rows=2 if known else 3, missing=not known)
+        checks.columns_read(X, "X")
         if known and X.shape[1] != self.latent_model.dim:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "
@@ -141,7 +166,7 @@ class Surfaces(LearnsLatent):
         key = (
             X.shape,
             sha256(X.tobytes()).digest(),
-            tuple((k, v if np.isscalar(v) else id(v)) for k, v in settings.items()),
+            tuple((k, _told_apart(v)) for k, v in settings.items()),
         )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
@@ -185,6 +210,13 @@ class Surfaces(LearnsLatent):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+
+
+def _told_apart(value: Any) -> Any:
+    """A setting as something that is the same if the setting is: also in another process, but for objects."""
+    if value is None or np.isscalar(value):
+        return value
+    return tuple(map(_told_apart, value)) if isinstance(value, list | tuple) else id(value)
 
 
 def _thawed(given: Any) -> Any:

@@ -1,30 +1,18 @@
-"""The model file: one line of text, then a pickle. Load only files you trust: reading a pickle can run any code.
+"""The model file: a fitted estimator, with or without its table, as numbers and words. It holds no code (`container`).
 
-    GPUM model, format 1, gpum 0.1.0, 1234 bytes, sha256 0123…
-
-The line tells foreign, truncated, damaged and later files apart before anything is unpickled. It does not protect
-from a file made to do harm.
+What is stored of an object is in `tree`, which classes may be stored in `registry`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 
-from .. import __version__
-from .whole import existing, replacing
-
-FORMAT = 1
-MAGIC = b"GPUM model, format "
-START = re.compile(re.escape(MAGIC) + rb"(\d+), gpum (\S+),")  # so much every later format keeps
-HEADER = re.compile(START.pattern + rb" (\d+) bytes, sha256 ([0-9a-f]{64})\n")
+from . import container
+from .tree import Reader, Writer
 
 
 @dataclass
@@ -43,68 +31,62 @@ class Fitted:
     rows: list[str]  # a name for each row
     about: dict[str, Any]
 
+    def _summary(self) -> dict[str, Any]:
+        """The model's, with names, and the labels of each target."""
+        found = self.model._summary() if hasattr(self.model, "_summary") else {}
+        for y, target in zip(self.y.T, found.get("targets", []), strict=True):
+            target["range"] = [float(np.nanmin(y)), float(np.nanmax(y))]
+        about = {k: v for k, v in self.about.items() if k != "settings"}
+        return {**found, "features": self.features, "names": self.targets, "about": about}
 
-def save(fitted: Fitted, path: Any) -> None:
-    """Write a model file with its table; it appears whole or not at all."""
-    write(path, fitted)
+    def _restored(self) -> None:
+        N, p = self.X.shape
+        if len(self.rows) != N or self.y.shape != (N, len(self.targets)) or len(self.features) != p:
+            raise ValueError(f"the table of {N} rows has {len(self.rows)} names and targets of shape {self.y.shape}")
+
+
+def save(fitted: Fitted, path: Any, *, force: bool = False) -> None:
+    """Write a model file with its table; it appears whole or not at all, and replaces another only with `force`."""
+    write(path, fitted, force=force)
 
 
 def load(path: Any) -> Fitted:
-    """Read a file that `save` wrote (a pickle: load only files you trust)."""
+    """Read a model file. One without a table (of `model.save`) gets it from the estimator, columns numbered from 1."""
     found = read(path)
-    if not isinstance(found, Fitted):
+    if isinstance(found, Fitted):
+        return found
+    if not hasattr(found, "_as_fitted"):
         kind = type(found).__name__
-        raise ValueError(
-            f"{path} holds a {kind} without the names of its columns; load it in Python with {kind}.load, or fit with "
-            "`gpum fit`"
-        )
+        raise ValueError(f"{path} holds a {kind}, which predicts nothing; load it in Python with {kind}.load")
+    return found._as_fitted()
+
+
+def summary(path: Any) -> dict[str, Any]:
+    """What a file says of itself, as plain words and numbers; no array of it is read and no library needed."""
+    document = container.document(path)
+    found = document.get("summary")
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} says nothing of itself; fit again")
     return found
 
 
-def write(path: Any, content: Any) -> None:
-    """Write any object below the header; the file appears whole or not at all."""
-    buffer = BytesIO()
-    joblib.dump(content, buffer, compress=1)
-    payload = buffer.getvalue()
-    header = (
-        f"{MAGIC.decode()}{FORMAT}, gpum {__version__}, {len(payload)} bytes, sha256 {sha256(payload).hexdigest()}\n"
-    )
-    with replacing(path) as file:
-        file.write(header.encode())
-        file.write(payload)
+def write(path: Any, content: Any, *, force: bool = False) -> None:
+    """Write any object of a known class; the file appears whole or not at all."""
+    if not force and Path(path).exists() and not Path(path).is_dir():
+        raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
+    writer = Writer()
+    root = writer.node(content)
+    plain = content._summary() if hasattr(content, "_summary") else {}
+    container.write(path, {"summary": plain, "objects": writer.objects, "root": root}, writer.arrays())
 
 
 def read(path: Any) -> Any:
-    """Read what `write` wrote, once it is known to be whole (a pickle: load only files you trust)."""
-    path = existing(path)
-    payload, version = _checked(path)
+    """Read what `write` wrote. Whatever the file holds, no code of it runs."""
+    document, arrays = container.read(path)
+    reader = Reader(arrays)
     try:
-        return joblib.load(BytesIO(payload))
-    except Exception as error:
-        raise ValueError(
-            f"{path} is whole, but cannot be read ({type(error).__name__}: {error}); it was written by gpum {version} "
-            f"and this is {__version__}: use the same versions of gpum and its libraries, or fit again"
-        ) from error
-
-
-def _checked(path: Path) -> tuple[bytes, str]:
-    """The pickle in a file, once its header and checksum are found right, and the version that wrote it."""
-    data = path.read_bytes()
-    if not data:
-        raise ValueError(f"{path} is empty; it is not a GPUM model: fit again")
-    if data[: len(MAGIC)] != MAGIC[: len(data)]:
-        raise ValueError(f"{path} is not a GPUM model; give a file that `gpum fit` or `model.save` wrote")
-    start, header = START.match(data), HEADER.match(data)
-    if start and int(start[1]) > FORMAT:
-        raise ValueError(
-            f"{path} was written by gpum {start[2].decode()} in format {int(start[1])}, but gpum {__version__} reads "
-            f"format {FORMAT}; install a later gpum"
-        )
-    if not header:
-        raise ValueError(f"{path} is truncated or damaged in its first line; copy it again, or fit again")
-    payload, size = data[header.end() :], int(header[3])
-    if len(payload) < size:
-        raise ValueError(f"{path} is truncated: {len(payload)} of {size} bytes are there; copy it again, or fit again")
-    if sha256(payload).hexdigest().encode() != header[4]:
-        raise ValueError(f"{path} is damaged (its checksum is wrong); copy it again, or fit again")
-    return payload, header[2].decode()
+        reader.build(document.get("objects"))
+        return reader.value(document.get("root"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ValueError(f"{path} cannot be read: {said}; fit again, with the same version of gpum") from None

@@ -1,6 +1,7 @@
 """Tables in files: CSV, TSV, Parquet (pyarrow, the extra `parquet`) and NPZ, as named columns.
 
-CSV and TSV are UTF-8 with a header line; a CSV may be separated by `;` or tabs. In every format an empty cell, NaN, NA,
+CSV and TSV are UTF-8, or another encoding that is named, with a header line; a CSV may be separated by `;` or tabs.
+In every format an empty cell, NaN, NA,
 N/A, null or none is a missing value. An NPZ holds either
 
     X (or S) [N, p]   columns feature_names [p], or X_1 … X_p (S_1 … S_p)
@@ -14,10 +15,13 @@ from __future__ import annotations
 
 import csv
 import io
+import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +30,13 @@ import numpy as np
 from .whole import existing, replacing
 
 MISSING = {"", "nan", "na", "n/a", "null", "none"}
+TEXT = (".csv", ".tsv")
+ROOM, EXPANDS = 1 << 30, 50  # an NPZ may unpack to ROOM bytes, and EXPANDS times its own size
+LAST = 0x10FFFF  # of the characters
+HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 @dataclass
@@ -35,6 +46,7 @@ class Table:
     source: str
     columns: dict[str, np.ndarray]
     lines: list[int] | None = None  # where each row ends in a text file
+    decimal: str = "."
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -66,6 +78,14 @@ class Table:
                 raise ValueError(f"{self._where(name, int(missing[0]))} has no value{more}; fill it in, {advice}")
         return found
 
+    def words(self, name: str) -> list[str]:
+        """The distinct cells of a column in which nothing is a number; none where one is."""
+        column = self.columns[name]
+        if column.dtype.kind in "biuf":
+            return []
+        cells = {str(c).strip() for c in column.tolist() if c is not None and str(c).strip().lower() not in MISSING}
+        return [] if any(_could_be_number(cell) for cell in cells) else sorted(cells)
+
     def text(self, name: str) -> list[str]:
         """A column as text."""
         return [str(cell) for cell in self.columns[name].tolist()]
@@ -77,23 +97,33 @@ class Table:
         try:
             if isinstance(text, str) and "_" in text:  # which Python would read as a number
                 raise ValueError
+            if isinstance(text, str) and self.decimal != ".":
+                return float(text.replace(self.decimal, ".") if "." not in text else "no number")
             return float(text)
         except (TypeError, ValueError):
             comma = isinstance(text, str) and text.replace(",", "", 1).lstrip("+-").isdigit()
-            hint = "write a decimal point, not a comma" if comma else f"correct it, {advice}"
+            hint = f"correct it, {advice}"
+            if comma and self.decimal == ".":
+                hint = "write a decimal point, or name the comma (decimal=',', on the command line --decimal ,)"
             raise ValueError(f"{self._where(name, row)} is {str(cell)!r}, which is not a number; {hint}") from None
 
     def _where(self, name: str, row: int) -> str:
         return f"column {name!r} of {self.source}, {self.place(row)},"
 
 
-def read(path: Any) -> Table:
-    """The table in a file; its ending says which format."""
+def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
+    """The table in a file; its ending says which format. CSV and TSV may have a decimal comma and another encoding."""
     ending = check_ending(path)
     path = existing(path)
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty; give a table with named columns")
-    names, columns, lines = READERS[ending](path)
+    if decimal not in (".", ","):
+        raise ValueError(f"decimal is {decimal!r}; it must be '.' or ','")
+    if ending not in TEXT and (decimal, encoding) != (".", "utf-8"):
+        raise ValueError(
+            f"decimal and encoding are for {' and '.join(TEXT)}, but {path} ends in {ending}; leave them out"
+        )
+    names, columns, lines = READERS[ending](path, decimal, encoding)
     for number, name in enumerate(names, 1):
         if not name:
             raise ValueError(f"column {number} of {path} has no name; name it, or (from pandas) write with index=False")
@@ -102,7 +132,7 @@ def read(path: Any) -> Table:
         raise ValueError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
     if not columns or not len(columns[0]):
         raise ValueError(f"{path} has a header but no rows; add rows")
-    return Table(path.name, dict(zip(names, columns, strict=True)), lines)
+    return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal)
 
 
 def write(path: Any, columns: dict[str, Any]) -> None:
@@ -126,17 +156,37 @@ def check_ending(path: Any) -> str:
 Found = tuple[list[str], list[np.ndarray], list[int] | None]
 
 
-def _read_text(path: Path, delimiter: str | None = None) -> Found:
+def _could_be_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _decoded(path: Path, encoding: str) -> str:
     data = path.read_bytes()
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path} is not UTF-8 text (line {line}); save it with the encoding UTF-8") from None
+        return data.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except LookupError:
+        raise ValueError(f"encoding is {encoding!r}, which is not known; latin-1, cp1252 and utf-16 are some") from None
+    except UnicodeError as error:
+        line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        raise ValueError(
+            f"{path} is not {encoding.upper()} text (line {line}); save it with the encoding UTF-8, or name its own "
+            "(encoding='latin-1', on the command line --encoding latin-1)"
+        ) from None
+
+
+def _read_text(path: Path, decimal: str, encoding: str, delimiters: str = ",;\t") -> Found:
+    text = _decoded(path, encoding)
     if not text.strip():
         raise ValueError(f"{path} is empty; give a table with named columns")
     first = text.lstrip().splitlines()[0]
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter or max(",;\t", key=first.count), strict=True)
+    if decimal == "," and any(mark in first for mark in delimiters.replace(",", "")):
+        delimiters = delimiters.replace(",", "")
+    delimiter = max(delimiters, key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows, lines = [], []
     try:
         for row in reader:
@@ -155,31 +205,31 @@ def _read_text(path: Path, delimiter: str | None = None) -> Found:
     return names, columns, lines[1:]
 
 
-def _read_parquet(path: Path) -> Found:
+def _read_parquet(path: Path, *_: str) -> Found:
     parquet = _parquet()
     try:
         table = parquet.ParquetFile(path).read()
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} is not a Parquet file, or damaged ({error})") from None
-    kept = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
-    return [table.column_names[k] for k in kept], [table.column(k).to_numpy() for k in kept], None
+        kept = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
+        return [table.column_names[k] for k in kept], [table.column(k).to_numpy() for k in kept], None
+    except Exception as error:  # whatever pyarrow raises at a file that is not one
+        said = " ".join(str(error).split())
+        raise ValueError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None
 
 
-def _read_npz(path: Path) -> Found:
+def _read_npz(path: Path, *_: str) -> Found:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an NPZ file, or damaged; write it with numpy.savez")
     try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = {name: data[name] for name in data.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        arrays = _arrays(path)
+    except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error) as error:
         raise ValueError(f"{path} cannot be read ({error}); save arrays of numbers or text with numpy.savez") from None
     named = {key: [str(name) for name in arrays.pop(key, [])] for key in ("feature_names", "target_names")}
-    blocks = [key for key in ("X", "S") if key in arrays]
+    blocks = [block for block in ("X", "S") if block in arrays]
     if len(blocks) > 1:
         raise ValueError(f"{path} has both X and S; keep the one that holds the rows")
     found: list[tuple[str, np.ndarray]] = []
-    for key in blocks:
-        found += _split(path, key, arrays.pop(key), named["feature_names"])
+    for block in blocks:
+        found += _split(path, block, arrays.pop(block), named["feature_names"])
     if found and "y" in arrays:
         found += _split(path, "y", arrays.pop("y"), named["target_names"], len(found[0][1]))
     for key, array in arrays.items():
@@ -188,6 +238,34 @@ def _read_npz(path: Path) -> Found:
         if not blocks or array.shape == found[0][1].shape:
             found += _split(path, key, array, [], len(found[0][1]) if found else None)
     return [name for name, _ in found], [column for _, column in found], None
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an NPZ by name; no memory is taken that the file does not fill, and nothing is unpickled."""
+    with zipfile.ZipFile(path) as archive:
+        entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
+        total = sum(entry.file_size for entry in entries)
+        if total > ROOM + EXPANDS * path.stat().st_size:
+            raise ValueError(f"it would unpack to {total} bytes, more than {EXPANDS} times its size")
+        return {e.filename.removesuffix(".npy"): _array(e.filename, archive.read(e)) for e in entries}
+
+
+def _array(name: str, member: bytes) -> np.ndarray:
+    file = io.BytesIO(member)
+    try:
+        shape, by_column, dtype = HEADERS[np.lib.format.read_magic(file)](file)
+    except Exception as error:  # whatever numpy's reader of headers raises
+        raise ValueError(f"{name} has no sound header: {type(error).__name__}") from None
+    if dtype.kind not in "biufUS" or not dtype.itemsize:
+        raise ValueError(f"{name} is an array of type {dtype}")
+    numbers = member[file.tell() :]
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(numbers):
+        raise ValueError(f"{name} announces {dtype} {shape}, and holds {len(numbers)} bytes")
+    found = np.frombuffer(numbers, dtype).reshape(shape, order="F" if by_column else "C")
+    codes = np.dtype(np.uint32).newbyteorder(dtype.byteorder)
+    if dtype.kind == "U" and found.size and np.frombuffer(numbers, codes).max() > LAST:
+        raise ValueError(f"{name} is no text")
+    return found
 
 
 def _split(
@@ -240,9 +318,9 @@ def _parquet() -> Any:
     return parquet
 
 
-READERS: dict[str, Callable[[Path], Found]] = {
+READERS: dict[str, Callable[[Path, str, str], Found]] = {
     ".csv": _read_text,
-    ".tsv": lambda path: _read_text(path, "\t"),
+    ".tsv": lambda path, decimal, encoding: _read_text(path, decimal, encoding, "\t"),
     ".parquet": _read_parquet,
     ".npz": _read_npz,
 }

@@ -34,8 +34,10 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, Path(path).resolve())  # where path is a link, what it points to is replaced
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # such as a full disk
+            raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
 
 

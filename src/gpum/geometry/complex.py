@@ -7,17 +7,22 @@ belong to none of them (see `boundary`). A tube needs no mesh: it is a curve wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import gamma, pi
+from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_matrix
+from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from .boundary import CorridorBoundary
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
+FIRST = 3  # nodes around a point whose simplices are looked at first
+NO_VOLUME = 1e-12  # of a simplex, over that of a cube of its size
+NEAR = 8  # nodes around a point whose simplices and corridors it may lie on
 SAME = 1e-9  # of the extent: corners of elements this close are one node
 
 
@@ -49,6 +54,83 @@ class Complex:
         graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.nodes),) * 2)
         labels = connected_components(graph, directed=False)[1]
         return len(np.unique(labels[np.concatenate([i, j])]))
+
+
+class Finder:
+    """Finds the element of a complex that is nearest to a point; simplices come first, then corridors."""
+
+    def __init__(self, whole: Complex) -> None:
+        corners = np.concatenate([whole.simplices.ravel(), whole.corridors.ravel()])
+        cells = np.repeat(np.arange(len(whole.simplices)), whole.dim + 1)
+        lines = np.repeat(np.arange(len(whole.corridors)) + len(whole.simplices), 2)
+        self.whole, self.nodes = whole, whole.nodes @ whole.frame.T
+        self.at = csr_matrix((np.ones(len(corners)), (corners, np.concatenate([cells, lines]))))
+        self.tree = cKDTree(self.nodes)
+
+    def ends(self, element: np.ndarray) -> np.ndarray:
+        """Nodes at the corners of elements, [m, q + 1]; a corridor repeats its first end."""
+        K = len(self.whole.simplices)
+        line = self.whole.corridors[:, [0, 1] + [0] * (self.whole.dim - 1)]
+        return np.concatenate([self.whole.simplices, line])[element] if K else line[element]
+
+    def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n].
+
+        Most points lie in a simplex at one of the nearest nodes, which is quickly seen; the others are moved onto every
+        element around.
+        """
+        points = np.atleast_2d(np.asarray(points, float)) @ self.whole.frame.T
+        n = len(points)
+        found, weights, off = np.full(n, -1), np.zeros((n, self.whole.dim + 1)), np.zeros(n)
+        row, element = self._around(points, FIRST)
+        solid = element < len(self.whole.simplices)
+        row, element = row[solid], element[solid]
+        own = self._barycentric(points[row], element)
+        within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)[::-1]  # of several the first is written last
+        found[row[within]], weights[row[within]] = element[within], own[within]
+        rest = np.flatnonzero(found < 0)
+        row, element = self._around(points[rest], NEAR)
+        moved, away = self._weights(points[rest][row], element)
+        best = np.lexsort((element, away, row))
+        best = best[np.searchsorted(row[best], np.arange(len(rest)))]
+        found[rest], weights[rest], off[rest] = element[best], moved[best], away[best]
+        return found, weights, off
+
+    def _around(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The elements at the k nodes nearest to each point: numbers of the point and of the element, [m] each."""
+        k = min(k, len(self.nodes))
+        near = self.tree.query(points, k=k)[1].reshape(len(points), k)
+        count = np.diff(self.at.indptr)[near]
+        row = np.repeat(np.arange(len(points)), count.sum(1))
+        first = np.repeat(self.at.indptr[near].ravel(), count.ravel())
+        begin = np.cumsum(count.ravel()) - count.ravel()
+        return row, self.at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
+
+    def _barycentric(self, points: np.ndarray, element: np.ndarray) -> np.ndarray:
+        """Weights of points in simplices, negative or NaN where a point is outside, [m, q + 1]."""
+        corner, turn = self._frames
+        local = np.einsum("mab,mb->ma", turn[element], points - corner[element])
+        return np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
+
+    @cached_property
+    def _frames(self) -> tuple[np.ndarray, np.ndarray]:
+        """First corner [K, q] of each simplex, and the matrix [K, q, q] that turns steps from it into weights."""
+        q, corner = self.whole.dim, self.nodes[self.whole.simplices]
+        side = np.swapaxes(corner[:, 1:] - corner[:, :1], 1, 2)
+        flat = np.abs(np.linalg.det(side)) <= NO_VOLUME * np.abs(side).max((1, 2), initial=0.0) ** q
+        side[flat] = np.eye(q)
+        turn = np.linalg.inv(side)
+        turn[flat] = np.nan  # no point is seen to lie in a flat one
+        return corner[:, 0], turn
+
+    def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""
+        weights = np.zeros((len(points), self.whole.dim + 1))
+        is_line, ends = element >= len(self.whole.simplices), self.ends(element)
+        weights[~is_line] = nearest_weights(points[~is_line], self.nodes[ends[~is_line]])
+        weights[is_line, :2] = nearest_weights(points[is_line], self.nodes[ends[is_line, :2]])
+        on = np.einsum("mc,mcq->mq", weights, self.nodes[ends])
+        return weights, np.linalg.norm(points - on, axis=1)
 
 
 def nearest_weights(points: np.ndarray, corners: np.ndarray) -> np.ndarray:

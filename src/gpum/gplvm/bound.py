@@ -82,26 +82,27 @@ def bound(theta: Parameters, cloud: Cloud, jitter: float | Array = JITTER, live:
     live = jnp.ones(len(theta.Z)) if live is None else live
     K, Psi1, Psi2 = _statistics(theta, weight, live, jitter)
     C = beta * jnp.sqrt(gamma) * Psi1.T @ cloud.factor
-    fit = _collapsed(K, Psi2, C, beta * gamma, p)
+    fit = collapsed(K, Psi2, C, beta * gamma, p)
     fit += 0.5 * N * p * (theta.log_beta - jnp.log(2 * jnp.pi) - beta * gamma) - 0.5 * beta * cloud.trace
     return fit - weight @ jnp.sum(divergence(theta.mu, theta.log_s), 1)
 
 
 def _statistics(theta: Parameters, weight: Array, live: Array, jitter: float | Array) -> tuple[Array, Array, Array]:
     """Kuu, ψ1 and ψ2 in kernel units."""
-    mu, s, Z = _in_kernel_units(theta)
+    mu, s, Z = in_kernel_units(theta)
     both = live[:, None] * live
     K = both * unit_gram(Z, jitter) + jnp.diag((1 - live) * (1 + jitter))
     return K, live * psi1(mu, s, Z), both * psi2(mu, s, Z, weight)
 
 
-def _in_kernel_units(theta: Parameters) -> tuple[Array, Array, Array]:
+def in_kernel_units(theta: Parameters) -> tuple[Array, Array, Array]:
+    """mu and Z in units of ell, s of ell²."""
     ell = jnp.exp(theta.log_ell)
     return theta.mu / ell, jnp.exp(theta.log_s) / ell**2, theta.Z / ell
 
 
 @jax.custom_vjp
-def _collapsed(K: Array, Psi2: Array, C: Array, b: Array, p: Array) -> Array:
+def collapsed(K: Array, Psi2: Array, C: Array, b: Array, p: Array) -> Array:
     """-p/2 log|D⁻¹| + ½ tr CᵀK⁻¹DC + p b/2 tr K⁻¹ψ2 with D = (I + b K⁻¹ψ2)⁻¹: the bound's m × m part.
 
     In kernel units (K and ψ2 of a kernel with gamma = 1) b = beta gamma and C = beta √gamma ψ1ᵀS. With
@@ -111,7 +112,7 @@ def _collapsed(K: Array, Psi2: Array, C: Array, b: Array, p: Array) -> Array:
 
 
 def _collapsed_forward(K, Psi2, C, b, p):
-    Li, B, LBi = _factors(K, Psi2, b)
+    Li, B, LBi = factors(K, Psi2, b)
     c = LBi @ (Li @ C)
     value = p * jnp.sum(jnp.log(jnp.diag(LBi))) + 0.5 * jnp.sum(c * c) + 0.5 * p * b * jnp.trace(B)
     return value, (Li, B, LBi, c, b, p)
@@ -126,10 +127,10 @@ def _collapsed_backward(residual, g):
     return g * d_K, g * d_Psi2, g * (Li.T @ c2), g * 0.5 * jnp.sum(B * shrink), jnp.zeros_like(p)
 
 
-_collapsed.defvjp(_collapsed_forward, _collapsed_backward)
+collapsed.defvjp(_collapsed_forward, _collapsed_backward)
 
 
-def _factors(K: Array, Psi2: Array, b: Array) -> tuple[Array, Array, Array]:
+def factors(K: Array, Psi2: Array, b: Array) -> tuple[Array, Array, Array]:
     """L⁻¹ with LLᵀ = K, B = L⁻¹ψ2L⁻ᵀ, and LB⁻¹ with LB LBᵀ = I + b B."""
     eye = jnp.eye(len(K))
     Li = solve_triangular(jnp.linalg.cholesky(K), eye, lower=True)
@@ -166,7 +167,7 @@ def cut(theta: Parameters, N: int, m: int) -> Parameters:
     return replace(theta, mu=theta.mu[:N], log_s=theta.log_s[:N], Z=theta.Z[:m])
 
 
-def typical_steps(theta: Parameters, cloud: Cloud) -> Parameters:
+def typical_steps(theta: Parameters, cloud: Any) -> Parameters:
     """One over the root of the bound's curvature, roughly, along each parameter.
 
     L-BFGS in units of these steps needs ten times fewer evaluations: a latent mean moves by its own
@@ -200,7 +201,7 @@ def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.nd
 def _inducing_posterior(theta: Parameters, live: Array, weight: Array, jitter: float) -> tuple[Array, Array, Array]:
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
     K, Psi1, Psi2 = _statistics(theta, weight, live, jitter)
-    Li, B, LBi = _factors(K, Psi2, beta * gamma)
+    Li, B, LBi = factors(K, Psi2, beta * gamma)
     R = (LBi @ Li).T / jnp.sqrt(gamma)
     Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
     return beta * gamma * R @ (R.T @ Psi1.T), 0.5 * (Lam + Lam.T), R

@@ -49,8 +49,18 @@ def log_likelihood(theta: Parameters, cloud: Cloud) -> Array:
 
 def negative_log_likelihood(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
     """-log p(S | X) and its gradient. What is filled in before the compiled program is taken out after it."""
-    value, gradient = _negative(replace(theta, X=padding.fill(theta.X, len(cloud.weight))), cloud)
-    return value, replace(gradient, X=gradient.X[: len(theta.X)])
+    value, gradient = _negative(filled(theta, len(cloud.weight)), cloud)
+    return value, cut(gradient, len(theta.X))
+
+
+def filled(theta: Parameters, rows: int) -> Parameters:
+    """theta for so many rows."""
+    return replace(theta, X=padding.fill(theta.X, rows))
+
+
+def cut(theta: Parameters, N: int) -> Parameters:
+    """theta without the rows that were filled in."""
+    return replace(theta, X=theta.X[:N])
 
 
 @jax.jit
@@ -58,7 +68,7 @@ def _negative(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
     return jax.value_and_grad(lambda t: -log_likelihood(t, cloud))(theta)
 
 
-def typical_steps(theta: Parameters, cloud: Cloud) -> Parameters:
+def typical_steps(theta: Parameters, cloud: Any) -> Parameters:
     """As `bound.typical_steps`; a latent row is known to about ell times the noise-to-signal ratio."""
     N = len(theta.X)
     ratio = np.exp(-0.5 * (theta.log_gamma + theta.log_beta))

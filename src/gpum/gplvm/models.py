@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from . import bound, likelihood, padding, starts
+from . import bound, likelihood, patterns, starts
 from .optimise import Climbed
+from .patterns import Patterns
+
+Data = bound.Cloud | Patterns  # a whole cloud, or one with missing readings
 
 HELD_NOISE = 0.01  # noise variance while it is held, as a share of the data's
 N_INDUCING = 50  # by default, or as many as there are rows
@@ -25,13 +29,13 @@ class Posterior:
     ell: np.ndarray
     gamma: float
     beta: float
-    P: np.ndarray  # mean weights are P S, [m, N]
+    W: np.ndarray  # mean weights, [m, p]
     Lam: np.ndarray
     R: np.ndarray
 
 
 class Model(Climbed, Protocol):
-    """A latent variable model as pure functions of its parameters theta and of a cloud as `bound.Cloud`.
+    """A latent variable model as pure functions of its parameters theta and of a cloud as `data` makes it.
 
     theta is a dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names those of its fields
     that say where the rows are.
@@ -44,14 +48,19 @@ class Model(Climbed, Protocol):
     def start(self, X: np.ndarray, rng: np.random.Generator) -> Any:
         """theta that places the rows at X [N, q], with small noise."""
 
-    def negative(self, theta: Any, data: bound.Cloud) -> tuple[Any, Any]:
+    def negative(self, theta: Any, data: Data) -> tuple[Any, Any]:
         """Minus what is climbed (nats), and its gradient as a theta."""
 
     def reorder(self, theta: Any, order: np.ndarray) -> Any:
         """theta with its latent dimensions in another order."""
 
-    def posterior(self, theta: Any) -> Posterior:
-        """What theta says of rows and mapping."""
+    def posterior(self, theta: Any, rows: np.ndarray) -> Posterior:
+        """What theta says of rows and mapping, given the cloud [N, p] (NaN where a reading is missing)."""
+
+
+def data(rows: np.ndarray) -> Data:
+    """A cloud [N, p] (NaN where a reading is missing) as the objectives want it."""
+    return patterns.compress(rows) if np.isnan(rows).any() else bound.fill_cloud(bound.compress(rows))
 
 
 @dataclass(frozen=True)
@@ -72,17 +81,21 @@ class Variational:
             log_beta=np.asarray(-np.log(HELD_NOISE)),
         )
 
-    def negative(self, theta: bound.Parameters, data: bound.Cloud) -> tuple[Any, bound.Parameters]:
+    def negative(self, theta: bound.Parameters, data: Data) -> tuple[Any, bound.Parameters]:
         """Minus the variational bound."""
+        if isinstance(data, Patterns):
+            return patterns.negative_bound(theta, data)
         return bound.negative_bound(theta, data)
 
     @staticmethod
-    def objective(theta: bound.Parameters, data: tuple[bound.Cloud, Any]) -> Any:
+    def objective(theta: bound.Parameters, data: tuple[Data, Any]) -> Any:
         """Minus the bound, of parameters and a cloud that are filled up, and which inducing inputs are live."""
         cloud, live = data
+        if isinstance(cloud, Patterns):
+            return -patterns.variational_bound(theta, cloud, live=live)
         return -bound.bound(theta, cloud, live=live)
 
-    def filled(self, theta: bound.Parameters, data: bound.Cloud) -> tuple[bound.Parameters, tuple[bound.Cloud, Any]]:
+    def filled(self, theta: bound.Parameters, data: Data) -> tuple[bound.Parameters, tuple[Data, Any]]:
         """With rows and inducing inputs that weigh nothing."""
         theta, live = bound.filled(theta, len(data.weight))
         return theta, (data, live)
@@ -91,7 +104,7 @@ class Variational:
         """Without them."""
         return bound.cut(theta, len(like.mu), len(like.Z))
 
-    def steps(self, theta: bound.Parameters, data: bound.Cloud) -> bound.Parameters:
+    def steps(self, theta: bound.Parameters, data: Data) -> bound.Parameters:
         """See `bound.typical_steps`."""
         return bound.typical_steps(theta, data)
 
@@ -100,11 +113,12 @@ class Variational:
         mu, log_s, Z = (x[:, order] for x in (theta.mu, theta.log_s, theta.Z))
         return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=theta.log_ell[order])
 
-    def posterior(self, theta: bound.Parameters) -> Posterior:
+    def posterior(self, theta: bound.Parameters, rows: np.ndarray) -> Posterior:
         """q(X) and q(U)."""
         return Posterior(
             theta.mu, np.exp(theta.log_s), theta.Z, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
-            float(np.exp(theta.log_beta)), *bound.inducing_posterior(theta),
+            float(np.exp(theta.log_beta)),
+            *_weighed(rows, theta, bound.inducing_posterior, patterns.inducing_posterior),
         )  # fmt: skip
 
 
@@ -118,24 +132,28 @@ class ByPoints:
         """X itself."""
         return likelihood.Parameters(X, np.zeros(X.shape[1]), np.asarray(0.0), np.asarray(-np.log(HELD_NOISE)))
 
-    def negative(self, theta: likelihood.Parameters, data: bound.Cloud) -> tuple[Any, likelihood.Parameters]:
+    def negative(self, theta: likelihood.Parameters, data: Data) -> tuple[Any, likelihood.Parameters]:
         """Minus the log likelihood."""
+        if isinstance(data, Patterns):
+            return patterns.negative_log_likelihood(theta, data)
         return likelihood.negative_log_likelihood(theta, data)
 
     @staticmethod
-    def objective(theta: likelihood.Parameters, data: bound.Cloud) -> Any:
+    def objective(theta: likelihood.Parameters, data: Data) -> Any:
         """Minus the log likelihood, of rows that are filled up."""
+        if isinstance(data, Patterns):
+            return -patterns.log_likelihood(theta, data)
         return -likelihood.log_likelihood(theta, data)
 
-    def filled(self, theta: likelihood.Parameters, data: bound.Cloud) -> tuple[likelihood.Parameters, bound.Cloud]:
+    def filled(self, theta: likelihood.Parameters, data: Data) -> tuple[likelihood.Parameters, Data]:
         """With rows that weigh nothing."""
-        return replace(theta, X=padding.fill(theta.X, len(data.weight))), data
+        return likelihood.filled(theta, len(data.weight)), data
 
     def cut(self, theta: likelihood.Parameters, like: likelihood.Parameters) -> likelihood.Parameters:
         """Without them."""
-        return replace(theta, X=theta.X[: len(like.X)])
+        return likelihood.cut(theta, len(like.X))
 
-    def steps(self, theta: likelihood.Parameters, data: bound.Cloud) -> likelihood.Parameters:
+    def steps(self, theta: likelihood.Parameters, data: Data) -> likelihood.Parameters:
         """See `likelihood.typical_steps`."""
         return likelihood.typical_steps(theta, data)
 
@@ -143,9 +161,20 @@ class ByPoints:
         """Columns of X and ell."""
         return replace(theta, X=theta.X[:, order], log_ell=theta.log_ell[order])
 
-    def posterior(self, theta: likelihood.Parameters) -> Posterior:
+    def posterior(self, theta: likelihood.Parameters, rows: np.ndarray) -> Posterior:
         """The rows for certain, and the mapping given them."""
         return Posterior(
             theta.X, np.zeros(theta.X.shape), theta.X, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
-            float(1 / likelihood.noise_variance(theta)), *likelihood.posterior(theta),
+            float(1 / likelihood.noise_variance(theta)),
+            *_weighed(rows, theta, likelihood.posterior, patterns.point_posterior),
         )  # fmt: skip
+
+
+def _weighed(
+    rows: np.ndarray, theta: Any, whole: Callable[[Any], Any], incomplete: Callable[[Any, np.ndarray], Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """W, Lam and R by one of two functions, whichever suits the cloud."""
+    if np.isnan(rows).any():
+        return incomplete(theta, rows)
+    P, Lam, R = whole(theta)
+    return P @ rows, Lam, R

@@ -7,10 +7,18 @@ With q(U) fixed, the bound of one new row s* is, in the model's scaled units and
 a function of 2q numbers. As s → 0 it becomes beta (s*ᵀWᵀk - ½ kᵀ(WWᵀ - pLam)k) - ½|x|², k = k(x, Z),
 which is cheap: rows are first placed as points, from several nearby fitted rows, by damped Newton steps;
 the best end then starts the full posterior. Only s*ᵀWᵀ enters, not p.
+
+All rows climb together, in blocks of one size, and leave when they have arrived. Derivatives are in closed form: ψ1 and
+ψ2 are sums of exponentials whose exponents are linear in a few functions R(theta), so that with F the coefficients
+
+    f = Σ_t w_t exp(F_t·R),    ∇f = Jᵀ m1,    ∇²f = Jᵀ m2 J + Σ_i m1_i ∇²R_i,    m1 = Σ w e F,  m2 = Σ w e F Fᵀ
+
+come from one matrix product over all rows and pairs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +34,12 @@ from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
 MAX_STEPS = 100
-CHUNK = 128  # rows placed together, by one program: bounds the memory
+BLOCK = 256  # rows of one program: bounds the memory, and a row's place does not depend on how many others there are
+ARRIVED = 1e-10  # what is left of the way when a row has arrived
+NEARLY = 1e-2  # and when it goes on as a posterior
+SMALL = 1e-7  # a step that is not worth another
+CLOSE = 1e-2  # a step below which the bound, with precise data a small difference of large numbers, is not asked
+FIRST_DAMPING, LAST_DAMPING = 1e-2, 1e12
 
 
 @partial(
@@ -78,51 +91,139 @@ def row_bound(theta: Array, projection: Array, dec: Decoder) -> Array:
 def place(projection: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool) -> tuple[np.ndarray, np.ndarray]:
     """Place n rows with projections [n, m] from starts [n, c, q]; mu and s [n, q].
 
-    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point. Rows go in whole
-    chunks, the last one filled up: a row's place does not depend on its batch.
+    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point.
     """
-    n = len(projection)
-    whole = -(-n // CHUNK) * CHUNK
-    projection, starts = padding.fill(projection, whole), padding.fill(starts, whole)
-    chunks = [slice(k, k + CHUNK) for k in range(0, whole, CHUNK)]
-    found = [_place(projection[c], starts[c], dec, as_points) for c in chunks]
-    mu, s = (np.concatenate([np.asarray(part) for part in parts])[:n] for parts in zip(*found, strict=True))
-    return mu, s
+    n, c, q = starts.shape
+    ends, values = _climb(
+        at_points, starts.reshape(-1, q), np.repeat(projection, c, 0), dec, ARRIVED if as_points else NEARLY
+    )
+    x = ends.reshape(n, c, q)[np.arange(n), np.argmax(values.reshape(n, c), 1)]
+    w, V = np.linalg.eigh(-_evaluate(at_points, x, projection, dec)[2])
+    s = np.einsum("nab,nb->na", V**2, 1 / np.maximum(w, 1.0))  # never wider than the prior
+    if as_points:
+        return x, s
+    theta, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), projection, dec, ARRIVED)
+    return theta[:, :q], np.exp(theta[:, q:])
 
 
-@partial(jax.jit, static_argnames="as_points")
-def _place(projection: Array, starts: Array, dec: Decoder, as_points: bool) -> tuple[Array, Array]:
-    def row(a, xs):
-        ends, values = jax.vmap(lambda x: _newton(lambda t: point_bound(t, a, dec), x))(xs)
-        x = ends[jnp.argmax(values)]
-        w, V = jnp.linalg.eigh(-jax.hessian(lambda t: point_bound(t, a, dec))(x))
-        s = (V**2) @ (1 / jnp.maximum(w, 1.0))  # never wider than the prior
-        if as_points:
-            return x, s
-        theta, _ = _newton(lambda t: row_bound(t, a, dec), jnp.concatenate([x, jnp.log(s)]))
-        mu, log_s = jnp.split(theta, 2)
-        return mu, jnp.exp(log_s)
-
-    return jax.vmap(row)(projection, starts)
+Derivatives = Callable[[Any, Any, Decoder], tuple[Array, Array, Array]]
 
 
-def _newton(f, theta):
-    """Levenberg-Marquardt ascent of f; the damping falls after a gain and rises after a refusal."""
+@jax.jit
+def at_points(x: Array, projection: Array, dec: Decoder) -> tuple[Array, Array, Array]:
+    """`point_bound` of rows at x [n, q] with its gradient [n, q] and Hessian [n, q, q]."""
+    away = (dec.Z - x[:, None]) / dec.ell**2  # [n, m, q]
+    k = jax.vmap(lambda one: kernel.at(one, dec.Z, dec.ell, dec.gamma))(x)
+    slope = away * k[..., None]
+    pull = projection - k @ dec.M
+    value = dec.beta * jnp.sum(k * (projection + pull), 1) / 2 - 0.5 * jnp.sum(x**2, 1)
+    gradient = dec.beta * jnp.einsum("nm,nmq->nq", pull, slope) - x
+    pulled = jnp.einsum("mk,nkq->nmq", dec.M, slope)
+    bend = jnp.einsum("nm,nma,nmb->nab", pull, away, slope) - jnp.einsum("nma,nmb->nab", slope, pulled)
+    flat = jnp.sum(pull * k, 1)[:, None, None] * jnp.diag(1 / dec.ell**2) * dec.beta
+    return value, gradient, dec.beta * bend - flat - jnp.eye(x.shape[1])
 
-    def step(state):
-        t, value, damping, n, _ = state
-        w, V = jnp.linalg.eigh(-jax.hessian(f)(t))
-        move = V @ ((V.T @ jax.grad(f)(t)) / (jnp.abs(w) + damping * (1 + jnp.abs(w))))
-        move = move / jnp.maximum(jnp.max(jnp.abs(move)), 1.0)  # at most one unit a step
-        new = f(t + move)
-        better = new > value
-        small = jnp.max(jnp.abs(move)) < 1e-7
-        t, value = jnp.where(better, t + move, t), jnp.where(better, new, value)
-        damping = jnp.where(better, damping / 4, damping * 8)
-        return t, value, damping, n + 1, small | (damping > 1e12)
 
-    def running(state):
-        return ~state[4] & (state[3] < MAX_STEPS)
+@jax.jit
+def at_posteriors(theta: Array, projection: Array, dec: Decoder) -> tuple[Array, Array, Array]:
+    """`row_bound` of rows at theta [n, 2q] with its gradient [n, 2q] and Hessian [n, 2q, 2q]."""
+    z = dec.Z / dec.ell
 
-    start = theta, f(theta), jnp.asarray(1e-2, theta.dtype), 0, jnp.asarray(False)
-    return jax.lax.while_loop(running, step, start)[:2]
+    def first(t: Array) -> Array:
+        mu, s = _units(t, dec)
+        a = 1 / (1 + s)
+        return jnp.concatenate([a * mu, -0.5 * a, -0.5 * jnp.sum(a * mu**2 + jnp.log1p(s), keepdims=True)])
+
+    def second(t: Array) -> Array:
+        row, constant = row_features(*_units(t, dec))
+        return jnp.append(row, constant)
+
+    def prior(t: Array) -> Array:
+        return -jnp.sum(divergence(*jnp.split(t, 2)))
+
+    data = _exponentials(first, jnp.concatenate([z, z**2], 1), dec.gamma * projection, theta)
+    model = _exponentials(second, dec.pairs, dec.weights, theta)
+    own = [jax.vmap(f)(theta) for f in (prior, jax.grad(prior), jax.hessian(prior))]
+    value, gradient, hessian = (
+        dec.beta * (a - 0.5 * b) + c for a, b, c in zip(data, model, own, strict=True)
+    )  # fmt: skip
+    return value, gradient, hessian
+
+
+def _units(theta: Array, dec: Decoder) -> tuple[Array, Array]:
+    mu, log_s = jnp.split(theta, 2)
+    return mu / dec.ell, jnp.exp(log_s) / dec.ell**2
+
+
+def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: Array) -> tuple[Array, Array, Array]:
+    """f, ∇f, ∇²f at theta [n, d] of f = Σ_t w_t exp(F_t·R); weights [T] or [n, T]. The last R stands alone."""
+    F = jnp.concatenate([F, jnp.ones((len(F), 1))], 1)
+    i, j = np.triu_indices(F.shape[1])
+    at, J, H = (jax.vmap(f)(theta) for f in (R, jax.jacfwd(R), jax.jacfwd(jax.jacfwd(R))))
+    moments = (weights * jnp.exp(at @ F.T)) @ jnp.concatenate([F, F[:, i] * F[:, j]], 1)
+    m1, upper = jnp.split(moments, [F.shape[1]], axis=1)
+    m2 = jnp.zeros((len(theta), F.shape[1], F.shape[1])).at[:, i, j].set(upper).at[:, j, i].set(upper)
+    hessian = jnp.einsum("nra,nrs,nsb->nab", J, m2, J) + jnp.einsum("nr,nrab->nab", m1, H)
+    return m1[:, -1], jnp.einsum("nr,nra->na", m1, J), hessian
+
+
+def _evaluate(f: Derivatives, theta: np.ndarray, projection: np.ndarray, dec: Decoder) -> list[np.ndarray]:
+    """What f says of all rows, block by block; the last block is filled up."""
+    whole = -(-len(theta) // BLOCK) * BLOCK
+    filled, told = padding.fill(theta, whole), padding.fill(projection, whole)
+    parts = [f(filled[k : k + BLOCK], told[k : k + BLOCK], dec) for k in range(0, whole, BLOCK)]
+    return [np.concatenate([np.asarray(p) for p in some])[: len(theta)] for some in zip(*parts, strict=True)]
+
+
+def _climb(
+    f: Derivatives, theta: np.ndarray, projection: np.ndarray, dec: Decoder, left: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Levenberg-Marquardt ascent of f from each row of theta [n, d]: where it ends, and f there.
+
+    The damping of a row falls after a gain and rises after a refusal; short steps to a maximum are taken as they come.
+    A row has arrived when what a Newton step leaves of the way, about its length times (itself + the damping), is
+    below `left`, or the step is SMALL.
+    """
+    theta, damping = theta.copy(), np.full(len(theta), FIRST_DAMPING)
+    value, gradient, hessian = _evaluate(f, theta, projection, dec)
+    going = np.arange(len(theta))
+    for _ in range(MAX_STEPS):
+        move, sound = _step(gradient[going], -hessian[going], damping[going])
+        size = np.abs(move).max(1)
+        move /= np.maximum(size, 1.0)[:, None]  # at most one unit a step
+        there = _evaluate(f, theta[going] + move, projection[going], dec)
+        better = (there[0] > value[going]) | (sound & (size < CLOSE))
+        small = (size < SMALL) | (better & (size * (size + damping[going]) < left))
+        gained = going[better]
+        theta[gained] += move[better]
+        value[gained], gradient[gained], hessian[gained] = (part[better] for part in there)
+        damping[going] *= np.where(better, 0.25, 8.0)
+        going = going[~small & (damping[going] < LAST_DAMPING)]
+        if not len(going):
+            break
+    return theta, value
+
+
+def _step(g: np.ndarray, H: np.ndarray, damping: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """V (Vᵀg)/(|w| + damping (1 + |w|)) for H = V diag(w) Vᵀ, [n, d], and which H are positive definite, [n]."""
+    d = g.shape[1]
+    lifted = (1 + damping)[:, None, None] * H + damping[:, None, None] * np.eye(d)
+    sound = _definite(H)
+    move = np.empty_like(g)
+    move[sound] = np.linalg.solve(lifted[sound], g[sound, :, None])[..., 0]
+    w, V = np.linalg.eigh(H[~sound])
+    w = np.abs(w)
+    weight = 1 / (w + damping[~sound, None] * (1 + w))
+    move[~sound] = np.einsum("nab,nb,ncb,nc->na", V, weight, V, g[~sound], optimize=True)
+    return move, sound
+
+
+def _definite(H: np.ndarray) -> np.ndarray:
+    """Which of the symmetric matrices [n, d, d] are positive definite, [n]: all pivots are positive."""
+    H, found = H.copy(), np.ones(len(H), bool)
+    for k in range(H.shape[1]):
+        pivot = H[:, k, k]
+        found &= pivot > 0
+        share = H[:, k + 1 :, k] / np.where(pivot > 0, pivot, 1.0)[:, None]
+        H[:, k + 1 :, k + 1 :] -= share[:, :, None] * H[:, None, k, k + 1 :]
+    return found

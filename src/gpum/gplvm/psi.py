@@ -41,6 +41,28 @@ def psi2(mu: Array, s: Array, Z: Array, weight: Array) -> Array:
     return square + jnp.triu(square, 1).T
 
 
+def psi2_by_pattern(mu: Array, s: Array, Z: Array, seen: Array) -> Array:
+    """Σ_n seen_gn <k(z_i, x_n) k(x_n, z_j)> for patterns seen [G, N] of rows, shape [G, m, m]."""
+    i, j = np.triu_indices(len(Z))
+    pairs, apart = pair_features(Z)
+    rows, constant = row_features(mu, s)
+
+    def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        r, c, weight = block
+        return total + weight.T @ jnp.exp(r @ pairs.T + c[:, None]), None
+
+    total = jnp.zeros((len(seen), len(pairs)), rows.dtype)
+    if len(rows) * len(pairs) <= STORED:
+        total, _ = add(total, (rows, constant, seen.T))
+    else:
+        blocked = _blocks(rows, constant, len(pairs))
+        fill = blocked[1].size - len(rows)
+        weights = jnp.pad(seen.T, ((0, fill), (0, 0))).reshape(*blocked[1].shape, len(seen))
+        total, _ = jax.lax.scan(jax.checkpoint(add), total, (*blocked, weights))
+    square = jnp.zeros((len(seen), len(Z), len(Z)), rows.dtype).at[:, i, j].set(jnp.exp(apart) * total)
+    return square + jnp.triu(square, 1).transpose(0, 2, 1)
+
+
 def row_features(mu: Array, s: Array) -> tuple[Array, Array]:
     """Rows (2 a mu, -a) [N, 2q] and row constants -Σ a mu² + ½ log(1 + 2s) [N] of ψ2's exponent."""
     a = 1 / (1 + 2 * s)

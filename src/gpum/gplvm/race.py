@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from ..files.checkpoint import Checkpoint
 from ..files.programs import kept_programs
-from .bound import Cloud
-from .models import Model
+from .models import Data, Model
 from .optimise import Progress, Stage, climb
 
 ROUNDS = (4, 2)  # how many starts reach the semifinal and the final
@@ -58,7 +57,7 @@ class Outcome:
 def race(
     model: Model,
     begin: Iterable[tuple[str, Any]],
-    data: Cloud,
+    data: Data,
     *,
     max_iter: int,
     tol: float,
@@ -87,7 +86,7 @@ def race(
 
 def collapsed(model: Model, fit: Fit) -> bool:
     """Whether a latent dimension is not used: all rows are at one place along it."""
-    return bool(np.min(np.std(model.posterior(fit.theta).latent, axis=0)) < COLLAPSED)
+    return bool(np.min(np.std(getattr(fit.theta, model.latent[0]), axis=0)) < COLLAPSED)
 
 
 def _best_first(fits: list[Fit]) -> list[Fit]:
@@ -99,7 +98,7 @@ def _run_all(
     begin: Iterable[tuple[str, Any]],
     stages: tuple[Stage, ...],
     called: str,
-    data: Cloud,
+    data: Data,
     n_jobs: int | None,
     see: Callable[[Fit], None],
     pieces: Checkpoint,
@@ -156,7 +155,7 @@ def _piece(called: str, start: str, theta: Any) -> str:
     return f"{called} {start} {len(theta.log_ell)}"
 
 
-def _rounds(model: Model, name: str, theta: Any, data: Cloud, stages: tuple[Stage, ...]) -> Iterator[Fit]:
+def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage, ...]) -> Iterator[Fit]:
     """One start through its stages, after every round."""
     n_rows = int(np.sum(data.weight))
     for stage in stages:

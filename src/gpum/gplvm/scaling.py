@@ -32,18 +32,23 @@ class Scaling:
 
     @classmethod
     def of(cls, S: np.ndarray, by_column: bool) -> Scaling:
-        """Centre, and one factor for the whole cloud (root mean variance) or one for each column."""
-        power = _power(np.abs(S).max())
-        offset = (S / power).mean(0) * power
+        """Centre, and one factor for the whole cloud (root mean variance) or one for each column.
+
+        NaN is a missing reading, here and below.
+        """
+        whole = not np.isnan(S).any()  # else readings are missing
+        mean, sd, most = (np.mean, np.std, np.max) if whole else (np.nanmean, np.nanstd, np.nanmax)
+        power = _power(most(np.abs(S)))
+        offset = mean(S / power, axis=0) * power
         centred = S - offset
-        spread = np.abs(centred).max()
+        spread = most(np.abs(centred))
         unit = 1.0 if COMFORTABLE[0] <= spread <= COMFORTABLE[1] else float(_power(spread))
         centred = centred / unit
         if not by_column:
-            return cls(unit, offset, float(np.sqrt(np.mean(centred**2))))
-        power = _power(np.abs(centred).max(0))
-        sd = (centred / power).std(0) * power
-        return cls(unit, offset, np.where(sd > 0, sd, 1.0))
+            return cls(unit, offset, float(np.sqrt(mean(centred**2))))
+        power = _power(most(np.abs(centred), axis=0))
+        scale = sd(centred / power, axis=0) * power
+        return cls(unit, offset, np.where(scale > 0, scale, 1.0))
 
     def rows(self, S: np.ndarray) -> np.ndarray:
         """S [n, p] in the units of the model."""
@@ -52,24 +57,24 @@ class Scaling:
     def near_rows(self, S: np.ndarray) -> np.ndarray:
         """The same, but what is farther than FARTHEST is drawn in to there, along its direction."""
         rows = self.rows(S)
-        away = np.abs(rows).max(1, keepdims=True)
+        away = np.fmax.reduce(np.abs(rows), axis=1, keepdims=True)
         return rows / np.maximum(away / FARTHEST, 1.0)
 
 
 def check(S: np.ndarray, name: str = "S") -> None:
     """Refuse a cloud with a number so large that beside it all other rows are alike."""
-    row, column = np.unravel_index(np.abs(S).argmax(), S.shape)
+    row, column = map(int, np.unravel_index(np.nanargmax(np.abs(S)), S.shape))
     if abs(S[row, column]) > LARGEST:
         raise ValueError(
             f"{name} has {S[row, column]:.3g} at row {row}, column {column}, and differences of such numbers are "
             f"infinite; correct it, or divide {name} by 1e10"
         )
-    T = S / _power(np.abs(S).max())
-    away = np.abs(T - np.median(T, axis=0))
-    far = away.max(1)
+    T = S / _power(np.nanmax(np.abs(S)))
+    away = np.abs(T - (np.nanmedian(T, axis=0) if np.isnan(S).any() else np.median(T, axis=0)))
+    far = np.fmax.reduce(away, axis=1)
     row = int(far.argmax())
     if far[row] > 0 and far[row] > BLINDING * np.median(far[far > 0]):
-        column = int(away[row].argmax())
+        column = int(np.nanargmax(away[row]))
         raise ValueError(
             f"{name} has {S[row, column]:.3g} at row {row}, column {column}, so far from the other rows that beside it "
             "they are all alike in float64; correct the number or remove the row"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from .. import checks
 from ..geometry.atlas import Placement, Surface, surface
@@ -94,7 +95,8 @@ class Atlas:
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         self._cloud = self._reduced(X)[0]
-        self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
+        with threadpool_limits(1, "blas"):  # thousands of small eigenproblems: threads make each thirty times as slow
+            self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
         if self._axes is not None:
@@ -122,6 +124,17 @@ class Atlas:
         self._check_fitted()
         return _place(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
 
+    def walkable(self) -> tuple[np.ndarray, Any]:
+        """The nodes that have simplices, and the stiffness between them: what paths walk on (see `walks`)."""
+        self._check_fitted()
+        held = np.flatnonzero(self.surface_.piece >= 0)
+        return held, operators(self.surface_.stars, held)[0]
+
+    def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes among `walkable` that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
+        placed = self.place(rows)
+        return np.searchsorted(np.flatnonzero(self.surface_.piece >= 0), placed.corners), placed.weights
+
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
         self._check_fitted()
@@ -138,6 +151,9 @@ class Atlas:
             left = fx * half
             kernels.append(left @ (left if fy is None else fy * half).T)
         return np.stack(kernels)
+
+    def _stored(self) -> dict[str, Any]:
+        return {**vars(self), "_solved": None}  # eigenpairs refer to their atlas
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "surface_"):

@@ -16,24 +16,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import gamma
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
-from scipy.spatial import cKDTree
 from skfem.quadrature import get_quadrature
 from skfem.refdom import RefLine, RefTet, RefTri
 
 from ..geometry import Chart, evaluate
-from ..geometry.complex import Complex, halved, nearest_weights
+from ..geometry.complex import Complex, Finder, halved
 from .lanczos import lowest
 
 UNKNOWNS_PER_MODE = 12  # quadratic elements then have the highest mode to a few per cent, the first to 1e-3
 MAX_HALVINGS = 3
+LEAST_NODES = 150  # of linear elements: between fewer a walk is too coarse for the shortest times
 LEAST_UNKNOWNS = 3  # for a mode: of those higher up nothing is right
-NEAR = 8  # rows around a point whose simplices and corridors it may lie on
 
 SHAPES = {1: RefLine, 2: RefTri, 3: RefTet}
 
@@ -62,43 +61,17 @@ class ComplexEigenpairs:
         return self.base.dim
 
     @cached_property
-    def _finder(self) -> tuple[cKDTree, csr_matrix]:
-        """Nodes of the fine complex that have elements, and the elements at each (simplices first)."""
-        fine = self.fine
-        corners = np.concatenate([fine.simplices.ravel(), fine.corridors.ravel()])
-        cells = np.repeat(np.arange(len(fine.simplices)), self.dim + 1)
-        lines = np.repeat(np.arange(len(fine.corridors)) + len(fine.simplices), 2)
-        at = csr_matrix((np.ones(len(corners)), (corners, np.concatenate([cells, lines]))))
-        return cKDTree(fine.nodes @ fine.frame.T), at
+    def pieces(self) -> int:
+        """In how many pieces the complex hangs together."""
+        return self.base.pieces()
+
+    @cached_property
+    def _finder(self) -> Finder:
+        return Finder(self.fine)
 
     def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n]."""
-        points = np.atleast_2d(np.asarray(points, float)) @ self.fine.frame.T
-        tree, at = self._finder
-        near = tree.query(points, k=min(NEAR, len(self.fine.nodes)))[1].reshape(len(points), -1)
-        count = np.diff(at.indptr)[near]
-        row = np.repeat(np.arange(len(points)), count.sum(1))
-        first = np.repeat(at.indptr[near].ravel(), count.ravel())
-        begin = np.cumsum(count.ravel()) - count.ravel()
-        element = at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
-        weights, off = self._weights(points[row], element)
-        best = np.lexsort((element, off, row))
-        best = best[np.searchsorted(row[best], np.arange(len(points)))]
-        return element[best], weights[best], off[best]
-
-    def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""
-        fine, K = self.fine, len(self.fine.simplices)
-        nodes = fine.nodes @ fine.frame.T
-        weights = np.zeros((len(points), self.dim + 1))
-        is_line = element >= K
-        ends = np.full((len(element), self.dim + 1), -1)
-        ends[~is_line] = fine.simplices[element[~is_line]]
-        ends[is_line, :2] = fine.corridors[element[is_line] - K]
-        weights[~is_line] = nearest_weights(points[~is_line], nodes[ends[~is_line]])
-        weights[is_line, :2] = nearest_weights(points[is_line], nodes[ends[is_line, :2]])
-        on = np.einsum("mc,mcq->mq", weights, nodes[ends])
-        return weights, np.linalg.norm(points - on, axis=1)
+        return self._finder.locate(points)
 
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; a point off the complex takes the nearest place on it."""
@@ -144,6 +117,61 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
     return ComplexEigenpairs(found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, float(M.sum()))
 
 
+@dataclass(frozen=True)
+class Curves:
+    """The nodes of a complex of curves that have elements, and where points lie between them."""
+
+    fine: Complex
+    used: np.ndarray  # nodes of the fine complex
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Chart points of the nodes, [n, q]."""
+        return self.fine.nodes[self.used]
+
+    @cached_property
+    def _finder(self) -> Finder:
+        return Finder(self.fine)
+
+    def corners(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes that points [m, q] of the chart lie between, and their weights, [m, q + 1] each."""
+        element, weights, _ = self._finder.locate(points)
+        return np.searchsorted(self.used, self._finder.ends(element)), weights
+
+
+@dataclass(frozen=True)
+class LinearNodes:
+    """Linear elements of curves: stiffness and lumped mass of their nodes, as `walks` want them."""
+
+    curves: Curves
+    stiffness: csr_matrix
+    mass: np.ndarray
+
+
+def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
+    """Linear elements of a complex of curves, halved until it has LEAST_NODES nodes or twice; None with triangles.
+
+    Thin triangles have negative weights, and then there is no walk from node to node.
+    """
+    if whole.dim > 1 and len(whole.simplices):
+        return None
+    fine = whole
+    for _ in range(2):
+        if len(fine.nodes) >= LEAST_NODES:
+            break
+        fine = halved(fine)
+    parts = [(fine.corridors, *_on_corridors(chart, fine, linear=True))]
+    if fine.dim == 1:
+        parts.append((fine.simplices, *_on_simplices(chart, fine, linear=True)))
+    used, corner = np.unique(np.concatenate([cells for cells, _, _ in parts]), return_inverse=True)
+    corner = corner.reshape(-1, 2)
+    ends = np.cumsum([0, *(len(cells) for cells, _, _ in parts)])
+    numbers = [corner[a:b] for a, b in pairwise(ends)]
+    K = _gather([(dofs, stiffness) for dofs, (_, stiffness, _) in zip(numbers, parts, strict=True)], len(used))
+    M = _gather([(dofs, mass) for dofs, (_, _, mass) in zip(numbers, parts, strict=True)], len(used))
+    return LinearNodes(Curves(fine, used), K, np.asarray(M.sum(1)).ravel())
+
+
 def _unknowns(c: Complex) -> int:
     return len(np.unique(np.concatenate([c.simplices.ravel(), c.corridors.ravel()]))) + len(_sides(c)[0])
 
@@ -168,9 +196,10 @@ def _number(c: Complex) -> tuple[int, np.ndarray, np.ndarray]:
     return len(used) + len(edges), cells, lines
 
 
-def _on_simplices(chart: Chart, c: Complex) -> tuple[np.ndarray, np.ndarray]:
+def _on_simplices(chart: Chart, c: Complex, linear: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Stiffness and mass of every simplex, [K, local, local] each."""
     at, share = rule(c.dim)
+    shape, slopes = (at, np.tile(np.eye(c.dim + 1), (len(at), 1, 1))) if linear else (quadratic(at), _slopes(at))
     corner = c.nodes[c.simplices]  # [K, q + 1, q]
     side = corner[:, 1:] - corner[:, :1]
     x = np.einsum("rc,kcq->krq", at, corner)
@@ -179,15 +208,15 @@ def _on_simplices(chart: Chart, c: Complex) -> tuple[np.ndarray, np.ndarray]:
     root = np.sqrt(np.maximum(np.linalg.det(G), 1e-300)) * size * share
     slope = np.linalg.inv(side)  # [K, q, q]: gradients of the last q weights are its columns
     grad = np.concatenate([-slope.sum(2, keepdims=True), slope], 2)  # [K, q, q + 1]
-    du = np.einsum("rlc,kqc->krlq", _slopes(at), grad)
+    du = np.einsum("rlc,kqc->krlq", slopes, grad)
     stiffness = np.einsum("kr,krla,krab,krmb->klm", root, du, np.linalg.inv(G), du, optimize=True)
-    shape = quadratic(at)
     return stiffness, np.einsum("kr,rl,rm->klm", root, shape, shape)
 
 
-def _on_corridors(chart: Chart, c: Complex) -> tuple[np.ndarray, np.ndarray]:
-    """Stiffness and mass of every corridor, [E, 3, 3] each."""
+def _on_corridors(chart: Chart, c: Complex, linear: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Stiffness and mass of every corridor, [E, 3, 3] each ([E, 2, 2] of linear elements)."""
     at, share = rule(1)
+    shape, slopes = (at, np.tile(np.eye(2), (len(at), 1, 1))) if linear else (quadratic(at), _slopes(at))
     a, b = c.nodes[c.corridors].transpose(1, 0, 2)
     v = b - a
     x = np.einsum("rc,ceq->erq", at, np.stack([a, b]))
@@ -195,7 +224,7 @@ def _on_corridors(chart: Chart, c: Complex) -> tuple[np.ndarray, np.ndarray]:
     over = c.bridge[:, None] > 0
     m = np.where(over, 1.0, np.sqrt(np.maximum(np.linalg.det(G), 1e-300))) * c.section[:, None] * share
     g = np.maximum(np.where(over, c.bridge[:, None] ** 2, np.einsum("ea,erab,eb->er", v, G, v)), 1e-300)
-    shape, ds = quadratic(at), _slopes(at) @ np.array([-1.0, 1.0])  # weights are (1 - s, s)
+    ds = slopes @ np.array([-1.0, 1.0])  # weights are (1 - s, s)
     return np.einsum("er,rl,rm->elm", m / g, ds, ds), np.einsum("er,rl,rm->elm", m, shape, shape)
 
 

@@ -16,8 +16,10 @@ For many points, with paths from m inducing points z only,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -28,7 +30,7 @@ from sklearn.cluster import KMeans
 
 from .. import neighbours
 from ..geometry import Chart, StraightChart, evaluate, grid, straighten
-from . import brownian, paths
+from . import brownian, paths, walks
 from .kernel import say_waited, step_sizes
 
 TIMES = 10
@@ -80,11 +82,25 @@ class PathFeatures:
         say_waited(waited, float(self.dts.max()))
         found = []
         for k, t in enumerate(self.times):
-            merge = self.cells.merged(t)
-            volumes = paths.merged_volumes(self.cells, merge)
-            shares = paths.scaled_shares(kept[:, 0, k], n_blocks * block, self.cells, merge)
+            volumes = self.volumes(t)
+            shares = paths.scaled_shares(kept[:, 0, k], n_blocks * block, self.cells, self.cells.merged(t))
             found.append(shares - np.sqrt(volumes) / volumes.sum())
         return found
+
+    @property
+    def total(self) -> int:
+        """Paths from each point: whole blocks."""
+        n_blocks, block = paths.blocks_of(self.n_paths, least=1)
+        return n_blocks * block
+
+    def volumes(self, time: float) -> np.ndarray:
+        """Volumes of the cells, merged as suits the time, [cells]."""
+        return paths.merged_volumes(self.cells, self.cells.merged(time))
+
+    def around(self, points: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Cells around points, and their shares, [n, 2^q] each."""
+        points = self.inside(self.chart.coordinates(points))
+        return paths.cells_around(points, self.cells, self.cells.merged(time))
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """Points in even coordinates; those outside the boundary moved to the nearest place of a grid inside."""
@@ -97,11 +113,32 @@ class PathFeatures:
         return points
 
 
+class Histograms(Protocol):
+    """Features F_t of any points from paths: on a chart (`PathFeatures`), or on nodes (`walks.WalkFeatures`)."""
+
+    @property
+    def times(self) -> np.ndarray:
+        """t, ascending."""
+
+    @property
+    def total(self) -> int:
+        """Paths from each point."""
+
+    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
+        """F_t [n, cells] at each time."""
+
+    def volumes(self, time: float) -> np.ndarray:
+        """Volumes of the cells, [cells]."""
+
+    def around(self, points: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Cells around points, and their shares, [n, c] each."""
+
+
 @dataclass(frozen=True)
 class CleanFeatures:
     """F_t V of any points, V the directions in which the cloud's features are above their noise."""
 
-    base: PathFeatures
+    base: Histograms
     times: np.ndarray
     directions: list[np.ndarray]  # V, [cells, k] at each time
 
@@ -114,38 +151,39 @@ class CleanFeatures:
         return [F @ V for F, V in zip(features, self.directions, strict=True)]
 
 
-def cleaned(base: PathFeatures, cloud: list[np.ndarray]) -> CleanFeatures:
+def cleaned(base: Histograms, cloud: list[np.ndarray]) -> CleanFeatures:
     """Features without their noise, from F_t [N, cells] of the cloud at each time."""
-    return CleanFeatures(base, base.times, [_directions(base, t, F) for t, F in zip(base.times, cloud, strict=True)])
+    directions = [_directions(base.volumes(t), base.total, F) for t, F in zip(base.times, cloud, strict=True)]
+    return CleanFeatures(base, base.times, directions)
 
 
-def _directions(base: PathFeatures, time: float, F: np.ndarray) -> np.ndarray:
+def _directions(volumes: np.ndarray, n_paths: int, F: np.ndarray) -> np.ndarray:
     """V, [cells, k]: the directions of F_t [n, cells] that are above the noise, one at least."""
-    n_blocks, block = paths.blocks_of(base.n_paths, least=1)
-    volumes = paths.merged_volumes(base.cells, base.cells.merged(time))
     inside = int(np.sum(volumes > 0))
     density = np.mean(np.sum(paths.over(F, np.sqrt(volumes)), 1)) + inside / volumes.sum()  # Σ_c h(c)/V_c of a row
-    noise = np.sqrt(density / (n_blocks * block * inside))
+    noise = np.sqrt(density / (n_paths * inside))
     edge = noise * (np.sqrt(len(F)) + np.sqrt(inside))
-    _, S, Vt = np.linalg.svd(F, full_matrices=False)
-    return Vt[: max(int(np.sum(edge < S)), 1)].T
+    small = len(F) <= F.shape[1]
+    squares, U = np.linalg.eigh(F @ F.T if small else F.T @ F)
+    kept = squares > edge**2
+    kept[-1] = True
+    return (F.T @ (U[:, kept] / np.sqrt(np.maximum(squares[kept], 1e-300))) if small else U[:, kept])[:, ::-1]
 
 
 @dataclass(frozen=True)
 class InducedFeatures:
     """F_t of any points from paths of inducing points only."""
 
-    base: PathFeatures
+    base: Histograms
     times: np.ndarray
     kernels: list[np.ndarray]  # K_t(z, cell) - 1/V, [m, cells] at each time
     roots: list[np.ndarray]  # K_zz^{-1/2} without the directions that noise hides
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [n, at most m] at each time."""
-        points = self.base.inside(self.base.chart.coordinates(points))
         found = []
         for t, kernel, root in zip(self.times, self.kernels, self.roots, strict=True):
-            around, share = paths.cells_around(points, self.base.cells, self.base.cells.merged(2 * t))
+            around, share = self.base.around(points, 2 * t)
             found.append(np.einsum("mnc,nc->nm", kernel[:, around], share) @ root)
         return found
 
@@ -158,24 +196,58 @@ def path_features(
     even = straighten(chart)
     places = even.coordinates(rows)
     extent = max(neighbours.extent(places), _reach(even, places), 1e-12)
+    times = times_between(float(neighbours.spacing(places).mean()), extent, max_time)
+    prepare = partial(_prepare, even, n_paths=n_paths, step_size=step_size, seed=seed, n_jobs=n_jobs)
+    return induced(prepare, times, rows, places, n_inducing, seed)
+
+
+def walk_features(
+    K: csr_matrix, mass: np.ndarray, places: np.ndarray, between: Any,
+    rows: np.ndarray, n_paths: int, max_time: float | None, n_inducing: int | None, seed: int,
+    n_jobs: int | None = None,
+) -> Any:  # fmt: skip
+    """The same on glued nodes: stiffness K and lumped mass, nodes in the data space; `between.corners` of points.
+
+    The rows [N, ...] are points, the cloud: their spacing is the least scale, and they choose the inducing ones.
+    """
+    index, weights = between.corners(rows)
+    mine = np.einsum("nc,ncd->nd", weights, places[index])
+    extent = max(walks.longest_way(places, K), 1e-12)
+    times = times_between(float(neighbours.spacing(mine).mean()), extent, max_time)
+    nodes = walks.walk_on(K, mass, float(times[0]))
+
+    def prepare(times: np.ndarray) -> Histograms:
+        return walks.WalkFeatures(between, nodes, times, n_paths, seed, n_jobs)
+
+    return induced(prepare, times, rows, mine, n_inducing, seed)
+
+
+def times_between(spacing: float, extent: float, max_time: float | None) -> np.ndarray:
+    """TIMES times, from what the spacing of rows resolves to what mixes the whole surface."""
     largest = (LARGEST * extent) ** 2 if max_time is None else max_time
-    spacing = float(neighbours.spacing(places).mean())
     smallest = min(max((2 * spacing) ** 2, (SMALLEST * extent) ** 2), 0.25 * largest)
-    times = np.geomspace(smallest, largest, TIMES)
+    return np.geomspace(smallest, largest, TIMES)
+
+
+def induced(
+    prepare: Callable[[np.ndarray], Histograms], times: np.ndarray, rows: np.ndarray, places: np.ndarray,
+    n_inducing: int | None, seed: int,
+) -> Any:  # fmt: skip
+    """Features from the paths of every point, or of `n_inducing` of the rows, spread over their places [N, d]."""
     if n_inducing is None or n_inducing >= len(rows):
-        return _prepare(even, times, n_paths, step_size, seed, n_jobs)
+        return prepare(times)
     both = np.unique(np.concatenate([times, 2 * times]))
-    base = _prepare(even, both, n_paths, step_size, seed, n_jobs)
+    base = prepare(both)
     centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(places).cluster_centers_
     z = rows[np.unique(cKDTree(places).query(centres)[1])]
     found = base(z)
     kernels, roots = [], []
     for t in times:
         half, full = (found[k] for k in np.searchsorted(both, [t, 2 * t]))
-        volumes = paths.merged_volumes(base.cells, base.cells.merged(2 * t))
+        volumes = base.volumes(2 * t)
         w, V = np.linalg.eigh(half @ half.T)
         density = float(np.mean(np.sum(half**2, 1))) + 1 / volumes.sum()
-        noise = np.sqrt(density / (n_paths * np.median(volumes[volumes > 0])))  # sd of an entry of k(x)
+        noise = np.sqrt(density / (base.total * np.median(volumes[volumes > 0])))  # sd of an entry of k(x)
         keep = w > noise * np.sqrt(len(w))  # other directions of K_zz are below the noise
         keep[-1] = True
         roots.append(V[:, keep] / np.sqrt(w[keep]))
@@ -199,7 +271,7 @@ def _reach(even: StraightChart, places: np.ndarray) -> float:
 
 
 def _prepare(
-    even: StraightChart, times: np.ndarray, n_paths: int, step_size: float | None, seed: int, n_jobs: int | None
+    even: StraightChart, times: np.ndarray, *, n_paths: int, step_size: float | None, seed: int, n_jobs: int | None
 ) -> PathFeatures:
     cells = paths.make_cells(even, float(times.min()), n_paths)
     walked = np.array([cells.walked(t) for t in times])

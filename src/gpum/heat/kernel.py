@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from .. import checks
 from ..geometry import Chart, evaluate, straighten
-from . import brownian, paths
+from . import brownian, paths, walks
 from .atlas import Atlas
 from .spectral import eigenpairs
 
@@ -53,7 +53,8 @@ def heat_kernel(
 
     Parameters
     ----------
-    chart : any chart, analytic or learned, or an `Atlas`, whose points are rows of the data space (by its eigenpairs).
+    chart : any chart, analytic or learned, or an `Atlas`, whose points are rows of the data space (by its eigenpairs,
+        or by paths that walk from node to node).
     starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
     times : diffusion times, positive; a number or a sequence.
     method : "spectral", "brownian", or "auto" (spectral for q ≤ 2).
@@ -67,15 +68,17 @@ def heat_kernel(
     n_jobs : joblib workers; `joblib.parallel_config(backend="dask")` takes a cluster.
     n_modes : of the spectral method, by default as many as the smallest time needs.
     """
+    checks.option(method, "method", ("auto", "spectral", "brownian"))
     if isinstance(chart, Atlas):
-        kernel = chart.heat_kernel(starts, targets, times, n_modes)
-        return (kernel, np.zeros_like(kernel)) if return_std else kernel
+        if method == "brownian":
+            kernel, std = _across_atlas(chart, starts, targets, times, n_paths, random_state, n_jobs)
+        else:
+            kernel = chart.heat_kernel(starts, targets, times, n_modes)
+            std = np.zeros_like(kernel)
+        return (kernel, std) if return_std else kernel
     starts = _points(chart, starts, "starts")
     targets = starts if targets is None else _points(chart, targets, "targets")
-    times = np.atleast_1d(np.asarray(times, float))
-    if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
-        raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
-    checks.option(method, "method", ("auto", "spectral", "brownian"))
+    times = _times(times)
     checks.option(estimator, "estimator", ("histogram", "ball"))
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
     if method == "auto":
@@ -94,6 +97,40 @@ def heat_kernel(
         finer, its_std, _ = walk(seed=int(rng.randint(2**31 - 1)), halved=True)
         _compare(times, kernel, finer, np.hypot(std, its_std), dt, 2 * (paths.blocks_of(n_paths)[0] - 1))
     return (kernel, std) if return_std else kernel
+
+
+def _across_atlas(
+    atlas: Atlas, starts: Any, targets: Any, times: Any, n_paths: int, random_state: Any, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """K_t and its standard error from paths that walk from node to node of an atlas."""
+    checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
+    starts = checks.cloud(starts, "starts", columns=atlas.n_features_in_)
+    both = (
+        starts
+        if targets is None
+        else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
+    )
+    ordered, back = np.unique(_times(times), return_inverse=True)
+    held, stiffness = atlas.walkable()
+    nodes = walks.walk_on(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
+    n_blocks, block = paths.blocks_of(n_paths)
+    seeds = check_random_state(random_state).randint(2**31 - 1, size=n_blocks)
+    blocks = [walks.WalkFeatures(atlas, nodes, ordered, block, int(seed), n_jobs).shares(both) for seed in seeds]
+    n = len(starts)
+    first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
+    found = [
+        paths.meeting(np.stack([b[k] for b in blocks], 1) / np.sqrt(nodes.volumes), first, last, True)
+        for k in range(len(ordered))
+    ]
+    kernel, std = (np.stack([np.asarray(pair[k]) for pair in found])[back] for k in (0, 1))
+    return kernel, std
+
+
+def _times(times: Any) -> np.ndarray:
+    times = np.atleast_1d(np.asarray(times, float))
+    if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
+        raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
+    return times
 
 
 def brownian_path(

@@ -227,9 +227,12 @@ def chapman_kolmogorov(
     with_std: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Kernel [starts, targets] at one time and its standard error, from counts [points, blocks, cells]."""
-    n_blocks = counts.shape[1]
-    shares = scaled_shares(counts, n_paths / n_blocks, cells, merge)
-    mean = shares.mean(1)
+    return meeting(scaled_shares(counts, n_paths / counts.shape[1], cells, merge), starts, targets, with_std)
+
+
+def meeting(shares: np.ndarray, starts: Any, targets: Any, with_std: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """The same from h_x(c)/√V_c, [points, blocks, cells]."""
+    n_blocks, mean = shares.shape[1], shares.mean(1)
     kernel = mean[starts] @ mean[targets].T
     if not with_std:
         return kernel, None

@@ -16,6 +16,9 @@ by evidence times prior. "evidence": the one setting, scale, σ_h² and r of lar
 Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follow from those of all labels:
 
     mean = y_i - α_i/c,   var = σ_h²/c,   Q₋ᵢ = Q - α_i²/c,   |C₋ᵢ| = |C| c
+
+Above SCREEN labels all settings see SCREENED of them first, and only those that come within NATS of the best see all:
+differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 
 from .covariances import Covariance
-from .family import Family
+from .family import Family, Setting
 from .posterior import Decomposed, Part, Posterior, mixture_quantiles
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
@@ -41,6 +44,9 @@ RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signa
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
+SCREEN = 500  # labels up to which every setting sees all of them
+SCREENED = 250
+NATS = 12.0  # behind the best on SCREENED labels
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -98,30 +104,51 @@ def log_evidence(
 def average(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
     labels = [rows[known] for rows in family.rows]
-    a, ratio_prior = A0 + len(y) / 2, _ratio_prior()
-    scored = []
-    for setting in family.settings:
-        d = decompose(setting.covariance, labels[setting.space], y)
-        b = B0 + 0.5 * d.quadratic(RATIOS)
-        log_p = -a * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + ratio_prior
-        scored.append((log_p, setting, d, b / (a - 1)))
+    a = A0 + len(y) / 2
+    settings, notes = _promising(family.settings, labels, y)
+    scored = [(*_score(setting, labels[setting.space], y), setting) for setting in settings]
     mass = logsumexp([log_p for log_p, *_ in scored], axis=1)
     heavy = mass > mass.max() + log(KEEP)
     kept = logsumexp(mass[heavy])
     parts = [
         Part(setting, d, RATIOS, np.exp(log_p - kept), signal)
-        for (log_p, setting, d, signal), keep in zip(scored, heavy, strict=True)
+        for (log_p, d, signal, setting), keep in zip(scored, heavy, strict=True)
         if keep
     ]
     constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi)
-    return Posterior(parts, labels, 2 * a, float(logsumexp(mass) + constant))
+    return Posterior(parts, labels, 2 * a, float(logsumexp(mass) + constant), notes)
+
+
+def _score(setting: Setting, a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Decomposed, np.ndarray]:
+    """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS, of a setting with labels at a."""
+    d, shape = decompose(setting.covariance, a, y), A0 + len(y) / 2
+    b = B0 + 0.5 * d.quadratic(RATIOS)
+    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + _ratio_prior()
+    return log_p, d, b / (shape - 1)
+
+
+def _promising(
+    settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray
+) -> tuple[list[Setting], tuple[str, ...]]:  # fmt: skip
+    """The settings that are worth all labels, and what to say of it."""
+    if len(y) <= SCREEN:
+        return list(settings), ()
+    some = np.random.default_rng(0).permutation(len(y))[:SCREENED]  # labels may come in an order
+    mass = np.array([logsumexp(_score(s, labels[s.space][some], y[some])[0]) for s in settings])
+    kept = [setting for setting, m in zip(settings, mass, strict=True) if m > mass.max() - NATS]
+    said = (
+        f"with {len(y):,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
+        "saw all"
+    )
+    return kept, (said,)
 
 
 def best(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = [rows[known] for rows in family.rows], len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    for setting in family.settings:
+    settings, said = _promising(family.settings, labels, y)
+    for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
         profile = -0.5 * (n * np.log(quadratic) + d.log_det(ratios))
@@ -140,7 +167,7 @@ def best(family: Family, known: np.ndarray, y: np.ndarray) -> Posterior:
 
     bounds = [(low, high), (log(1e-12), log(1e6)), (log(LEAST_RATIO), log(1e3))]
     found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    notes = () if found.success else (f"the climb of the evidence stopped early ({found.message})",)
+    notes = said if found.success else (*said, f"the climb of the evidence stopped early ({found.message})")
     scale, signal, ratio = np.exp(found.x)
     covariance = setting.covariance.at(scale)
     d = decompose(covariance, labels[setting.space], y)

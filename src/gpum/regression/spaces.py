@@ -2,17 +2,12 @@
 
 boundary level   exponential with mean DEFAULT_LEVEL, at LEVELS values in equal ratios of 1 + level
 no boundary      prior weight PLANE beside all levels: the plain kernel of the chart's even coordinates
-heat kernels from paths, at TIMES times; a Matérn kernel is a gamma mixture of heat kernels over time,
-
-    (2ν/κ² + λ)^{-ν-q/2} ∝ ∫ t^{ν+q/2-1} e^{-νt/κ²} e^{-λt/2} dt
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 from math import log
 from typing import Any
 
@@ -23,7 +18,7 @@ from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart
 from ..geometry.boundary import DEFAULT_LEVEL
 from ..heat import elements
 from ..heat.spectral import eigenpairs, varying
-from .covariances import SMOOTHNESS, Features, Spectral, Stationary
+from .covariances import Spectral, Stationary
 from .family import Setting, ladder
 from .graphs import CONNECTED
 
@@ -58,8 +53,15 @@ class SpectralSpace:
 
     @property
     def connected(self) -> bool:
-        """Whether the domain is in one piece."""
-        return all(p.values[1] > CONNECTED * p.values[-1] for p in self.pairs)
+        """Whether the domain is in one piece.
+
+        A complex knows. A mesh may be cut where the domain is narrow; there a second eigenvalue next to none says so,
+        which in a complex of many rows a long thin tree has as well.
+        """
+        return all(
+            p.pieces == 1 if isinstance(p, elements.ComplexEigenpairs) else p.values[1] > CONNECTED * p.values[-1]
+            for p in self.pairs
+        )
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,6 @@ class ScaledSpace:
     def at(self, points: np.ndarray) -> np.ndarray:
         """Scaled coordinates, [n, p]."""
         return points / self.scale
-
-
-@dataclass(frozen=True)
-class PathSpace:
-    """Points as path histograms (see `heat.histograms`): those of all times side by side, from one simulation."""
-
-    features: Any
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """Features of chart points [n, q], [n, k]."""
-        return np.concatenate(self.features(points), 1)
 
 
 def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
@@ -144,31 +135,3 @@ def stationary_settings(
     extent = max(neighbours.extent(cloud), 1e-12)
     small = min(max(float(neighbours.spacing(cloud).mean()), 1e-3 * extent), extent)
     return ladder(Stationary, small, lambda nu: 2 * extent, smoothness, log_prior, max_time, **about)
-
-
-def path_settings(
-    times: np.ndarray, sizes: Sequence[int], cloud: np.ndarray, dim: int, smoothness: Sequence[str],
-    log_prior: float = 0.0, **about: Any,
-) -> list[Setting]:  # fmt: skip
-    """Heat kernels at each of the times, and Matérn kernels as mixtures of them; features of time k fill sizes[k]."""
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    blocks = [slice(a, b) for a, b in pairwise(ends)]
-    power = np.array([np.mean(np.sum(cloud[:, block] ** 2, 1)) for block in blocks])
-    scales = np.sqrt(times)
-    settings = []
-    for name in smoothness:
-        weight = log_prior - log(len(smoothness)) - log(len(times))
-        make: Callable[..., Setting] = partial(
-            Setting, 0, log_prior=weight, smoothness=name, scales=(float(scales[0]), float(scales[-1])), **about
-        )
-        for k, scale in enumerate(scales):
-            if np.isinf(SMOOTHNESS[name]):
-                covariance = Features(np.asarray(1 / power[k]), blocks[k], float(scale))
-                settings.append(make(covariance, open_ends=("low", "high")))
-            else:
-                # times are in equal ratios: the integral over log t is a plain sum
-                a, rate = SMOOTHNESS[name] + dim / 2, SMOOTHNESS[name] / scale**2
-                log_w = a * np.log(times) - rate * times
-                w = np.exp(log_w - log_w.max())
-                settings.append(make(Features(np.repeat(w / (w @ power), sizes), scale=float(scale))))
-    return settings

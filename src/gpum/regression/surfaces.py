@@ -9,20 +9,23 @@ What a surface has computed it keeps (`kept`), so that other labels on the same 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import log
 from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
 
-from ..geometry import Chart, CorridorBoundary, LearnedChart, straighten, variance_boundary
+from ..geometry import Chart, CorridorBoundary, LearnedChart, evaluate, straighten, variance_boundary
 from ..heat.atlas import Atlas, AtlasEigenpairs
-from ..heat.histograms import PathFeatures, cleaned, path_features
+from ..heat.elements import LinearNodes
+from ..heat.histograms import path_features, walk_features
 from ..progress import Reporter
 from . import spaces
 from .family import NO_BOUNDARY, Family, Setting
+from .path_spaces import PathRows, of_paths, walked_levels
 
 T = TypeVar("T")
 
@@ -35,11 +38,15 @@ ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a grap
 
 @dataclass(frozen=True)
 class Placement:
-    """Where rows lie on a surface: points, their standard deviations (None: known exactly), which are far from it."""
+    """Where rows lie on a surface: points, their standard deviations (None: known exactly), which are far from it.
+
+    `others`, where there are any: all places at which each row may be, equally likely.
+    """
 
     points: np.ndarray  # [n, ...]
     sd: np.ndarray | None
     far: np.ndarray  # [n], bool
+    others: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,22 @@ class Surface(Protocol):
 
     def family(self, wanted: Wanted) -> Family:
         """Spaces of the surface, settings on them, and the cloud in each."""
+
+
+@dataclass(frozen=True)
+class NamedSurface:
+    """What a model file keeps of a surface without weight: its name. Nothing is placed on it."""
+
+    name: str
+    title: str
+
+    def place(self, X: np.ndarray) -> Placement:
+        """It has no places."""
+        raise ValueError(f"the {self.title} had no weight and was not stored; fit again to use it")
+
+    def family(self, wanted: Wanted) -> Family:
+        """It has no spaces."""
+        raise ValueError(f"the {self.title} had no weight and was not stored; fit again to use it")
 
 
 @dataclass(eq=False)
@@ -137,10 +160,19 @@ class ChartSurface:
             chart = chart.with_level(level)
         return [chart.draw(key) for key in draws] if isinstance(chart, LearnedChart) and len(draws) else [chart]
 
+    def domain(self, wanted: Wanted, level: float | None) -> list[Chart]:
+        """What the space of a boundary level is made of: the chart at that level, or draws of it."""
+        chart = self.bounded(wanted)
+        draws = wanted.metric_draws if isinstance(chart, LearnedChart) else 0
+        keys = [jax.random.fold_in(jax.random.key(wanted.seed), k) for k in range(draws)]
+        return self._at_level(chart, level, keys)
+
+    def _stored(self) -> dict[str, Any]:
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "kept": {}}
+
     def _spectral(self, chart: Chart, wanted: Wanted) -> Family:
         learned = isinstance(chart, LearnedChart)
         draws = wanted.metric_draws if learned else 0
-        keys = [jax.random.fold_in(jax.random.key(wanted.seed), k) for k in range(draws)]
         with_plane = wanted.boundary == "average" and learned
         n_modes = wanted.n_modes or N_MODES
         levels = spaces.levels_of(chart, wanted.boundary)
@@ -150,7 +182,7 @@ class ChartSurface:
             for k, (level, _) in enumerate(levels):  # each finished level is kept, should the next be interrupted
 
                 def make(level: float | None = level) -> tuple[Any, np.ndarray]:
-                    space = spaces.spectral_space(self._at_level(chart, level, keys), n_modes)
+                    space = spaces.spectral_space(self.domain(wanted, level), n_modes)
                     return space, space.at(self.rows)
 
                 domains.append(self._once(("spectral", level, *kind), make))
@@ -192,26 +224,45 @@ class ChartSurface:
                 f"metric_draws is {wanted.metric_draws}, but kernel='brownian' has no draws of the metric; use "
                 "kernel='spectral', or metric_draws=0"
             )
-        level = None if isinstance(wanted.boundary, str) else float(wanted.boundary)
         with_plane = wanted.boundary == "average" and isinstance(chart, LearnedChart)
+        levels = walked_levels(chart, spaces.levels_of(chart, wanted.boundary))
+        kind = (
+            wanted.boundary == "variance",
+            wanted.n_paths,
+            wanted.step_size,
+            wanted.max_time,
+            wanted.n_inducing,
+            wanted.seed,
+        )
+        members: list[tuple[Any, np.ndarray, list[Setting]]] = []
+        notes = []
+        with Reporter(wanted.verbose, len(levels), "simulating Brownian paths") as report:
+            for k, (level, nodes, log_prior) in enumerate(levels):
+                at = self._at_level(chart, level)[0]
+
+                def make(at: Chart = at, nodes: Any = nodes) -> PathRows:
+                    return self._walk(at, nodes, wanted) if nodes is not None else self._paths(at, wanted)
+
+                paths = self._once(("paths", level, *kind), make)
+                weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
+                members.append(of_paths(paths, chart.dim, wanted.smoothness, weight, level=level))
+                notes += [f"{self.title}, paths at boundary level {level:.2g}: {note}" for note in paths.notes]
+                report.advance(f"paths of domain {k + 1} of {len(levels)}", 1)
+        return Family.of([*members, self._plane(chart, wanted)] if with_plane else members, notes)
+
+    def _paths(self, chart: Chart, wanted: Wanted) -> PathRows:
+        """Euler steps in the chart."""
         options = (wanted.n_paths, wanted.step_size, wanted.max_time, wanted.n_inducing, wanted.seed)
+        return PathRows.of(path_features(chart, self.rows, *options, n_jobs=wanted.n_jobs), self.rows)
 
-        def make() -> tuple[Any, list[np.ndarray]]:
-            features = path_features(self._at_level(chart, level)[0], self.rows, *options, n_jobs=wanted.n_jobs)
-            rows = features(self.rows)
-            if isinstance(features, PathFeatures):
-                features = cleaned(features, rows)
-                rows = features.clean(rows)
-            return features, rows
-
-        with Reporter(wanted.verbose, None, "simulating Brownian paths"):
-            features, rows = self._once(("paths", wanted.boundary, *options), make)
-        cloud = np.concatenate(rows, 1)
-        sizes = [part.shape[1] for part in rows]
-        weight = log(1 - PLANE) if with_plane else 0.0
-        settings = spaces.path_settings(features.times, sizes, cloud, chart.dim, wanted.smoothness, weight)
-        members = [(spaces.PathSpace(features), cloud, settings)]
-        return Family.of([*members, self._plane(chart, wanted)] if with_plane else members)
+    def _walk(self, chart: Chart, nodes: LinearNodes, wanted: Wanted) -> PathRows:
+        """From node to node along curves."""
+        places = evaluate(chart, "mean", nodes.curves.nodes)
+        options = (wanted.n_paths, wanted.max_time, wanted.n_inducing, wanted.seed)
+        features = walk_features(
+            nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *options, n_jobs=wanted.n_jobs
+        )
+        return PathRows.of(features, self.rows)
 
 
 @dataclass(eq=False)
@@ -251,6 +302,9 @@ class GraphSurface:
     name: str = "graph"
     title: str = "graph of neighbours"
 
+    def _stored(self) -> dict[str, Any]:
+        return {"spaces": [], "name": self.name, "title": self.title}  # those of weight are stored by themselves
+
     def place(self, X: np.ndarray) -> Placement:
         """Rows of the data space are their own places."""
         return Placement(X, None, np.zeros(len(X), bool))
@@ -265,6 +319,17 @@ class GraphSurface:
             )  # fmt: skip
             members.append((space, space.vectors, settings))
         return Family.of(members)
+
+
+def titles(surfaces: Sequence[Surface]) -> list[str]:
+    """What surfaces are called side by side; those of one title are numbered from the second on."""
+    seen: Counter[str] = Counter()
+    found = []
+    for surface in surfaces:
+        seen[surface.title] += 1
+        n = seen[surface.title]
+        found.append(surface.title if n == 1 else f"{surface.title}, fit {n}")
+    return found
 
 
 def flat_surface(X: np.ndarray) -> FlatSurface:
@@ -300,10 +365,24 @@ class AtlasSurface:
         return Placement(X, None, self.atlas.place(X).far)
 
     def family(self, wanted: Wanted) -> Family:
-        """One space."""
+        """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""
+        notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
+        if wanted.kernel == "brownian":
+            held, stiffness = self.atlas.walkable()
+            surface = self.atlas.surface_
+            options = (wanted.n_paths, wanted.max_time, wanted.n_inducing, wanted.seed)
+            features = walk_features(
+                stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas, self.cloud, *options,
+                n_jobs=wanted.n_jobs,
+            )  # fmt: skip
+            with Reporter(wanted.verbose, None, "simulating Brownian paths"):
+                paths = PathRows.of(features, self.cloud)
+            return Family.of(
+                [of_paths(paths, self.atlas.dim, wanted.smoothness, 0.0)],
+                [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
+            )
         power = np.mean(self.rows**2, 0)
         settings = spaces.spectral_settings(
             self.pairs.values, power, self.atlas.dim, wanted.smoothness, 0.0, wanted.max_time
         )
-        notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
         return Family.of([(self.pairs, self.rows, settings)], notes)

@@ -7,13 +7,13 @@
     level_weights         which outlines of the chart that is shown have weight
     extents               how far the surface reaches along each coordinate of that chart
     cuts                  neighbours in the data that the chart has torn apart
+    suggestions           which rows to label next
 
 `output` is the column of y. Of several charts the heaviest is shown, `model.chart_`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,14 @@ from ..estimators.predictive import Output
 from ..geometry import evaluate, length
 from ..neighbours import spanning_tree
 from ..regression import gp
+from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
+from ..regression.surfaces import titles
 
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
 TORN = 6.0
+SUGGESTED = 20
 
 
 @dataclass(frozen=True)
@@ -181,19 +184,22 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     return pairs[worst[ratio[worst] > TORN]]
 
 
+def suggestions(model: Any) -> Suggestions | None:
+    """The SUGGESTED rows to label next, and what their labels would give; None where every row has its labels."""
+    check_is_fitted(model, "_outputs")
+    n_rows = len(model._cloud)
+    if all(len(output.rows) == n_rows for output in model._outputs):
+        return None
+    return model.suggestions(SUGGESTED)
+
+
 def _length(chart: Any, ends: Any) -> Any:
     return length(chart, *ends.reshape(2, -1))
 
 
 def _titles(model: Any) -> list[str]:
-    """What each surface of the model is called; charts of one dimension are numbered from the second on."""
-    seen: Counter[str] = Counter()
-    found = []
-    for surface in model._surfaces:
-        seen[surface.title] += 1
-        n = seen[surface.title]
-        found.append(surface.title if n == 1 else f"{surface.title}, fit {n}")
-    return found
+    """What each surface of the model is called."""
+    return titles(model._surfaces)
 
 
 def _check_chart(model: Any) -> None:

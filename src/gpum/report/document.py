@@ -22,6 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..files.model_io import Fitted
 from ..files.whole import check_writable, replacing
 from ..geometry import evaluate, magnification
+from ..regression.family import NO_BOUNDARY
 from . import findings
 from .diagnostics import (
     EvidenceOverScale,
@@ -30,6 +31,7 @@ from .diagnostics import (
     geometry_weights,
     leave_one_out,
     level_weights,
+    suggestions,
 )  # fmt: skip
 
 DIGITS = 4  # decimals of a number, relative to the range of its column
@@ -59,12 +61,16 @@ def render(fitted: Fitted) -> str:
     title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
     parts = {
         "title": html.escape(title),
-        "style": (page / "page.css").read_text("utf-8"),
+        "style": _joined(page, "common.css", "page.css"),
         "plotly": _plotly(),
         "data": _json({"title": title, **_contents(fitted)}),
-        "script": (page / "page.js").read_text("utf-8"),
+        "script": _joined(page, "common.js", "page.js"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (page / "page.html").read_text("utf-8"))
+
+
+def _joined(page: Any, *names: str) -> str:
+    return "\n".join((page / name).read_text("utf-8") for name in names)
 
 
 def _plotly() -> str:
@@ -93,6 +99,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     targets = [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))]
     about = {k: v for k, v in fitted.about.items() if k not in ("settings", "warnings", "seconds")}
     settings = fitted.about.get("settings") or model.get_params(deep=False)
+    worth = suggestions(model)
     charted, learned = model.chart_ is not None, model.latent_model_ is not None
     return {
         "rows": [_short(name) for name in fitted.rows],
@@ -112,6 +119,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "extents": _column(extents(model)) if charted else None,
         "cautions": findings.about_cloud(fitted),
         "targets": targets,
+        "next": {"rows": [] if worth is None else worth.rows.tolist(), "text": findings.label_next(worth)},
         "atlases": {t["atlas"]: _edges(model, t["atlas"], X, view) for t in targets if t["atlas"] is not None},
         "about": [[str(key), _short(value)] for key, value in about.items()],
         "settings": [[str(key), _short(value)] for key, value in settings.items()],
@@ -175,7 +183,8 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
     levels = level_weights(model, k)
     level, outline_text = findings.outline(levels)
     if level not in outlines:
-        outlines[level] = _outline(model.chart_ if level is None else model.chart_.with_level(level))
+        chart = None if level == NO_BOUNDARY else model.chart_
+        outlines[level] = _outline(chart if chart is None or level is None else chart.with_level(level))
     found = {
         "geometries": [[title, round(w, 4), findings.percent(w)] for title, w in geometries.items()],
         "geometry_text": findings.geometry(model, k),

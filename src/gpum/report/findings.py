@@ -9,9 +9,11 @@ from scipy.stats import binomtest
 
 from ..files.model_io import Fitted
 from ..neighbours import spacing
+from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY
 from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, shown_chart
 
+FAINT_EDGE = 0.01  # weight of a boundary level below which its outline is not drawn
 FEW = 10  # labels below which error and coverage are anecdotes
 ISOLATED = 6.0  # times the median distance to the nearest row
 ODD = 4.0  # standard deviations between a label and what the others predict
@@ -51,13 +53,18 @@ def level_name(level: Any, geometry: str = "chart") -> str:
 
 
 def outline(levels: dict[Any, float]) -> tuple[Any, str]:
-    """The boundary level to draw, given the weight of each, and a sentence that says which one it is."""
+    """The boundary level to draw, given the weight of each, and a sentence that says which one it is.
+
+    NO_BOUNDARY where none is to be drawn: the likeliest has next to no weight.
+    """
     edges = {level: weight for level, weight in levels.items() if level != NO_BOUNDARY}
     if not edges:
         return None, "The line is the edge of the surface."
     level = max(edges, key=lambda v: edges[v])
     share = percent(edges[level])
     none = levels.get(NO_BOUNDARY, 0.0)
+    if none > edges[level] and edges[level] < FAINT_EDGE:
+        return NO_BOUNDARY, f"No edge is drawn: the labels favour a surface without one (weight {percent(none)})."
     if none > edges[level]:
         return level, (
             f"The line is the likeliest edge of the surface ({level_name(level)}, weight {share}), though the labels "
@@ -230,6 +237,16 @@ def about_cloud(fitted: Fitted) -> list[str]:
             "around them: check whether they are mistakes, or add rows between."
         )
     return found
+
+
+def label_next(found: Suggestions | None) -> str:
+    """What more labels would give."""
+    if found is None:
+        return ""
+    if found.enough:
+        return "More labels no longer help much: the best of them is expected to give less than the noise hides."
+    rows = f"{len(found.rows)} rows" if len(found.rows) > 1 else "row"
+    return f"“Label next” lists the {rows} whose labels would lower the uncertainty of all rows most."
 
 
 def _about_labels(labels: np.ndarray) -> list[str]:

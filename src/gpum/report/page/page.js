@@ -3,52 +3,9 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const state = { target: 0, colour: "mean", selected: [] };
 const N = data.rows.length, q = data.chart.dim, charted = data.chart.kind !== "directions";
-const $ = (id) => document.getElementById(id);
 const safe = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-const known = (v) => v !== null && v !== undefined;
 const target = () => data.targets[state.target];
 
-function number(v, digits = 4) {
-  if (!known(v)) return "–";
-  if (v !== 0 && (Math.abs(v) < 1e-4 || Math.abs(v) >= 1e7)) return v.toExponential(digits - 1).replace("-", "−");
-  return String(Number(Math.abs(v) < 1e4 ? v.toPrecision(digits) : v.toFixed(0))).replace("-", "−");
-}
-
-function element(tag, text, cls) {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = text;
-  if (cls) made.className = cls;
-  return made;
-}
-
-function fillTable(table, head, rows) {
-  const cells = (values, tag) => {
-    const line = element("tr");
-    values.forEach((v, j) => {
-      const cell = element(tag, typeof v === "number" || v === null ? number(v) : v);
-      if (j && head && head[j].number) cell.className = "number";
-      if (tag === "th") cell.scope = "col";
-      line.append(cell);
-    });
-    return line;
-  };
-  table.replaceChildren();
-  if (head) {
-    const top = element("thead");
-    top.append(cells(head.map((h) => h.name), "th"));
-    table.append(top);
-  }
-  const body = element("tbody");
-  rows.forEach((row) => body.append(cells(row, "td")));
-  table.append(body);
-}
-
-// Colours: viridis, magma and cividis are perceptually uniform, and can be told apart by the colour-blind.
-const RAMPS = {
-  viridis: "440154 482677 3f4788 32648e 277f8e 1f988b 2cb17e 5cc863 9dd93b e5e419",
-  magma: "0e0b2b 2d1161 56147d 792282 9e2f7f c53c74 e75263 f9785d fea571 fecf92",
-  cividis: "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838",
-};
 const COLOURS = {
   y: { name: "Target (labels)", title: (t) => t.name, ramp: "viridis", note: "Rows without a label are grey.", values: (t) => t.y },
   mean: { name: "Prediction", title: (t) => `Prediction of ${t.name}`, ramp: "viridis", values: (t) => t.mean },
@@ -57,44 +14,26 @@ const COLOURS = {
     note: "How much surface one unit of the map stands for: like a world map, it stretches some parts more than others." },
 };
 if (!data.magnification) delete COLOURS.magnification;
-const GREY = "#c3c9d1", INK = "#1d2733", BLUE = "#0072b2", ORANGE = "#d55e00";
+const INK = css("--ink"), EDGE = css("--edge"), THREAD = css("--thread"), CARD = css("--card"), LINE = css("--line"), BLUE = "#0072b2", ORANGE = "#d55e00";
 const SMOOTH = { "heat kernel": BLUE, "Matérn 5/2": "#009e73", "Matérn 3/2": "#e69f00", "Matérn 1/2": ORANGE };
 const FONT = { family: getComputedStyle(document.body).fontFamily, size: 13, color: INK };
 const CONFIG = { responsive: true, displaylogo: false, displayModeBar: true, modeBarButtons: [["lasso2d", "select2d", "zoom2d", "pan2d", "resetScale2d"]] };
 const QUIET = { responsive: true, displayModeBar: false };
-const AXIS = { zeroline: false, gridcolor: "#e8ebef", linecolor: "#b9c1cb", showline: true, ticks: "outside", tickcolor: "#b9c1cb", automargin: true };
+const AXIS = { zeroline: false, gridcolor: LINE, linecolor: THREAD, showline: true, ticks: "outside", tickcolor: THREAD, automargin: true };
 
 const base = (more) => ({
   font: FONT, margin: { l: 50, r: 12, t: 30, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-  showlegend: false, modebar: { bgcolor: "rgba(0,0,0,0)", color: "#8a95a3", activecolor: INK }, hoverlabel: { bgcolor: "#fff", bordercolor: "#8a95a3", align: "left", font: { size: 12, color: INK } }, ...more,
+  showlegend: false, modebar: { bgcolor: "rgba(0,0,0,0)", color: THREAD, activecolor: INK }, hoverlabel: { bgcolor: CARD, bordercolor: THREAD, align: "left", font: { size: 12, color: INK } }, ...more,
 });
 const axis = (title, more) => ({ ...AXIS, title: { text: safe(title), standoff: 8 }, ...more });
 const draw = (id, traces, layout, config = QUIET) => Plotly.react($(id), traces, base(layout), config);
 
-function ramp(name) {
-  const stops = RAMPS[name].split(" ").map((h) => [0, 2, 4].map((i) => parseInt(h.slice(i, i + 2), 16)));
-  return (share) => {
-    const at = Math.max(0, Math.min(1, share)) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2);
-    return `rgb(${stops[i].map((v, c) => Math.round(v + (at - i) * (stops[i + 1][c] - v))).join(",")})`;
-  };
-}
-
-function extent(values) { // of numbers; not Math.min(...values), which has a limit
-  let low = Infinity, high = -Infinity;
-  for (const v of values) if (known(v)) { if (v < low) low = v; if (v > high) high = v; }
-  return low < Infinity ? [low, high] : [0, 1];
-}
-
 function colours() {
-  const c = COLOURS[state.colour], t = target(), values = c.values(t), of = ramp(c.ramp);
+  const c = COLOURS[state.colour], t = target(), values = c.values(t);
   // Labels and predictions share their range, so that the same colour is the same value.
-  const [low, high] = extent(c.ramp === "viridis" ? t.y.concat(t.mean) : values);
-  $("key-name").textContent = c.title(t);
-  $("key-note").textContent = c.note || "";
-  $("key-low").textContent = number(low);
-  $("key-high").textContent = number(high);
-  $("key-ramp").style.background = `linear-gradient(90deg, ${[...Array(19).keys()].map((i) => of(i / 18)).join(",")})`;
-  return values.map((v) => (known(v) ? of(high > low ? (v - low) / (high - low) : 0.5) : GREY));
+  const range = extent(c.ramp === "viridis" ? t.y.concat(t.mean) : values);
+  fillKey(c.title(t), c.note, range, c.ramp);
+  return scaled(values, range, c.ramp);
 }
 
 function hoverTexts() {
@@ -125,16 +64,16 @@ function drawSurface() {
   const above = { type: kind, x: pick(x, ring), y: pick(y, ring), mode: "markers", hoverinfo: "skip", selectedpoints: bright(ring), unselected: { marker: { opacity: 0.3 } } };
   const join = (c) => lines.flatMap((line) => [...line[c], null]);
   draw("map", [
-    { x: join(0), y: join(1), mode: "lines", line: { color: "#7b8794", width: 1.3 }, hoverinfo: "skip" },
+    { x: join(0), y: join(1), mode: "lines", line: { color: THREAD, width: 1.3 }, hoverinfo: "skip" },
     { type: kind, x, y, mode: "markers", text, hoverinfo: "text", selectedpoints: bright(everyone),
-      marker: { color: colour, size, line: { color: "rgba(29,39,51,.35)", width: N > 3000 ? 0 : 0.6 } },
+      marker: { color: colour, size, line: { color: EDGE, width: N > 3000 ? 0 : 0.6 } },
       unselected: { marker: { opacity: 0.15 } } },
-    { ...above, marker: { color: pick(colour, ring), size, line: { color: "rgba(29,39,51,.35)", width: 0.6 } } },
+    { ...above, marker: { color: pick(colour, ring), size, line: { color: EDGE, width: 0.6 } } },
     { ...above, visible: rings, marker: { symbol: "circle-open", color: INK, size: size + 6, line: { width: 1.6 } } },
   ], {
     xaxis: axis(data.chart.names[0]), yaxis: axis(q > 1 ? data.chart.names[1] : `prediction of ${t.name}`),
     dragmode: "lasso", hovermode: "closest", uirevision: `${q > 1 || state.target}`,
-    shapes: q > 1 ? [] : t.outline.map(([[a, b]]) => ({ type: "line", xref: "x", yref: "paper", x0: a, x1: b, y0: 0, y1: 0, line: { color: "#7b8794", width: 6 } })),
+    shapes: q > 1 ? [] : t.outline.map(([[a, b]]) => ({ type: "line", xref: "x", yref: "paper", x0: a, x1: b, y0: 0, y1: 0, line: { color: THREAD, width: 6 } })),
   }, CONFIG);
   drawCloud(colour, text, ring, rings);
   drawChosen();
@@ -144,7 +83,7 @@ function drawCloud(colour, text, ring, rings) {
   const t = target(), [a, b, c] = data.cloud.axes, names = data.cloud.shares.length ? [1, 2, 3].map((i) => `component ${i}`) : data.cloud.names, flat = data.cloud.axes.length < 3;
   const at = [a, b || a.map(() => 0), flat ? t.mean : c];
   const of = (rows) => ({ type: "scatter3d", mode: "markers", x: pick(at[0], rows), y: pick(at[1], rows), z: pick(at[2], rows) });
-  const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: "#fff", gridcolor: "#dfe4ea", zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
+  const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: CARD, gridcolor: LINE, zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
   const back = $("cloud").clientWidth < 450 ? 1.35 : 1.1;
   const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
   const edges = data.atlases[t.atlas], line = edges ? [...edges.axes, ...(flat ? [edges.near.map((i) => t.mean[i])] : [])] : [];
@@ -154,7 +93,7 @@ function drawCloud(colour, text, ring, rings) {
     { ...of(everyone), text, hoverinfo: "text", marker: { color: colour, size: size / 2 + 1, opacity: 1, line: { width: 0 } } },
     { ...of(rings ? ring : []), hoverinfo: "skip", marker: { symbol: "circle-open", color: INK, size: size / 2 + 5, line: { color: INK, width: 2 } } },
     { ...of(state.selected), hoverinfo: "skip", marker: { symbol: "square-open", color: ORANGE, size: size / 2 + 3, line: { color: ORANGE, width: 2 } } },
-    { type: "scatter3d", mode: "lines", x: ends(0), y: ends(1), z: ends(2), hoverinfo: "skip", visible: Boolean(edges), line: { color: "#7b8794", width: 1.5 } },
+    { type: "scatter3d", mode: "lines", x: ends(0), y: ends(1), z: ends(2), hoverinfo: "skip", visible: Boolean(edges), line: { color: THREAD, width: 1.5 } },
   ], {
     margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
       xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? "prediction" : names[2]),
@@ -235,7 +174,7 @@ function drawLeftOut() {
   };
   const line = [ends[0] - pad, ends[1] + pad];
   draw("left-out", [
-    { x: line, y: line, mode: "lines", line: { color: "#7b8794", width: 1.2 }, hoverinfo: "skip", showlegend: false },
+    { x: line, y: line, mode: "lines", line: { color: THREAD, width: 1.2 }, hoverinfo: "skip", showlegend: false },
     group(true, BLUE, "circle", "truth inside its interval"), group(false, ORANGE, "diamond", "truth outside"),
   ], { xaxis: axis(`true ${target().name}`), yaxis: axis("predicted from the other labels"), hovermode: "closest", showlegend: true,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
@@ -271,7 +210,7 @@ function drawGeometry() {
   $("geometry").style.height = `${3 + 1.9 * found.length}rem`;
   draw("geometry", [{ type: "bar", orientation: "h", y: found.map((g) => safe(g[0])), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
     textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }],
-  { margin: { l: 10, r: 40, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $("geometry").clientWidth < 500 ? 0.5 : 0.2 }) });
+  { margin: { l: 10, r: 56, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $("geometry").clientWidth < 500 ? 0.5 : 0.2 }) });
 }
 
 function drawBars() {
@@ -292,16 +231,11 @@ function drawBars() {
 
 function drawWords() {
   const t = target();
-  $("figures").replaceChildren(...t.figures.map(([what, value, note]) => {
-    const box = element("div", undefined, note.length > 50 ? "wide" : "");
-    box.append(element("dt", what), element("dd", value.replace(/^-/, "−")));
-    if (note) box.append(element("dd", note, "small"));
-    return box;
-  }));
+  fillFigures($("figures"), t.figures);
   const none = "Nothing unusual was found: enough labels, no row or label far from the others, intervals that hold about as often as they should.";
   const found = [...t.cautions, ...data.cautions];
   $("cautions").replaceChildren(...(found.length ? found : [none]).map((text) => element("li", text)));
-  const outline = !charted ? "" : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
+  const outline = !charted ? "" : !t.outline.length && q < 3 ? t.outline_text : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
     q > 2 ? `The map has ${q} coordinates; the first two, which matter most, are drawn, and no outline.` : t.outline_text;
   const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? ", with the prediction as height. " : ". ") :
     "Each dot is a row of the data, drawn along the two main directions of the cloud (principal components). ";
@@ -327,14 +261,12 @@ function start() {
   $("target-choice").hidden = data.targets.length < 2;
   data.targets.forEach((t, k) => { const o = element("option", t.name); o.value = k; $("target").append(o); });
   $("target").addEventListener("change", (e) => { state.target = Number(e.target.value); drawAll(); });
-  for (const [key, c] of Object.entries(COLOURS)) {
-    const label = element("label"), input = element("input");
-    Object.assign(input, { type: "radio", name: "colour", value: key, checked: key === state.colour });
-    input.addEventListener("change", () => { state.colour = key; drawSurface(); });
-    label.append(input, c.name);
-    $("colour").append(label);
-  }
+  const choices = Object.entries(COLOURS).map(([key, c]) => [key, c.name]);
+  fillChoices($("colour"), "colour", choices, state.colour, (key) => { state.colour = key; drawSurface(); });
   drawAll();
+  // A plot follows its box, whatever changes that: the window, a larger font, a page around this one.
+  const follow = new ResizeObserver((boxes) => boxes.forEach(({ target: plot }) => plot.offsetParent && plot.data && Plotly.Plots.resize(plot)));
+  document.querySelectorAll(".plot").forEach((plot) => follow.observe(plot));
   // The loop goes once it is closed: rows under it could not be pointed at.
   const chosen = (rows) => { Plotly.relayout($("map"), { selections: [] }); select(rows); };
   $("map").on("plotly_selected", (e) => { if (e) chosen([...new Set(e.points.filter((p) => p.curveNumber === 1).map((p) => p.pointIndex))]); });
@@ -344,7 +276,9 @@ function start() {
     chosen(part ? data.rows.flatMap((name, i) => (name.toLowerCase().includes(part) ? [i] : [])) : []);
   });
   $("pick-labelled").addEventListener("click", () => chosen(labelled()));
-  $("pick-unsure").addEventListener("click", () => { const s = target().std; chosen([...everyone].sort((a, b) => s[b] - s[a]).slice(0, 20)); });
+  $("next-text").textContent = data.next.text;
+  $("pick-next").hidden = !data.next.rows.length;
+  $("pick-next").addEventListener("click", () => chosen(data.next.rows));
   $("clear").addEventListener("click", () => { $("find").value = ""; chosen([]); });
   $("copy").addEventListener("click", copy);
   document.querySelectorAll("[data-turn]").forEach((b) => b.addEventListener("click", () => turn(b.dataset.turn)));

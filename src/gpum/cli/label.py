@@ -1,0 +1,259 @@
+"""`gpum label`: a page on which people label the rows that matter, and see the map fill in."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+import webbrowser
+from pathlib import Path
+from secrets import token_hex, token_urlsafe
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ..files import labelled, labels, tables
+from ..files.tables import MISSING, Table
+from .columns import check_apart, named
+from .messages import called, check_output, collected, duration, listed, note, say, size, stage
+from .models import Debug, Force, Quiet, _column, _option, _setting, _several
+
+PRIVATE = 0o600  # nobody else may read the token
+LONGEST = 80  # characters of a class
+MOST = 50  # classes for which there are buttons
+
+
+def label(
+    data: Annotated[Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .parquet or .npz, with named columns.")],
+    target: Annotated[str, _column("What to label; a column of the table, or a new one.")],
+    features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
+    drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
+    index: Annotated[str | None, _column("Column that names the rows; it is no feature.")] = None,
+    classes: Annotated[
+        str | None, _option("A,B,C", "The target is one of these classes. A target of text is so by itself.")
+    ] = None,
+    images: Annotated[
+        Path | None, _option("FOLDER", "Pictures, called as the rows (a.png) or numbered (1.png).")
+    ] = None,
+    image_shape: Annotated[
+        str | None, _option("HxW", "The features are pixels: height x width, such as 28x28.")
+    ] = None,
+    export: Annotated[
+        Path | None, _option("FILE", "Write the table with its labels (to itself, or elsewhere), and end.")
+    ] = None,
+    latent_dim: Annotated[str, _setting("Q", "Dimension of the surface, several such as 1,2, or average.")] = "average",
+    geometry: Annotated[
+        str | None, _setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average.")
+    ] = None,
+    seed: Annotated[int, _setting("N", "The same seed gives the same geometry.")] = 0,
+    n_jobs: Annotated[int | None, _setting("N", "Processes at once while the geometry is learned.")] = None,
+    port: Annotated[int, _option("N", "Port of the page; by default that of the last time, or a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Label rows by hand, on a page of this machine: the row that would help most is asked for first.
+
+    The geometry is learned once and kept beside the table, so that the next start is immediate. Every label goes into
+    TABLE.labels.csv before the page shows it; `gpum fit` reads it from there, and --export writes it into the table.
+
+    Examples:
+
+    `gpum label data.csv --target y --index id`
+
+    `gpum label digits.csv --target digit --classes 0,1,2,3,4,5,6,7,8,9 --image-shape 28x28`
+
+    `gpum label data.csv --target y --export data.csv`
+    """
+    if export is not None:
+        return _export(data, target, export, force, quiet)
+    kept = labels.beside(data)
+    with stage(f"reading {data.name}", kept):
+        table = tables.read(data)
+        targets = _target(table, target)
+        dropped = named(table, "--drop", drop or [])
+        index_name = named(table, "--index", [index] if index else [])
+        others = [name for name in table.columns if name not in {target, *dropped, *index_name}]
+        used = named(table, "--features", features or []) or others
+        check_apart({"--target": targets, "--drop": dropped, "--index": index_name, "--features": used})
+        X = table.matrix(used, "remove the row, or leave the column out (--drop; --index if it names the rows)")
+        names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
+        file = labels.LabelFile(kept)
+        known, chosen = _known(table, target, classes)
+        pictures = _pictures(X, names, images, image_shape)
+    if file.torn:
+        note(f"{kept.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
+    file.hold()
+    try:
+        _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
+            "latent_dim": _several(latent_dim), "geometry": geometry and _several(geometry), "random_state": seed,
+            "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
+        })  # fmt: skip
+    finally:
+        file.release()
+
+
+def _serve(
+    data: Path, table: Table, target: str, X: np.ndarray, used: list[str], names: list[str], known: dict[int, str],
+    classes: list[str] | None, pictures: Any, file: labels.LabelFile, quiet: bool, port: int, browser: bool,
+    settings: dict[str, Any],
+) -> None:  # fmt: skip
+    """Learn the geometry, then answer the page until Ctrl-C."""
+    from ..estimators.classifier import GPUMClassifier
+    from ..estimators.regressor import GPUMRegressor
+    from ..report.labelling import learned
+    from ..report.labelling.beliefs import Classes, Numbers
+    from ..report.labelling.server import LabelServer
+    from ..report.labelling.session import Session, Work
+    from ..report.labelling.views import setup
+
+    given = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
+    model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**given)
+    place = learned.beside(data)
+    is_kept = learned.is_kept(model, X, place)
+    kind = "a number" if classes is None else f"one of {listed(classes)}"
+    say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features; {target}, {kind}, is known for {len(known)}.")
+    begin = time.perf_counter()
+    doing = "reading the geometry" if is_kept else "learning the geometry"
+    with stage(doing, place), collected(), called(data.name):
+        model = learned.learn(model, X, place)
+    done = f"Geometry from {place.name}" if is_kept else f"Geometry learned, and kept in {place.name} ({size(place)}),"
+    say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
+    aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
+    session = Session(Work(data, table, target, X, used, names, known, pictures), aim, file)
+    token, last = _token(data)
+    content = setup(session)
+    try:
+        server = LabelServer(session, content, token, port or last)
+    except OSError:
+        if port:
+            raise ValueError(f"--port is {port}, which another program uses; give another one, or none") from None
+        server = LabelServer(session, content, token)
+    _remember(data, token, server.server_port)
+    typer.echo(f"Label at {server.address}")
+    say(quiet, "The address is for you alone: who has it, on this machine, can label. Ctrl-C ends.")
+    if browser:
+        webbrowser.open(server.address)
+    try:
+        server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+        session.close()
+    n = len(session.given.order)
+    say(quiet, f"\n{n} label{'s' * (n != 1)} in {file.path}; gpum fit reads them there. Into the table:")
+    say(quiet, f"    {shlex.join(['gpum', 'label', str(data), '--target', target, '--export', str(data)])}")
+
+
+def _export(data: Path, target: str, out: Path, force: bool, quiet: bool) -> None:
+    back = out.resolve() == data.resolve()
+    if not back:
+        tables.check_ending(out)
+        check_output(out, force, data)
+    kept = labels.beside(data)
+    if not kept.exists():
+        raise ValueError(f"there is no {kept}, so there are no labels to export; label rows first")
+    file = labels.LabelFile(kept)
+    if back:
+        file.hold()
+    with stage(f"writing {out.name}", out):
+        n = labelled.export(data, target, out)
+        if back and n:
+            file.add(labels.Line(token_hex(8), "exported", target))
+    file.release()
+    say(quiet, f"Wrote {out} with {n} label{'s' * (n != 1)} of {target}.")
+
+
+def _target(table: Table, target: str) -> list[str]:
+    """The target, if it is a column or may become one: a name that is only much like one is a slip."""
+    if re.search(r"[\r\n]", target) or not target.strip():
+        raise ValueError(f"--target is {target!r}; give the name of one column")
+    if target in table.columns:
+        return [target]
+    try:
+        return named(table, "--target", [target])
+    except ValueError as error:
+        if "did you mean" in str(error):
+            raise
+    note(f"{table.source} has no column {target!r}: it begins without labels, and --export adds it.")
+    return [target]
+
+
+def _known(table: Table, target: str, given: str | None) -> tuple[dict[int, str], list[str] | None]:
+    """Labels that the table came with, by row, and the classes where the target is none of the numbers."""
+    from ..report.labelling.beliefs import parse_number
+
+    cells = table.text(target) if target in table.columns else [""] * len(table)
+    cells = [cell.strip() for cell in cells]
+    known = {row: cell for row, cell in enumerate(cells) if cell.lower() not in MISSING}
+    if given is None:
+        try:
+            return {row: parse_number(cell) for row, cell in known.items()}, None
+        except ValueError:
+            found = sorted(set(known.values()))
+    else:
+        found = list(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
+        known = {row: cell if cell in found else _as_whole(cell) for row, cell in known.items()}
+        strange = next((row for row, cell in known.items() if cell not in found), None)
+        if strange is not None:
+            raise ValueError(
+                f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
+                f"--classes {given}; add it, or correct the cell"
+            )
+    if not 2 <= len(found) <= MOST or max(map(len, found)) > LONGEST:
+        raise ValueError(
+            f"{target!r} has {len(found)} classes ({listed(found)}); give 2 to {MOST} of at most {LONGEST} characters "
+            "with --classes, or numbers"
+        )
+    return known, found
+
+
+def _as_whole(cell: str) -> str:
+    """3.0, as files of numbers have it, as 3."""
+    return cell.removesuffix(".0") if re.fullmatch(r"-?\d+\.0", cell) else cell
+
+
+def _pictures(X: np.ndarray, names: list[str], folder: Path | None, shape: str | None) -> Any:
+    from ..report.labelling.pictures import Folder, Pixels
+
+    if folder is not None and shape is not None:
+        raise ValueError("--images and --image-shape are both given; pictures come from one of them")
+    if folder is not None:
+        found = Folder(folder, names)
+        if len(found.files) < len(names):
+            note(f"{len(names) - len(found.files)} of {len(names)} rows have no picture in {folder}.")
+        return found
+    return None if shape is None else Pixels.of(X, shape)
+
+
+def _address_file(data: Path) -> Path:
+    return data.with_name(f".{data.name}.label-address")
+
+
+def _token(data: Path) -> tuple[str, int]:
+    """Token and port of the last time, so that a page still open goes on; new ones if others could have read them."""
+    path = _address_file(data)
+    try:
+        about = path.lstat()
+        if about.st_mode & 0o077 or path.is_symlink() or (os.name == "posix" and about.st_uid != os.getuid()):
+            raise ValueError
+        token, port = path.read_text().split()
+        if not re.fullmatch(r"[\w-]{43}", token) or not 1024 <= int(port) < 65536:
+            raise ValueError
+        return token, int(port)
+    except (OSError, ValueError):
+        return token_urlsafe(32), 0
+
+
+def _remember(data: Path, token: str, port: int) -> None:
+    path = _address_file(data)
+    try:
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w") as file:
+            file.write(f"{token} {port}\n")
+    except OSError as error:
+        note(f"the address could not be kept ({error.strerror}): after a restart, open the new one.")

@@ -1,0 +1,65 @@
+"""`gpum suggest`: which rows of the fitted table to label next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from ..files import model_io, tables
+from .messages import check_output, collected, note, say, stage
+from .models import Debug, Force, Model, Quiet
+
+
+def suggest(
+    model: Model,
+    n: Annotated[int, typer.Option("-n", "--number", metavar="N", help="How many rows.")] = 10,
+    criterion: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="variance: what lowers the average uncertainty most; information: what tells most by itself.",
+        ),
+    ] = "variance",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also a table: .csv, .tsv, .parquet or .npz.")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say which rows of the fitted table to label next, best first.
+
+    Each is chosen given that those before it will have labels, so that no two say the same. The gain is what the label
+    is expected to take off the average predictive variance of the table, on top of the labels before it.
+
+    Examples:
+
+    `gpum suggest model.gpum -n 10`
+
+    `gpum suggest model.gpum -n 50 --out next.csv`
+    """
+    if out is not None:
+        tables.check_ending(out)
+        check_output(out, force, model)
+    with stage("choosing", out or model), collected():
+        fitted = model_io.load(model)
+        found = fitted.model.suggestions(n, criterion)
+    names = [fitted.rows[i] for i in found.rows]
+    kept = fitted.about.get("index") or "row"
+    for text in found.notes:
+        note(text)
+    if len(names) < n:
+        note(f"only {len(names)} rows are without a label.")
+    width = max(len(kept), *(len(name) for name in names))
+    typer.echo(f"{kept:{width}}  gain")
+    for name, gain in zip(names, found.gain, strict=True):
+        typer.echo(f"{name:{width}}  {gain:.3g}")
+    if found.enough:
+        note("more labels no longer help: the best one is expected to give less than the noise hides.")
+    if out is not None:
+        with stage(f"writing {out.name}", out):
+            tables.write(out, {kept if kept != "gain" else "row": np.array(names), "gain": found.gain})
+        say(quiet, f"Wrote {out}: {len(names)} rows.")

@@ -1,0 +1,101 @@
+"""A table together with the labels in the file beside it (`labels`): read as one, or written back as one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import tables
+from .labels import LabelFile, Places, beside
+from .tables import Table
+from .whole import replacing
+
+
+def merged(table: Table, path: Any, targets: list[str]) -> tuple[Table, dict[str, int]]:
+    """The table at `path` with the labels in the file beside it, and how many there are for each target."""
+    file = beside(path)
+    if not file.exists():
+        return table, {}
+    kept, places = LabelFile(file), Places(table, file)
+    columns, counts = dict(table.columns), {}
+    for target in targets:
+        values = kept.given(target, places).values
+        if values:
+            counts[target] = len(values)
+            columns[target] = _filled(columns.get(target), len(table), values)
+    return replace(table, columns=columns), counts
+
+
+def export(path: Any, target: str, out: Any = None) -> int:
+    """Write the table at `path` with its labels to `out` (default: in its place), whole or not at all; how many."""
+    path = Path(path)
+    back = out is None or Path(out).resolve() == path.resolve()
+    if back and path.suffix.lower() not in BACK:
+        raise ValueError(f"labels cannot be written back into {path.name}; export them to another file, such as a .csv")
+    table = tables.read(path)
+    whole, counts = merged(table, path, [target])
+    if not back:
+        tables.write(out, whole.columns)
+    elif counts:
+        BACK[path.suffix.lower()](path, target, whole.columns[target])
+    return counts.get(target, 0)
+
+
+def _filled(column: np.ndarray | None, n: int, values: dict[int, str]) -> np.ndarray:
+    """A column with labels put in: numbers stay numbers where all labels are."""
+    if column is None:
+        column = np.full(n, "", object)
+    if column.dtype.kind in "biuf":
+        try:
+            numbers = {row: float(value) for row, value in values.items()}
+        except ValueError:
+            pass
+        else:
+            found = column.astype(np.float64)
+            found[list(numbers)] = list(numbers.values())
+            return found
+    found = column.astype(object)
+    for row, value in values.items():
+        found[row] = value
+    return found
+
+
+def _back_to_text(path: Path, target: str, column: np.ndarray) -> None:
+    """Every other cell, the separator, the line ends and the byte order mark stay as they are."""
+    data = path.read_bytes()
+    text = data.decode("utf-8-sig")
+    first = text.lstrip().splitlines()[0]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+    names = [name.strip() for name in rows[0]]
+    if target in names:
+        for row, value in zip(rows[1:], column, strict=True):
+            row[names.index(target)] = str(value)
+    else:
+        rows = [[*rows[0], target], *([*row, str(value)] for row, value in zip(rows[1:], column, strict=True))]
+    written = io.StringIO()
+    end = "\r\n" if "\r\n" in text[: len(first) + 2] else "\n"
+    csv.writer(written, delimiter=delimiter, lineterminator=end).writerows(rows)
+    with replacing(path) as file:
+        file.write((b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b"") + written.getvalue().encode())
+
+
+def _back_to_parquet(path: Path, target: str, column: np.ndarray) -> None:
+    """Every other column stays as it is."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = parquet.ParquetFile(path).read()
+    values = pyarrow.array(column, from_pandas=True)
+    at = table.column_names.index(target) if target in table.column_names else None
+    table = table.append_column(target, values) if at is None else table.set_column(at, target, values)
+    with replacing(path) as file:
+        parquet.write_table(table, file)
+
+
+BACK = {".csv": _back_to_text, ".tsv": _back_to_text, ".parquet": _back_to_parquet}

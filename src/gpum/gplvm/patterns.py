@@ -1,0 +1,205 @@
+"""Both latent models where readings are missing: every column is a model of the rows that have a reading in it.
+
+Given the latent rows, columns of S are independent, and a missing reading integrates to one. With O_j the rows that
+have a reading in column j, the bound is that of `bound` for each column on its own rows,
+
+    F = Σ_j [ N_j/2 log(beta/2π) + ½ log|Kuu| - ½ log|A_j| - beta/2 Σ_{n∈O_j} s_nj² + beta²/2 c_jᵀA_j⁻¹c_j
+              - beta/2 ψ0_j + beta/2 tr Kuu⁻¹ψ2_j ] - KL(q(X) ‖ N(0, I)),
+    A_j = Kuu + beta ψ2_j,    c_j = ψ1ᵀs_j,    all sums over O_j alone,
+
+and the likelihood of the other model a product in the same way. Columns with the same rows, a *pattern*, share A_j.
+The cost is that of one m × m (for the model by points: N × N) factorisation for each pattern.
+
+The posterior of φ has a covariance for each pattern, too. `Mapping` has one: the mean over the columns. The expected
+metric, a sum over columns, is exact with it; the variance and the draws of φ are those of a typical column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from . import bound, likelihood, padding
+from .kernel import JITTER, unit_gram
+from .psi import STORED, psi1, psi2_by_pattern
+
+BATCH = 256  # patterns whose posteriors are held at once
+FACTORISING = 50  # columns that cost as much as the factorisation of a pattern
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["factor", "seen", "share", "weight", "trace", "p"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class Patterns:
+    """A cloud with missing readings, as G blocks of at most r columns that have readings in the same rows."""
+
+    factor: Any  # [G, N, r]; 0 where no reading is
+    seen: Any  # [G, N]; 1 where a block has readings
+    share: Any  # [G]; how many columns a block stands for
+    weight: Any  # [N]; 1, or 0 for rows that only fill up the array
+    trace: float  # sum of squares
+    p: float  # readings of a row, on average
+
+    @property
+    def readings(self) -> Any:
+        """How many readings there are."""
+        return self.share @ self.seen.sum(1)
+
+
+def grouped(S: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Patterns of S [N, p], NaN where no reading is: the rows [N] of bool and the columns [k] of each."""
+    seen = ~np.isnan(S)
+    _, first, which = np.unique(np.packbits(seen, axis=0).T, axis=0, return_index=True, return_inverse=True)
+    return [(seen[:, column], np.flatnonzero(which.ravel() == k)) for k, column in enumerate(first)]
+
+
+def compress(S: np.ndarray) -> Patterns:
+    """S [N, p], NaN where no reading is, as `Patterns`; filled up to sizes that many clouds share."""
+    parts = []
+    for rows, columns in grouped(S):
+        found = bound.compress(S[np.ix_(rows, columns)])
+        factor = np.zeros((len(S), found.factor.shape[1]))
+        factor[rows] = found.factor
+        parts.append((factor, rows.astype(float), float(len(columns))))
+    width = _width([factor.shape[1] for factor, _, _ in parts])
+    blocks = []
+    for factor, seen, share in parts:
+        for k in range(0, max(factor.shape[1], 1), width):
+            blocks.append((padding.fill(factor[:, k : k + width], len(S), width), seen, share if k == 0 else 0.0))
+    factors, seen, shares = (np.array(values) for values in zip(*blocks, strict=True))
+    G, N = padding.size(len(blocks)), padding.size(len(S))
+    readings = int(np.sum(~np.isnan(S)))
+    return Patterns(
+        padding.fill(factors, G, N), padding.fill(seen, G, N), padding.fill(shares, G), padding.live(len(S), N),
+        float(np.nansum(S * S)), readings / len(S),
+    )  # fmt: skip
+
+
+def _width(sizes: list[int]) -> int:
+    """Columns of a block: narrow ones repeat a factorisation, wide ones are filled up."""
+    tried = 2 ** np.arange(max(sizes).bit_length() + 1)
+    cost = [sum(-(-size // r) for size in sizes) * (FACTORISING + r) for r in tried]
+    return int(tried[np.argmin(cost)])
+
+
+def variational_bound(
+    theta: bound.Parameters, cloud: Patterns, jitter: float | Array = JITTER, live: Any = None
+) -> Array:  # fmt: skip
+    """The bound F, a scalar (nats); `live` as in `bound.bound`."""
+    gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
+    live = jnp.ones(len(theta.Z)) if live is None else live
+    K, Psi1, Psi2 = _statistics(theta, jnp.asarray(cloud.seen), live, jitter)
+    C = beta * jnp.sqrt(gamma) * jnp.einsum("nm,gnr->gmr", Psi1, cloud.factor)
+    collapsed = lambda psi2, c, share: bound.collapsed(K, psi2, c, beta * gamma, share)
+    if Psi2.size > STORED:
+        collapsed = jax.checkpoint(collapsed)
+    fit = jnp.sum(jax.vmap(collapsed)(Psi2, C, jnp.asarray(cloud.share)))
+    fit += 0.5 * cloud.readings * (theta.log_beta - jnp.log(2 * jnp.pi) - beta * gamma) - 0.5 * beta * cloud.trace
+    return fit - jnp.asarray(cloud.weight) @ jnp.sum(bound.divergence(theta.mu, theta.log_s), 1)
+
+
+def _statistics(theta: bound.Parameters, seen: Array, live: Array, jitter: float | Array) -> tuple[Array, Array, Array]:
+    """Kuu [m, m], ψ1 [N, m] and ψ2 [G, m, m] in kernel units."""
+    mu, s, Z = bound.in_kernel_units(theta)
+    both = live[:, None] * live
+    K = both * unit_gram(Z, jitter) + jnp.diag((1 - live) * (1 + jitter))
+    return K, live * psi1(mu, s, Z), both * psi2_by_pattern(mu, s, Z, seen)
+
+
+def negative_bound(theta: bound.Parameters, cloud: Patterns) -> tuple[Array, bound.Parameters]:
+    """-F and its gradient, as `bound.negative_bound`."""
+    filled, live = bound.filled(theta, len(cloud.weight))
+    value, gradient = _negative_bound(filled, cloud, live)
+    return value, bound.cut(gradient, len(theta.mu), len(theta.Z))
+
+
+@jax.jit
+def _negative_bound(theta: bound.Parameters, cloud: Patterns, live: Array) -> tuple[Array, bound.Parameters]:
+    return jax.value_and_grad(lambda t: -variational_bound(t, cloud, JITTER, live))(theta)
+
+
+def inducing_posterior(theta: bound.Parameters, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean weights W [m, p], and the means over columns of Lam and of A⁻¹ = R Rᵀ (see `bound.inducing_posterior`)."""
+    N, m = len(theta.mu), len(theta.Z)
+    filled, live = bound.filled(theta, padding.size(N))
+    whole = np.nan_to_num(S)
+    W, Lam, inverse = np.zeros((m, S.shape[1])), np.zeros((m, m)), np.zeros((m, m))
+    found = grouped(S)
+    for k in range(0, len(found), BATCH):
+        some = found[k : k + BATCH]
+        seen = padding.fill(np.array([rows for rows, _ in some], float), padding.size(len(some)), len(filled.mu))
+        first, Lams, inverses = (np.asarray(a) for a in _inducing_posterior(filled, seen, live))
+        for (_, columns), L, A in zip(some, Lams, inverses, strict=False):
+            L, A = L[:m, :m], A[:m, :m]
+            W[:, columns] = A @ (first[:N, :m].T @ whole[:, columns])
+            Lam += L * len(columns) / S.shape[1]
+            inverse += A * len(columns) / S.shape[1]
+    return W, 0.5 * (Lam + Lam.T), _root(inverse)
+
+
+@jax.jit
+def _inducing_posterior(theta: bound.Parameters, seen: Array, live: Array) -> tuple[Array, Array, Array]:
+    """beta ψ1 [N, m], Lam and A⁻¹ of every pattern [G, m, m]."""
+    gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
+    K, Psi1, Psi2 = _statistics(theta, seen, live, JITTER)
+
+    def one(psi2: Array) -> tuple[Array, Array]:
+        Li, B, LBi = bound.factors(K, psi2, beta * gamma)
+        R = (LBi @ Li).T / jnp.sqrt(gamma)
+        return Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li, R @ R.T
+
+    Lam, inverse = jax.vmap(one)(Psi2)
+    return beta * gamma * Psi1, Lam, inverse
+
+
+def _root(A: np.ndarray) -> np.ndarray:
+    """R with R Rᵀ = A, positive semidefinite up to rounding."""
+    w, V = np.linalg.eigh(0.5 * (A + A.T))
+    return V * np.sqrt(np.maximum(w, 0.0))
+
+
+def log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> Array:
+    """log p(S | X) of the model by points, a scalar (nats)."""
+
+    def one(block: tuple[Array, Array, Array]) -> Array:
+        factor, seen, share = block
+        return likelihood.log_likelihood(theta, bound.Cloud(factor, seen, 0.0, share))  # type: ignore[arg-type]
+
+    blocks = jax.tree.map(jnp.asarray, (cloud.factor, cloud.seen, cloud.share))
+    return jnp.sum(jax.lax.map(jax.checkpoint(one), blocks))
+
+
+def negative_log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> tuple[Array, likelihood.Parameters]:
+    """-log p(S | X) and its gradient, as `likelihood.negative_log_likelihood`."""
+    value, gradient = _negative_likelihood(likelihood.filled(theta, len(cloud.weight)), cloud)
+    return value, likelihood.cut(gradient, len(theta.X))
+
+
+@jax.jit
+def _negative_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> tuple[Array, likelihood.Parameters]:
+    return jax.value_and_grad(lambda t: -log_likelihood(t, cloud))(theta)
+
+
+def point_posterior(theta: likelihood.Parameters, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """W, Lam and R as in `inducing_posterior`: of a pattern Lam = (K + I/beta)⁻¹ on its rows, A⁻¹ = K⁻¹ - Lam."""
+    N = len(theta.X)
+    gamma, noise = float(np.exp(theta.log_gamma)), float(likelihood.noise_variance(theta))
+    K = gamma * np.asarray(unit_gram(jnp.asarray(theta.X / np.exp(theta.log_ell)), 0.0))
+    whole = np.nan_to_num(S)
+    W, Lam = np.zeros((N, S.shape[1])), np.zeros((N, N))
+    for rows, columns in grouped(S):
+        own = np.ix_(rows, rows)
+        inverse = np.linalg.inv(K[own] + noise * np.eye(int(rows.sum())))
+        W[np.ix_(rows, columns)] = inverse @ whole[np.ix_(rows, columns)]
+        Lam[own] += inverse * len(columns) / S.shape[1]
+    L = np.linalg.cholesky(K + JITTER * gamma * np.eye(N))
+    return W, 0.5 * (Lam + Lam.T), np.linalg.solve(L.T, _root(np.eye(N) - L.T @ Lam @ L))

@@ -1,0 +1,206 @@
+"""Which rows to label next: what a label is expected to tell of the whole cloud, in closed form.
+
+    C(x, x')    covariance of f given the labels and one setting
+    s(x)        variance of what a label at x says of f(x): the noise; for classes that of a Gaussian label which
+                would tell as much of f(x) as the class does on average
+    v(x')       what a unit of variance of f counts at x': 1; for classes |∂p/∂f|²
+
+A label at x lowers the covariance by C(x', x) C(x, x'')/(C(x, x) + s(x)), whatever its value, so that
+
+    variance       Σ_x' v(x') C(x, x')²/(C(x, x) + s(x)) / rows     the drop of the average predictive variance
+    information    ½ D log(1 + C(x, x)/s(x))                        nats that the label carries on f (D functions)
+
+averaged over the posterior's settings by weight. A batch is greedy: each row is chosen given that those before it will
+have labels, so that no two of them say the same.
+
+Classes have p = softmax(a f), a = LINK/√(C(x, x) + r) (see `classes`). The class y of x moves the mean of f(x) by
+C(x, x) ∇log p_y, and the variance of that move is by how much C(x, x) falls: 1/(C(x, x) + s(x)) = a² (1 - Σp²)/D in
+each of D = C - 1 directions. The "variance" is that of the class, 1 - Σp², the chance that two draws of it differ;
+"information" is BALD (what the class tells of the functions, not how uncertain it is) of that Gaussian label. One class
+tells little of f, and a second row at the same place would tell as much again; so that a batch spreads, rows chosen
+before count as if f were known there but for the least r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import classes
+from .posterior import Located, Part, Posterior
+
+CRITERIA = ("variance", "information")
+PARTS = 8  # settings, the heaviest, over which a gain is averaged
+TARGETS = 200  # rows over which the average predictive variance is taken
+CANDIDATES = 2000  # rows that are compared: more lie between these
+NEGLIGIBLE = 0.01  # of the noise's variance: a drop that no one will see
+KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
+SURE = 0.05  # nats, about what is left of a class with probability 0.99
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """Rows of the cloud to label, best first, and what each is expected to give on top of those before it.
+
+    rows : places in the cloud, [n].
+    gain : criterion "variance": by how much the average predictive variance over the cloud falls (of the function, in
+        squared units of y, summed over outputs; for classes of 1 - Σp²); "information": nats.
+    floor : a gain below which one more label no longer helps.
+    notes : what was left out.
+    """
+
+    rows: np.ndarray
+    gain: np.ndarray
+    floor: float
+    criterion: str = "variance"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def enough(self) -> bool:
+        """Whether more labels no longer help: the best of them is expected to give less than `floor`."""
+        return not len(self.gain) or bool(self.gain[0] < self.floor)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Candidates [m] and the rows over which the variance is averaged [T], as places in the cloud."""
+
+    candidates: np.ndarray
+    targets: np.ndarray
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, candidates: np.ndarray, n_rows: int) -> Asked:
+        """CANDIDATES of the candidates and TARGETS of the cloud's rows, at random but always the same."""
+        some = lambda rows, size: np.sort(np.random.default_rng(0).permutation(rows)[:size])
+        left = len(candidates) - CANDIDATES
+        notes = (f"{left} of {len(candidates)} rows without a label were not compared",) if left > 0 else ()
+        return cls(some(candidates, CANDIDATES), some(np.arange(n_rows), TARGETS), notes)
+
+    def of_cloud(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates and targets out of an array over the cloud."""
+        return rows[self.candidates], rows[self.targets]
+
+
+@dataclass
+class Belief:
+    """f given the labels, one setting, and the rows that were chosen so far.
+
+    cross : C between candidates and targets, [m, T];   variance : C(x, x) of candidates, [m];   noise : s, [m]
+    counts : v of targets, [T];   column(i) : C between the candidates and the i-th, before any was chosen, [m]
+    """
+
+    weight: float
+    cross: np.ndarray
+    variance: np.ndarray
+    noise: np.ndarray
+    counts: np.ndarray
+    column: Callable[[int], np.ndarray]
+    dims: int = 1
+    chosen_noise: float = np.inf  # of rows chosen before, at most
+    chosen: list[np.ndarray] = field(default_factory=list)
+
+    def gain(self, criterion: str) -> np.ndarray:
+        """What a label of each candidate gives, [m]."""
+        if criterion == "information":
+            return 0.5 * self.dims * np.log1p(self.variance / self.noise)
+        return (self.cross**2 @ self.counts) / (self.cross.shape[1] * (self.variance + self.noise))
+
+    def condition(self, i: int) -> None:
+        """The i-th candidate will have a label."""
+        total = np.sqrt(self.variance[i] + min(self.noise[i], self.chosen_noise))
+        column = (self.column(i) - sum(c * c[i] for c in self.chosen)) / total
+        self.cross = self.cross - np.outer(column, self.cross[i] / total)
+        self.variance = np.maximum(self.variance - column**2, 0.0)
+        self.chosen.append(column)
+
+
+def choose(
+    outputs: Sequence[Sequence[Belief]], useful: Sequence[np.ndarray], n: int, criterion: str = "variance"
+) -> tuple[np.ndarray, np.ndarray]:
+    """n candidates, as places among them, and their gains; `useful` [m] says of each output where it lacks a label.
+
+    Gains of outputs add up. Fewer than n are found where there are no more candidates.
+    """
+    m = len(useful[0])
+    left, found, gains = np.ones(m, bool), [], []
+    shares = [np.array([belief.weight for belief in beliefs]) for beliefs in outputs]
+    for _ in range(min(n, m)):
+        score = np.zeros(m)
+        for beliefs, share, mask in zip(outputs, shares, useful, strict=True):
+            gain = np.array([belief.gain(criterion) for belief in beliefs])
+            score += mask * (share @ gain / share.sum())
+        i = int(np.argmax(np.where(left, score, -np.inf)))
+        found.append(i)
+        gains.append(score[i])
+        left[i] = False
+        for beliefs, mask in zip(outputs, useful, strict=True):
+            for belief in beliefs if mask[i] and len(found) < n else ():
+                belief.condition(i)
+    return np.array(found, int), np.array(gains)
+
+
+def of_function(posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked, scale: float = 1.0) -> list[Belief]:
+    """Beliefs of a regression; `cloud` are its rows in every space, `scale` is the unit of y.
+
+    Each setting has one noise ratio here, the geometric mean of its own.
+    """
+    heavy = sorted(posterior.parts, key=lambda part: -part.weight)[:PARTS]
+    return [_of_part(part, posterior.labels, cloud, asked, scale) for part in heavy]
+
+
+def _of_part(
+    part: Part, labels: Sequence[np.ndarray], cloud: Sequence[np.ndarray], asked: Asked, scale: float
+) -> Belief:
+    share = part.weights / part.weight
+    ratio = float(np.exp(share @ np.log(part.ratios)))
+    signal = scale**2 * float(share @ part.signal)
+    covariance, k = part.setting.covariance, part.setting.space
+    a, b = asked.of_cloud(cloud[k])
+    of_a, of_b = (covariance.times(x, labels[k], part.d.U) for x in (a, b))
+    scaled = of_a / (part.d.S + ratio)
+    return Belief(
+        part.weight,
+        signal * (covariance.gram(a, b) - scaled @ of_b.T),
+        signal * np.maximum(covariance.diag(a) - np.sum(scaled * of_a, 1), 0.0),
+        np.full(len(a), signal * ratio),
+        np.ones(len(b)),
+        lambda i: signal * (covariance.gram(a, a[[i]])[:, 0] - scaled @ of_a[i]),
+    )
+
+
+def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
+    """Beliefs of a classifier, each setting with its heaviest ratio; `cloud` are its rows in every space."""
+    at_a, at_b = (Located.exactly([r[x] for r in cloud]) for x in (asked.candidates, asked.targets))
+    p, q = posterior.probabilities(at_a), posterior.probabilities(at_b)
+    square = np.sum(q**2, 1)
+    swing = square - 2 * np.sum(q**3, 1) + square**2  # |diag(q) - qqᵀ|²
+    heavy = sorted(posterior.parts, key=lambda part: -part.weight)[:PARTS]
+    differ = np.maximum(1 - np.sum(p**2, 1), 1e-12)
+    return [_of_class_part(part, posterior, cloud, asked, differ, swing) for part in heavy]
+
+
+def _of_class_part(
+    part: classes.Part, posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
+    differ: np.ndarray, swing: np.ndarray,
+) -> Belief:  # fmt: skip
+    covariance, k, j = part.setting.covariance, part.setting.space, int(np.argmax(part.weights))
+    R, D = part.R[j], posterior.n_classes - 1
+    a, b = asked.of_cloud(cloud[k])
+    of_a, of_b = (classes.correlation(covariance, x, posterior.labels[k]) for x in (a, b))
+    scaled = of_a @ R
+    var_a = np.maximum(1 - np.sum(scaled * of_a, 1), 1e-9)
+    var_b = np.maximum(1 - np.sum((of_b @ R) * of_b, 1), 1e-9)
+    steep_a, steep_b = (classes.LINK**2 / (v + part.ratios[j]) for v in (var_a, var_b))
+    return Belief(
+        part.weight,
+        classes.correlation(covariance, a, b) - scaled @ of_b.T,
+        var_a,
+        D / (steep_a * differ) - var_a,
+        steep_b * swing,
+        lambda i: classes.correlation(covariance, a, a[[i]])[:, 0] - scaled @ of_a[i],
+        D,
+        float(classes.RATIOS.min()),
+    )

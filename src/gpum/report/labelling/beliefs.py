@@ -1,0 +1,260 @@
+"""What the labels given so far say of every row: for numbers and for classes.
+
+After a label people wait for the map, so it comes in two steps. `quick`: the settings that were heaviest before, of
+which the heaviest draw the map. `exact`: the estimator itself, with all settings, as `gpum fit` would have it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...regression import classes, gp
+from ...regression.posterior import Located
+from ..diagnostics import _titles
+from ..findings import number, percent
+
+QUICK, POINTS = 12, 60_000  # settings that draw the quick map: at least so many, more while rows × settings are few
+CONSIDERED = 60  # settings among which they are found, where there are MANY labels
+MANY = 20
+LARGEST_LABEL = 1e150  # as in the estimators
+INTERVAL = np.array([0.025, 0.975])
+SHOWN = 40  # characters of what was typed
+ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is told
+
+Labels = dict[int, str]  # by row
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Predictions for every row of the cloud.
+
+    value : the mean, or the place of the likeliest class, [N].
+    spread : standard deviation of a new observation, or the chance that this class is wrong, [N].
+    left_out : how far off a label is that is predicted from the others, in words.
+    weights : of each geometry, heaviest first.
+    """
+
+    value: np.ndarray
+    spread: np.ndarray
+    left_out: str
+    weights: dict[str, float]
+    settings: list[int]  # places in the family, heaviest first
+    exact: bool
+    detail: Callable[[int], dict[str, Any]]  # more about one row
+
+
+class Target:
+    """What numbers and classes share: a fitted estimator with warm_start, and its family."""
+
+    def __init__(self, model: Any, X: np.ndarray) -> None:
+        self.model, self.X = model, X
+        self.family = model._family
+        self.titles = _titles(model)
+        self.place = {id(setting): k for k, setting in enumerate(self.family.settings)}
+
+    def considered(self, before: Belief | None, labels: Labels) -> list[int]:
+        """Places of the settings that a quick look weighs."""
+        if before is None or len(labels) < MANY:
+            return list(range(len(self.family.settings)))
+        return before.settings[:CONSIDERED]
+
+    def heaviest(self, posterior: Any) -> Any:
+        """The posterior with its heaviest parts alone."""
+        n = max(QUICK, POINTS // len(self.X))
+        parts = sorted(posterior.parts, key=lambda part: -part.weight)[:n]
+        total = sum(part.weight for part in parts)
+        return replace(posterior, parts=[replace(part, weights=part.weights / total) for part in parts])
+
+    def settings_of(self, posterior: Any) -> list[int]:
+        """Places of a posterior's settings, heaviest first."""
+        return [self.place[id(part.setting)] for part in sorted(posterior.parts, key=lambda part: -part.weight)]
+
+    def weights_of(self, posterior: Any) -> dict[str, float]:
+        """Weight of each geometry, heaviest first."""
+        found = dict.fromkeys(self.titles, 0.0)
+        for part in posterior.parts:
+            found[self.titles[self.family.owners[part.setting.space]]] += part.weight
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def suggest(self, n: int, among: np.ndarray) -> tuple[list[int], str, bool]:
+        """Of some rows those to label next as the exact fit has it, what that brings in words, and whether to stop."""
+        found = self.model.suggestions(n, candidates=among)
+        return [int(row) for row in found.rows], self.gain_text(found), bool(found.enough)
+
+    def gain_text(self, found: Any) -> str:
+        """What the best suggestion is expected to bring, in words."""
+        raise NotImplementedError
+
+
+class Numbers(Target):
+    """A target that is a number."""
+
+    def parse(self, text: str) -> str:
+        """A label as it is kept; a sentence where it is no number."""
+        return parse_number(text)
+
+    def ready(self, labels: Labels) -> bool:
+        """Whether the labels are enough for predictions."""
+        return len(labels) > 1
+
+    def quick(self, labels: Labels, before: Belief | None) -> Belief:
+        """See the module."""
+        rows, y = _arrays(labels)
+        mean, scale = gp.units(y)
+        some = [self.family.settings[k] for k in self.considered(before, labels)]
+        whole = gp.average(replace(self.family, settings=some), rows, (y - mean) / scale)
+        return self._belief(whole, self.heaviest(whole), mean, scale, rows, y, exact=False)
+
+    def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
+        """See the module; None where `stop` says that nobody waits for it any more."""
+        rows, y = _arrays(labels)
+        everyone = np.full(len(self.X), np.nan)
+        everyone[rows] = y
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.model.fit(self.X, everyone)
+        (output,) = self.model._outputs
+        return self._belief(output.posterior, output.posterior, output.mean, output.scale, rows, y, True, stop)
+
+    def _belief(
+        self, whole: Any, drawn: Any, mean: float, scale: float, rows: np.ndarray, y: np.ndarray, exact: bool,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Any:  # fmt: skip
+        located = Located.exactly(self.family.rows)
+        middle, square = np.zeros(len(self.X)), np.zeros(len(self.X))
+        for part, means, variances in drawn.components(located, True):
+            if stop():
+                return None
+            middle += means @ part.weights
+            square += (variances + means**2) @ part.weights
+        spread = np.sqrt(np.maximum(square - middle**2, 0.0))
+
+        def detail(row: int) -> dict[str, Any]:
+            here = Located.exactly([r[[row]] for r in self.family.rows])
+            low, high = mean + scale * drawn.quantiles(here, INTERVAL)[0]
+            return {"interval": [float(low), float(high)]}
+
+        found = Belief(
+            mean + scale * middle, scale * spread, _left_out(drawn, y), self.weights_of(whole), self.settings_of(whole),
+            exact, detail,
+        )  # fmt: skip
+        return found
+
+    def average(self, belief: Belief) -> str:
+        """The average uncertainty in words."""
+        return f"± {number(float(belief.spread.mean()))}"
+
+    def gain_text(self, found: Any) -> str:
+        """See `Target`."""
+        gain, floor = number(float(found.gain[0]), 2), number(float(found.floor), 2)
+        if found.enough:
+            return (
+                f"Stop here: one more label is expected to lower the average variance by {gain} only; below {floor} "
+                "the noise of the labels hides it."
+            )
+        return f"A label of the suggested row is expected to lower the average variance by {gain}."
+
+
+class Classes(Target):
+    """A target that is one of some classes."""
+
+    def __init__(self, model: Any, X: np.ndarray, names: list[str]) -> None:
+        super().__init__(model, X)
+        self.names = names
+
+    def parse(self, text: str) -> str:
+        """A label as it is kept; a sentence where it is no class."""
+        if text not in self.names:
+            raise ValueError(f"{text!r} is none of the classes {', '.join(self.names)}; choose one of them")
+        return text
+
+    def ready(self, labels: Labels) -> bool:
+        """Whether the labels are enough for predictions."""
+        return len(set(labels.values())) > 1
+
+    def quick(self, labels: Labels, before: Belief | None) -> Belief:
+        """See the module."""
+        rows, codes, seen = self._codes(labels)
+        some = self.considered(before, labels)
+        family = replace(self.family, settings=[self.family.settings[k] for k in some])
+        whole = classes.classify(family, rows, codes, len(seen), self.model._pieces[some])
+        drawn = self.heaviest(whole)
+        p = drawn.probabilities(Located.exactly(self.family.rows))
+        return self._belief(whole, p, seen, exact=False)
+
+    def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
+        """See the module; None where `stop` says that nobody waits for it any more."""
+        rows, codes, seen = self._codes(labels)
+        everyone = np.full(len(self.X), -1)
+        everyone[rows] = codes + 1  # not 0 and 1, nor 1 alone beside -1, which would be two classes
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.model.fit(self.X, everyone)
+        if stop():
+            return None
+        return self._belief(self.model._outputs[0].posterior, self.model.label_distributions_, seen, exact=True)
+
+    def _codes(self, labels: Labels) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """Labelled rows, their classes as places in `seen`, and `seen`: the classes that have a label."""
+        rows = np.array(sorted(labels))
+        places = [self.names.index(labels[row]) for row in rows]
+        seen, codes = np.unique(places, return_inverse=True)
+        return rows, codes, [int(k) for k in seen]
+
+    def _belief(self, whole: Any, p: np.ndarray, seen: list[int], exact: bool) -> Belief:
+        everyone = np.zeros((len(p), len(self.names)))
+        everyone[:, seen] = p
+
+        def detail(row: int) -> dict[str, Any]:
+            return {"chances": [float(v) for v in everyone[row]]}
+
+        value = np.argmax(everyone, 1)
+        return Belief(
+            value.astype(float), 1 - everyone.max(1), "", self.weights_of(whole), self.settings_of(whole), exact, detail
+        )
+
+    def average(self, belief: Belief) -> str:
+        """The average uncertainty in words."""
+        return percent(float(belief.spread.mean()))
+
+    def gain_text(self, found: Any) -> str:
+        """See `Target`."""
+        if found.enough:
+            return "Stop here: one more label is expected to change next to nothing in the classes of the other rows."
+        return "The row asked for is the one that is expected to settle most of the others."
+
+
+def parse_number(text: str) -> str:
+    """A number as it is kept; a sentence where it is none."""
+    plain = text.strip().replace("−", "-")
+    try:
+        if "_" in plain:
+            raise ValueError
+        value = float(plain)
+    except ValueError:
+        comma = plain.replace(",", "", 1).lstrip("+-").isdigit() and "," in plain
+        hint = "write a decimal point, not a comma" if comma else "write a number, such as 3.5 or 1e-3"
+        what = f"{text.strip()[:SHOWN]!r} is not a number" if plain else "nothing is written"
+        raise ValueError(f"{what}; {hint}") from None
+    if not np.isfinite(value):
+        raise ValueError(f"{plain} is not a finite number; skip the row if its value is not known")
+    if abs(value) > LARGEST_LABEL:
+        raise ValueError(f"{plain} is too large to calculate with (at most {LARGEST_LABEL:g}); check it")
+    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _arrays(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.array(sorted(labels))
+    return rows, np.array([float(labels[row]) for row in rows])
+
+
+def _left_out(posterior: Any, y: np.ndarray) -> str:
+    if len(y) < ENOUGH_FOR_ERROR:
+        return ""
+    mean, _, _ = gp.leave_one_out(posterior, y, (0.5,))
+    return number(float(np.sqrt(np.mean((mean - y) ** 2))))

@@ -1,0 +1,183 @@
+"""The page of a session, for one person on one machine, by the standard library's HTTP server.
+
+No server library: a dozen fixed addresses, one user and no network are what the standard library is enough for, and
+what keeps others out would have to be written here with any library:
+
+    127.0.0.1 only; every address begins with a random token, else 403
+    Host must be this server's own (no name that someone else's DNS points here), else 403
+    Origin and Sec-Fetch-Site, where a browser sends them, must be this page's own, else 403; posts are JSON
+    a content security policy that lets the page load nothing but these addresses, and run no script but its own files
+    rows and pictures are asked for by number, page files are a fixed list: no address is ever made into a path
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import sys
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from .session import Refused, Session
+
+HOST = "127.0.0.1"
+LARGEST = 10_000  # bytes of a request's body
+PATIENCE = 20.0  # seconds that a page waits for news before it asks again
+IDLE = 60.0  # seconds after which a silent connection is closed
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+FILES = ("label.html", "common.css", "label.css", "common.js", "map.js", "label.js")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Turned(Exception):
+    """A request that gets no answer but a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class LabelServer(ThreadingHTTPServer):
+    """Serves one session at `address`. The port is a free one where the given one is 0."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, session: Session, setup: dict[str, Any], token: str, port: int = 0) -> None:
+        super().__init__((HOST, port), _Handler)
+        self.session, self.token = session, token
+        self.setup = _dumps(setup)
+        page = resources.files("gpum.report") / "page"
+        self.files = {name: (page / name).read_bytes() for name in FILES}
+        self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that goes away in the middle of an answer is no news."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser."""
+        return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LabelServer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "gpum", ""
+    timeout = IDLE
+
+    def do_GET(self) -> None:
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        self._answer(self._post)
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing: requests are no news, and their addresses hold the token."""
+
+    def _answer(self, find: Callable[[str, dict[str, list[str]]], tuple[str, bytes]]) -> None:
+        try:
+            place, query = self._admitted()
+            status, (kind, body) = 200, find(place, query)
+        except Turned as error:
+            self.close_connection = True  # what is left of the request was not read
+            status, kind, body = error.status, "text/plain; charset=utf-8", str(error).encode()
+        except Refused as error:
+            status, (kind, body) = 409 if error.conflict else 400, _json({"error": str(error)})
+        except ValueError as error:
+            status, (kind, body) = 400, _json({"error": str(error)})
+        self.send_response(status)
+        for name, value in {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _admitted(self) -> tuple[str, dict[str, list[str]]]:
+        """The address below the token, if the request may be answered."""
+        if len(self.headers.get_all("Host", [])) != 1 or self.headers["Host"] not in self.server.hosts:
+            raise Turned(403, "This server answers to its own name only.")
+        origin = self.headers["Origin"]
+        if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
+            raise Turned(403, "Another page may not ask this server.")
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            raise Turned(403, "Another page may not ask this server.")
+        parts = urlsplit(self.path)
+        _, token, *rest = parts.path.split("/", 2)
+        if not rest or not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            raise Turned(403, "Open the address that gpum label printed: it holds a token that this one lacks.")
+        return rest[0], parse_qs(parts.query)
+
+    def _get(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
+        session = self.server.session
+        name = place or "label.html"
+        if name in self.server.files:
+            return f"{KINDS[name[name.rindex('.') :]]}; charset=utf-8", self.server.files[name]
+        if name == "setup":
+            return "application/json", self.server.setup
+        if name == "state":
+            version, belief = (query.get(name, [""])[0] for name in ("version", "belief"))
+            return _json(session.wait(version, belief, PATIENCE))
+        what, _, row = name.partition("/")
+        if what == "row" and row.isdecimal():
+            return _json(session.about(int(row)))
+        pictures = session.work.pictures
+        if what == "picture" and row.isdecimal() and pictures is not None and pictures.has(int(row)):
+            return pictures.get(int(row))
+        raise Turned(404, "There is nothing at this address.")
+
+    def _post(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
+        session, asked = self.server.session, self._body()
+        id = asked.get("id")
+        if not (isinstance(id, str) and 8 <= len(id) <= 64 and id.isascii() and id.replace("-", "").isalnum()):
+            raise Turned(400, "A request needs an id of its own.")
+        done = ""
+        if place == "label":
+            value, previous = str(asked.get("value", "")), str(asked.get("previous", ""))
+            session.label(id, asked.get("row"), value, previous)
+        elif place == "undo":
+            session.undo(id, str(asked.get("of")))
+        elif place == "skip":
+            session.skip(id, asked.get("row"))
+        elif place == "export":
+            done = session.export()
+        else:
+            raise Turned(404, "There is nothing at this address.")
+        return _json({"done": done, **session.state(str(asked.get("belief")))})
+
+    def _body(self) -> dict[str, Any]:
+        """The JSON object that was posted."""
+        if self.headers.get_content_type() != "application/json" or "Transfer-Encoding" in self.headers:
+            raise Turned(415, "Requests are JSON of a known length.")
+        size = self.headers.get("Content-Length", "")
+        if not size.isdecimal():
+            raise Turned(411, "Requests are JSON of a known length.")
+        if int(size) > LARGEST:
+            raise Turned(413, f"A request has at most {LARGEST} bytes.")
+        try:
+            found = json.loads(self.rfile.read(int(size)))
+        except (ValueError, RecursionError):
+            raise Turned(400, "The request is not JSON.") from None
+        if not isinstance(found, dict):
+            raise Turned(400, "The request is not a JSON object.")
+        return found
+
+
+def _json(content: Any) -> tuple[str, bytes]:
+    return "application/json", _dumps(content)
+
+
+def _dumps(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

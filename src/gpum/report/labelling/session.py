@@ -1,0 +1,323 @@
+"""One person's (or two tabs') work on one target of a table: labels, what they say, which row to ask for next.
+
+The session is the single truth; pages only show it. A label is on the disk before `label` returns. Two threads then
+follow it up: one draws the quick map, the other the exact one and the next suggestions (see `beliefs`). Whatever
+changes raises `version`, and `wait` hands it out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from threading import Condition, Thread
+from typing import Any
+
+import numpy as np
+
+from ...files import labelled
+from ...files.labels import LabelFile, Line, Places, row_checks
+from ...files.tables import Table
+from ..findings import percent, the
+from .beliefs import Belief, Classes, Labels, Numbers
+from .pictures import Pictures
+
+AHEAD = 5  # suggestions that are ready
+SETTLE = 0.3  # seconds without a new label, after which the exact fit is worth its time
+CANDIDATES, WITNESSES = 300, 1000  # rows that are compared, and for which, while there is no model yet
+NEIGHBOURS = 5  # labelled rows that are shown beside a row
+LISTED = 60  # columns of a row that are shown
+
+
+class Refused(ValueError):
+    """What cannot be done, in a sentence for the person at the page; `row` changed meanwhile where it is a conflict."""
+
+    def __init__(self, sentence: str, conflict: bool = False) -> None:
+        super().__init__(sentence)
+        self.conflict = conflict
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be labelled: a table's rows and columns, and the labels that it came with."""
+
+    path: Path
+    table: Table
+    target: str
+    X: np.ndarray
+    features: list[str]
+    names: list[str]
+    start: Labels
+    pictures: Pictures | None = None
+
+
+class Session:
+    """See the module. `close` ends its threads."""
+
+    def __init__(self, work: Work, target: Numbers | Classes, file: LabelFile) -> None:
+        self.work, self.target, self.file = work, target, file
+        self.checks = row_checks(work.X)
+        self.places = Places(work.table, file.path)
+        if file.columns() != work.features:
+            file.add(Line(token_hex(8), "columns", "", value=json.dumps(work.features)))
+        self.changed = Condition()
+        self.version = self.round = 0  # of anything; of the labels
+        self.belief: Belief | None = None
+        self.belief_number, self.belief_round = 0, -1
+        self.run = token_hex(4)  # numbers of another run are others
+        self.trouble = self.advice = ""
+        self.stop_here = self.closed = False
+        self._read()
+        self.queue = self._spread_out()
+        self.threads = [Thread(target=run, daemon=True) for run in (self._quick, self._exact)]
+        for thread in self.threads:
+            thread.start()
+
+    def close(self) -> None:
+        """End the threads."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        for thread in self.threads:
+            thread.join()
+
+    # What people do. Each is one line of the file; `id` is made by who asks, so that asking twice does it once.
+
+    def label(self, id: str, row: Any, text: str, previous: str) -> None:
+        """Give a row a label; `previous` is the label that the page shows for it, "" for none."""
+        row = self._row(row)
+        with self.changed:
+            if id in self.file:
+                return
+            value = self.target.parse(text)
+            has = self.labels.get(row, "")
+            if previous != has:
+                now = f"has the label {has} by now" if has else "has no label any more"
+                raise Refused(f"{self.work.names[row]} {now}: it was changed in another tab. Enter replaces it.", True)
+            self._add(Line(id, "label", self.work.target, row, self.work.names[row], value, self.checks[row]), row)
+
+    def undo(self, id: str, of: str) -> None:
+        """Take back the label with the id `of`."""
+        with self.changed:
+            if id in self.file:
+                return
+            line = self.given.order.get(of)
+            if line is None:
+                raise Refused("That label is taken back already, or written into the table.", True)
+            self._add(Line(id, "undo", self.work.target, line.row, line.name, of, line.check))
+
+    def skip(self, id: str, row: Any) -> None:
+        """Do not ask for a row again."""
+        row = self._row(row)
+        with self.changed:
+            if id not in self.file:
+                self._add(Line(id, "skip", self.work.target, row, self.work.names[row], "", self.checks[row]), row)
+
+    def export(self) -> str:
+        """Write the labels into the table; what was done, in a sentence."""
+        with self.changed:
+            try:
+                n = labelled.export(self.work.path, self.work.target)
+            except (ValueError, OSError) as error:
+                raise Refused(f"Nothing was exported: {error}") from error
+            if n:
+                self.work.start.update(self.given.values)
+                self._add(Line(token_hex(8), "exported", self.work.target))
+        return f"{n} label{'s' * (n != 1)} written into {self.work.path.name}." if n else "There is nothing to export."
+
+    def _add(self, line: Line, row: int | None = None) -> None:
+        """To the disk first, then to what is shown."""
+        try:
+            self.file.add(line)
+        except OSError as error:
+            raise Refused(f"It could not be written to {self.file.path.name} ({error.strerror or error}).") from error
+        before = self.labels
+        self._read()
+        self.queue = [r for r in self.queue if r != row and r not in self.labels] or self._spread_out()
+        self.round += self.labels != before
+        self._tell()
+
+    def _read(self) -> None:
+        self.given = self.file.given(self.work.target, self.places)
+        self.labels: Labels = {**self.work.start, **self.given.values}
+
+    def _row(self, row: Any) -> int:
+        if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < len(self.work.X):
+            raise Refused(f"There is no row {row!r:.20}; rows are 0 to {len(self.work.X) - 1}.")
+        return row
+
+    def _tell(self) -> None:
+        self.version += 1
+        self.changed.notify_all()
+
+    # What follows a label.
+
+    def _quick(self) -> None:
+        self._follow(lambda labels, done: self.target.quick(labels, self.belief), lambda labels: None)
+
+    def _exact(self) -> None:
+        def settled(labels: Labels, outdated: Callable[[], bool]) -> Belief | None:
+            with self.changed:
+                if self.changed.wait_for(outdated, SETTLE):
+                    return None
+            return self.target.exact(labels, outdated)
+
+        self._follow(settled, self._suggest)
+
+    def _follow(
+        self, find: Callable[[Labels, Callable[[], bool]], Belief | None], then: Callable[[Labels], None]
+    ) -> None:
+        """For every change of the labels find a belief, and publish it unless a better one is there already."""
+        seen = -1
+        outdated = lambda: self.closed or self.round != seen
+        while True:
+            with self.changed:
+                self.changed.wait_for(outdated)
+                if self.closed:
+                    return
+                seen, labels = self.round, dict(self.labels)
+            if not self.target.ready(labels):
+                self._publish(None, seen)
+                continue
+            try:
+                belief = find(labels, outdated)
+                if belief is not None:
+                    self._publish(belief, seen)
+                    if not outdated():
+                        then(labels)
+            except Exception as error:  # whatever it is, labels can still be given, and people must know
+                with self.changed:
+                    self.trouble = f"The labels are kept, but the fit failed: {error or type(error).__name__}"
+                    self._tell()
+
+    def _publish(self, belief: Belief | None, of: int) -> None:
+        with self.changed:
+            newer = of > self.belief_round or (belief is not None and (self.belief is None or belief.exact))
+            if of >= self.belief_round and newer:
+                self.belief, self.belief_round, self.trouble = belief, of, ""
+                self.belief_number += 1
+                if belief is None:
+                    self.advice, self.stop_here, self.queue = "", False, self._spread_out()
+                self._tell()
+
+    def _suggest(self, labels: Labels) -> None:
+        with self.changed:
+            among = np.setdiff1d(self._open(), list(labels))  # an undo may have come since
+        found = self.target.suggest(AHEAD, among) if len(among) else ([], "Every row has a label or is skipped.", True)
+        with self.changed:
+            rows, self.advice, self.stop_here = found
+            self.queue = [row for row in rows if row in self._open()] or self._spread_out()
+            self._tell()
+
+    def _open(self) -> np.ndarray:
+        """Rows without a label that were not skipped."""
+        mask = np.ones(len(self.work.X), bool)
+        mask[[*self.labels, *self.given.skipped]] = False
+        return np.flatnonzero(mask)
+
+    def _spread_out(self) -> list[int]:
+        """Rows that bring every row closest to one with a label: what to ask for while there is no model."""
+        X, open_ = self.work.X, self._open()
+        if not len(open_):  # those that were skipped come again when nothing else is left
+            return [row for row in self.given.skipped if row not in self.labels][:AHEAD]
+        rng = np.random.default_rng(0)
+        some = lambda rows, n: rows if len(rows) <= n else np.sort(rng.choice(rows, n, replace=False))
+        candidates, witnesses = some(open_, CANDIDATES), some(np.arange(len(X)), WITNESSES)
+        away = _distances(X[candidates], X[witnesses])
+        known = list(self.labels)
+        nearest = _distances(X[known], X[witnesses]).min(0) if known else np.full(len(witnesses), away.max() + 1.0)
+        found: list[int] = []
+        for _ in range(min(AHEAD, len(candidates))):
+            gain = np.maximum(nearest - away, 0.0).sum(1)
+            gain[[k for k, row in enumerate(candidates) if int(row) in found]] = -1.0
+            best = int(np.argmax(gain))
+            found.append(int(candidates[best]))
+            nearest = np.minimum(nearest, away[best])
+        return found
+
+    # What pages show.
+
+    def wait(self, version: str, belief: str, seconds: float) -> dict[str, Any]:
+        """The state, once it is another than `version`."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.closed or f"{self.run}.{self.version}" != version, seconds)
+            return self.state(belief)
+
+    def state(self, known: str) -> dict[str, Any]:
+        """The state; its arrays only where the page has another belief than the `known` one."""
+        with self.changed:
+            return self._state(known)
+
+    def _state(self, known: str) -> dict[str, Any]:
+        belief, name = self.belief, f"{self.run}.{self.belief_number}"
+        last = next(reversed(self.given.order.values()), None)
+        found = {
+            "version": f"{self.run}.{self.version}",
+            "labels": sorted([row, value] for row, value in self.labels.items()),
+            "skipped": self.given.skipped,
+            "new": len(self.given.order),
+            "last": None if last is None else {"id": last.id, "row": last.row, "name": last.name, "value": last.value},
+            "queue": self.queue,
+            "fitting": self.belief_round != self.round or (belief is not None and not belief.exact),
+            "advice": self.advice,
+            "stop": self.stop_here,
+            "trouble": self.trouble,
+            "figures": self._figures(belief),
+            "belief": name,
+        }
+        if known != name:
+            found["value"] = None if belief is None else _rounded(belief.value)
+            found["spread"] = None if belief is None else _rounded(belief.spread)
+        return found
+
+    def _figures(self, belief: Belief | None) -> list[list[str]]:
+        """Key figures, as in the report: what, how much, a note."""
+        n, N = len(self.labels), len(self.work.X)
+        found = [["Labels", f"{n:,}", f"of {N:,} rows; {len(self.given.order)} new"]]
+        if belief is not None:
+            words = isinstance(self.target, Classes)
+            note = "chance of a wrong class" if words else "of a row: one standard deviation"
+            found.append(["Average uncertainty", self.target.average(belief), note])
+            if belief.left_out:
+                found.append(["Left-out error", belief.left_out, "of a label that the others predict"])
+            title, share = next(iter(belief.weights.items()))
+            found.append(["Geometry", percent(share), f"of the weight is on {the(title)}"])
+        return found
+
+    def about(self, row: int) -> dict[str, Any]:
+        """What is shown of one row."""
+        row = self._row(row)
+        with self.changed:
+            belief, labels = self.belief, dict(self.labels)
+        X, names = self.work.X, self.work.names
+        known = np.array([r for r in labels if r != row], int)
+        away = _distances(X[[row]], X[known])[0] if len(known) else np.zeros(0)
+        nearest = [int(k) for k in np.argsort(away, kind="stable")[:NEIGHBOURS]]
+        shown = [] if self.work.pictures is not None else list(zip(self.work.features, X[row].tolist(), strict=True))
+        return {
+            "row": row,
+            "name": names[row],
+            "picture": self.work.pictures is not None and self.work.pictures.has(row),
+            "columns": [[name, value if np.isfinite(value) else None] for name, value in shown[:LISTED]],
+            "more": max(len(shown) - LISTED, 0),
+            "near": [[int(known[k]), names[known[k]], labels[int(known[k])], float(away[k])] for k in nearest],
+            **({} if belief is None else belief.detail(row)),
+        }
+
+
+def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Distances between rows, [a, b]; columns that a row lacks are left out."""
+    if np.isnan(a).any() or np.isnan(b).any():
+        from sklearn.metrics import nan_euclidean_distances
+
+        return np.nan_to_num(nan_euclidean_distances(a, b), nan=np.inf)
+    square = np.sum(a**2, 1)[:, None] + np.sum(b**2, 1) - 2 * a @ b.T
+    return np.sqrt(np.maximum(square, 0.0))
+
+
+def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
+    from ..document import _column
+
+    return _column(np.asarray(values))  # type: ignore[return-value]

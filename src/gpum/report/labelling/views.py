@@ -1,0 +1,71 @@
+"""What the page draws the rows on: each chart, and the data themselves; and what the page is told at its start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...geometry import evaluate, magnification
+from ...neighbours import spacing
+from ...regression.surfaces import ChartSurface
+from ..diagnostics import _titles
+from ..document import _column, _columns, _edges, _short, _View
+from ..findings import atlas_of
+from .beliefs import Classes
+from .pictures import Pixels
+from .session import Session
+
+CHARTS = 3  # that can be chosen from
+EDGES = 6000  # of an atlas: more is a grey blot
+STRETCH = "How much surface one unit of the map stands for: like a world map, it stretches some parts more than others."
+SPARSE = "How far the nearest other row is: where rows are sparse, little is known of the surface."
+
+
+def setup(session: Session) -> dict[str, Any]:
+    """What does not change while rows get labels."""
+    work, target = session.work, session.target
+    return {
+        "title": f"{work.target} of {work.path.name}",
+        "target": _short(work.target),
+        "classes": [_short(name) for name in target.names] if isinstance(target, Classes) else None,
+        "names": [_short(name) for name in work.names],
+        "pictures": "" if work.pictures is None else "pixels" if isinstance(work.pictures, Pixels) else "files",
+        "file": session.file.path.name,
+        "views": views(target.model, np.nan_to_num(work.X), work.features),
+    }
+
+
+def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]]:
+    """Charts, those of two dimensions first, then the data along its main directions, turned by hand."""
+    found = []
+    titles = _titles(model)
+    charts = [(t, s) for t, s in zip(titles, model._surfaces, strict=True) if isinstance(s, ChartSurface)]
+    for title, surface in sorted(charts, key=lambda item: abs(item[1].rows.shape[1] - 2))[:CHARTS]:
+        chart = surface.bounded(model._wanted())
+        found.append(
+            {
+                "title": f"map ({title})",
+                "axes": _columns(surface.rows[:, :2]),
+                "names": [f"map coordinate {d + 1}" for d in range(min(chart.dim, 2))],
+                "geometry": _column(evaluate(chart, magnification, surface.rows)),
+                "geometry_name": "Magnification",
+                "geometry_note": STRETCH,
+            }
+        )
+    seen = _View(X)
+    names = [_short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
+    data: dict[str, Any] = {
+        "title": "data" if seen.pca is None else "data, seen along three main directions",
+        "axes": _columns(seen.at(X)),
+        "names": names,
+        "geometry": _column(spacing(X)),
+        "geometry_name": "Distance to the nearest row",
+        "geometry_note": SPARSE,
+    }
+    atlas = next((t for t in titles if atlas_of(model, t) is not None and atlas_of(model, t).dim <= 2), None)
+    if atlas is not None and X.shape[1] > 2:
+        edges = _edges(model, atlas, X, seen)
+        if edges["of"] <= EDGES:
+            data["lines"] = {"axes": edges["axes"], "pairs": edges["pairs"]}
+    return [*found, data]

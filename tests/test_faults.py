@@ -1,0 +1,94 @@
+"""Faults while a file is written: killed at any moment, or on a full disk, there is a whole old file or a new one."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gpum.files import model_io, whole
+
+SAVE = """
+import sys
+import numpy as np
+from gpum.files import model_io
+print("ready", flush=True)
+k = 0
+while True:  # until it is killed
+    k += 1
+    model_io.write(sys.argv[1], {"k": k, "numbers": np.full(200_000, float(k)) + np.arange(200_000) % 977}, force=True)
+    print(k, flush=True)
+"""
+
+
+def killed(path, moments):
+    """A process that saves all the time is killed at each of the moments (seconds after its first file)."""
+    found = set()
+    for wait in moments:
+        process = subprocess.Popen([sys.executable, "-c", SAVE, str(path)], stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"ready\n"
+        process.stdout.readline()
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        held = model_io.read(path)  # whole
+        assert np.array_equal(held["numbers"], np.full(200_000, float(held["k"])) + np.arange(200_000) % 977)
+        found.add(held["k"])
+    return found
+
+
+def test_killed_while_saving(tmp_path):
+    killed(tmp_path / "m.gpum", np.random.default_rng(0).uniform(0, 0.1, 3))
+
+
+@pytest.mark.slow
+def test_killed_at_200_moments(tmp_path):
+    found = killed(tmp_path / "m.gpum", np.random.default_rng(0).uniform(0, 0.3, 200))
+    assert len(found) > 3  # old ones and new ones
+    leftover = [p for p in tmp_path.iterdir() if p.name != "m.gpum"]
+    assert all(p.name.startswith(".m.gpum.") and p.name.endswith(".part") for p in leftover)  # what a kill leaves
+
+
+class Full:
+    """A file on a disk that has room for some bytes only."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def write(self, data):
+        if len(data) > self.room:
+            self.file.write(data[: self.room])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= len(data)
+        return self.file.write(data)
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+
+@pytest.mark.parametrize("room", [0, 50, 500, 5000])
+def test_a_full_disk(tmp_path, monkeypatch, room):
+    path = tmp_path / "m.gpum"
+    model_io.write(path, 5)
+    beside = whole._open_beside
+
+    def full(path):
+        part, file = beside(path)
+        return part, Full(file, room)
+
+    monkeypatch.setattr(whole, "_open_beside", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*m\.gpum'"):
+        model_io.write(path, np.random.default_rng(0).normal(size=10_000), force=True)
+    monkeypatch.undo()
+    assert model_io.read(path) == 5
+    assert list(tmp_path.iterdir()) == [path]

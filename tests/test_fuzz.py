@@ -1,0 +1,20 @@
+"""Mutated model files and tables: read, or refused in a sentence; never anything else, never for long."""
+
+import pytest
+
+from fuzz.mutate import fuzz
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_few_mutated_files():
+    seen, _ = fuzz(150)
+    assert {ending for ending, _ in seen} == {".gpum", ".csv", ".tsv", ".npz", ".parquet"}
+    assert seen[".gpum", "refused"] > 100
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_many_mutated_files():
+    seen, slowest = fuzz(20_000, seed=1)
+    assert sum(seen.values()) == 100_000
+    assert slowest < 5  # a second, on a machine that does nothing else

@@ -1,0 +1,484 @@
+"""Labels by hand: the file that loses nothing, the session, the server's refusals, the page in a browser, kills."""
+
+import http.client
+import json
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from gpum import GPUMRegressor
+from gpum.cli import app
+from gpum.cli.label import _known, _remember, _token
+from gpum.files import labelled, tables
+from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
+from gpum.report.labelling import learned
+from gpum.report.labelling.beliefs import parse_number
+from gpum.report.labelling.pictures import Folder, Pixels
+from gpum.report.labelling.session import Refused
+from label_child import FAST, TOKEN, N, closing, give, lines_of, make_session, new_id, settled, truth, write_table
+
+ENTER = "\ue007"
+
+
+# The file.
+
+
+def test_a_line_is_there_once(label_table):
+    file = LabelFile(beside(label_table))
+    assert file.add(Line("a" * 8, "label", "y", 3, "r3", "1.5", "0" * 8))
+    assert not file.add(Line("a" * 8, "label", "y", 3, "r3", "1.5", "0" * 8))
+    assert not LabelFile(beside(label_table)).add(Line("a" * 8, "label", "y", 4, "r4", "2", "0" * 8))
+    (line,) = lines_of(label_table)
+    assert (line["row"], line["name"], line["value"], line["target"]) == ("4", "r3", "1.5", "y")
+    assert line["time"].endswith("+00:00")
+
+
+def test_a_torn_line_is_told_and_harms_no_other(label_table):
+    whole = LabelFile(beside(label_table))
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    checks = row_checks(X)
+    whole.add(Line("columns1", "columns", "", value='["a", "b", "c"]'))
+    whole.add(Line("id-number-1", "label", "y", 1, "r1", "1.25", checks[1]))
+    start = len(beside(label_table).read_bytes())
+    whole.add(Line("id-number-2", "label", "y", 2, 'r2, "quoted"', "2.75", checks[2]))
+    data = beside(label_table).read_bytes()
+    for end in range(start, len(data)):  # killed after every single byte
+        beside(label_table).write_bytes(data[:end])
+        torn = LabelFile(beside(label_table))
+        assert torn.torn == (end > start)
+        assert torn.given("y", Places(tables.read(label_table), beside(label_table))).values == {1: "1.25"}
+        assert torn.add(Line("id-number-2", "label", "y", 2, "r2", "2.75", checks[2]))
+        again = LabelFile(beside(label_table))
+        assert again.given("y", Places(tables.read(label_table), beside(label_table))).values == {1: "1.25", 2: "2.75"}
+
+
+def test_a_full_disk_is_told_and_nothing_is_shown(label_session, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(Refused, match=r"could not be written .*No space left"):
+        give(label_session, 3)
+    assert label_session.labels == {}
+
+
+def test_rows_are_found_again_or_the_label_is_refused(label_table):
+    with closing(make_session(label_table)) as session:
+        give(session, 5, "1.5")
+    read = tables.read(label_table)
+    moved = {name: np.roll(column, 2) for name, column in read.columns.items()}
+    tables.write(label_table, moved)
+    found, counts = labelled.merged(tables.read(label_table), label_table, ["y"])
+    assert counts == {"y": 1}
+    assert found.columns["y"][7] == "1.5"
+    moved["a"][7] = "9.9"
+    tables.write(label_table, moved)
+    with pytest.raises(ValueError, match=r"a label for row 6 \('r5'\), but that row of data.csv has other numbers"):
+        labelled.merged(tables.read(label_table), label_table, ["y"])
+    tables.write(label_table, {name: moved[name] for name in ("id", "a", "c", "y")})
+    with pytest.raises(ValueError, match=r"a column 'b', which data.csv no longer has"):
+        labelled.merged(tables.read(label_table), label_table, ["y"])
+
+
+def test_a_foreign_file_is_not_taken_for_labels(label_table):
+    beside(label_table).write_text("some,other\n1,2\n")
+    with pytest.raises(ValueError, match="not a file of labels"):
+        LabelFile(beside(label_table))
+
+
+def test_two_servers_do_not_share_a_file(label_session):
+    with pytest.raises(ValueError, match="another `gpum label` is at work"):
+        LabelFile(label_session.file.path).hold()
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz"])
+def test_export(tmp_path, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"data.{ending}"
+    write_table(path, y=np.full(N, np.nan), note=["a;b"] * N)
+    with closing(make_session(path)) as session:
+        give(session, 3, "2.5")
+    if ending == "npz":
+        with pytest.raises(ValueError, match="export them to another file"):
+            labelled.export(path, "y")
+        path = tmp_path / "out.csv"
+        assert labelled.export(tmp_path / "data.npz", "y", path) == 1
+    else:
+        before = tables.read(path)
+        assert labelled.export(path, "y") == 1
+        for name in ("id", "a", "note"):
+            assert list(tables.read(path).columns[name]) == list(before.columns[name])
+    y = tables.read(path).numbers("y", "")
+    assert y[3] == 2.5
+    assert np.isnan(np.delete(y, 3)).all()
+
+
+def test_export_keeps_what_is_special_about_a_text_file(label_table):
+    text = label_table.read_text().replace(",", ";").replace("\n", "\r\n")
+    label_table.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    with closing(make_session(label_table)) as session:
+        give(session, 0, "7")
+        assert session.export() == "1 label written into data.csv."
+        assert session.export() == "There is nothing to export."
+    lines = text.split("\r\n")
+    lines[1] += "7"
+    assert label_table.read_bytes() == b"\xef\xbb\xbf" + "\r\n".join(lines).encode()
+    assert [line["action"] for line in lines_of(label_table)] == ["columns", "label", "exported"]
+    assert labelled.merged(tables.read(label_table), label_table, ["y"])[1] == {}  # later changes of the table count
+
+
+# What is typed, shown and kept.
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"), [(" 3.50 ", "3.5"), ("−2", "-2"), ("1e-3", "0.001"), ("7.0", "7"), ("-0.25", "-0.25")]
+)
+def test_numbers(text, kept):
+    assert parse_number(text) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "nothing is written; write a number"),
+        ("3,5", "'3,5' is not a number; write a decimal point"),
+        ("abc", "'abc' is not a number; write a number"),
+        ("1_000", "not a number"),
+        ("nan", "skip the row if its value is not known"),
+        ("-inf", "not a finite number"),
+        ("1e200", "too large"),
+        ("x" * 1000, "^.{1,120}$"),
+    ],
+)
+def test_bad_numbers_get_a_sentence(text, words):
+    with pytest.raises(ValueError, match=words):
+        parse_number(text)
+
+
+def test_pictures_of_a_folder_stay_in_it(tmp_path):
+    home = tmp_path / "pictures"
+    home.mkdir()
+    for path in (home / "a.png", home / "2.jpg", tmp_path / "secret.png"):
+        Image.new("L", (2, 2)).save(path)
+    (home / "c.png").symlink_to(tmp_path / "secret.png")
+    (home / "note.txt").write_text("no picture")
+    found = Folder(home, ["a", "b", "c", "../secret", "../secret.png", "note", "note.txt", "a.png"])
+    assert set(found.files) == {0, 1, 7}
+    assert found.get(1)[0] == "image/jpeg"
+    with pytest.raises(ValueError, match="no row has a picture"):
+        Folder(home, ["x"] * 1)
+
+
+def test_pixels():
+    X = np.arange(24.0).reshape(2, 12)
+    kind, data = Pixels.of(X, "3x4").get(1)
+    from io import BytesIO
+
+    picture = np.asarray(Image.open(BytesIO(data)))
+    assert kind == "image/png"
+    assert picture.shape == (3, 4)
+    assert picture[-1, -1] == 255
+    assert Pixels.of(X, "2x2x3").get(0)[1].startswith(b"\x89PNG")
+    for text in ("3x5", "12", "3x4x2", "0x12"):
+        with pytest.raises(ValueError, match="--image-shape is"):
+            Pixels.of(X, text)
+
+
+def test_the_geometry_is_kept_and_only_ours_is_read(label_table, monkeypatch):
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    path = learned.beside(label_table)
+    kept = learned.learn(GPUMRegressor(**FAST), X, path)
+    monkeypatch.setattr(GPUMRegressor, "_learn", lambda *_: pytest.fail("the geometry was learned again"))
+    y = np.full(N, np.nan)
+    y[:3] = 1.0, 2.0, 0.0
+    assert np.isfinite(kept.fit(X, y).transduction_).all()  # also in another process: settings are told by value
+    assert not learned.is_kept(GPUMRegressor(**FAST | {"random_state": 1}), X, path)
+    assert not learned.is_kept(GPUMRegressor(**FAST), X + 1, path)
+    monkeypatch.setattr(GPUMRegressor, "load", lambda *_: pytest.fail("a file of someone else was read"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(label_table.parent / "someone else"))
+    assert not learned.is_kept(GPUMRegressor(**FAST), X, path)
+
+
+def test_the_address_is_kept_for_its_user_only(label_table):
+    assert _token(label_table)[1] == 0
+    _remember(label_table, TOKEN, 4242)
+    assert _token(label_table) == (TOKEN, 4242)
+    kept = label_table.parent / ".data.csv.label-address"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.chmod(0o644)
+    assert _token(label_table) != (TOKEN, 4242)
+
+
+# The session.
+
+
+def test_from_no_label_to_advice(label_session):
+    state = label_session.state("")
+    assert state["value"] is None
+    assert len(set(state["queue"])) == 5
+    assert np.ptp(label_session.work.X[state["queue"]], 0) == pytest.approx(np.ptp(label_session.work.X, 0), rel=0.5)
+    for _ in range(12):
+        give(label_session, label_session.queue[0])
+    state = settled(label_session)
+    value, spread = np.array(state["value"]), np.array(state["spread"])
+    y = np.array([float(truth(row)) for row in range(N)])
+    assert np.sqrt(np.mean((value - y) ** 2)) < 0.1
+    assert np.all(spread > 0)
+    assert not set(state["queue"]) & set(label_session.labels)
+    assert [name for name, _, _ in state["figures"]] == ["Labels", "Average uncertainty", "Left-out error", "Geometry"]
+    assert "average variance" in state["advice"]
+    assert "value" not in label_session.state(state["belief"])  # what the page has is not sent again
+    low, high = label_session.about(state["queue"][0])["interval"]
+    assert low < value[state["queue"][0]] < high
+
+
+def test_quick_and_exact_agree(label_session):
+    """With all settings in the quick look both say the same."""
+    labels = {row: truth(row) for row in range(0, N, 4)}
+    quick = label_session.target.quick(labels, None)
+    exact = label_session.target.exact(labels, lambda: False)
+    assert quick.value == pytest.approx(exact.value, abs=1e-3)
+    assert quick.spread == pytest.approx(exact.spread, rel=1e-2)
+    assert label_session.target.exact(labels, lambda: True) is None
+
+
+def test_undo_skip_and_labels_of_the_table(label_table):
+    with closing(make_session(label_table, start={0: "5"})) as session:
+        first = give(session, 0, "6")
+        assert session.labels == {0: "6"}
+        undo = new_id()
+        session.undo(undo, first)
+        session.undo(undo, first)
+        assert session.labels == {0: "5"}
+        with pytest.raises(Refused, match="taken back already"):
+            session.undo(new_id(), first)
+        row = session.queue[0]
+        session.skip(new_id(), row)
+        assert row not in session.queue
+    with closing(make_session(label_table, start={0: "5"})) as again:
+        assert again.labels == {0: "5"}
+        assert row not in again.queue
+    assert [line["action"] for line in lines_of(label_table)] == ["columns", "label", "undo", "skip"]
+
+
+def test_two_people_do_not_overwrite_each_other(label_session):
+    give(label_session, 4, "1")
+    with pytest.raises(Refused, match="r4 has the label 1 by now") as error:
+        label_session.label(new_id(), 4, "2", "")
+    assert error.value.conflict
+    label_session.label(new_id(), 4, "2", "1")
+    assert label_session.labels == {4: "2"}
+    for row in (-1, N, "3", None, True, 2.0):
+        with pytest.raises(Refused, match="There is no row"):
+            label_session.label(new_id(), row, "2", "")
+
+
+def test_the_same_request_twice_counts_once(label_session):
+    id = give(label_session, 4, "1")
+    label_session.label(id, 4, "1", "")
+    assert len(label_session.file.lines) == 2  # columns, label
+
+
+def test_all_rows_labelled_is_an_end(label_session):
+    for row in range(N):
+        give(label_session, row)
+    state = settled(label_session)
+    assert state["stop"]
+    assert state["queue"] == []
+
+
+def test_equal_labels_are_no_trouble(label_session):
+    give(label_session, 0, "1")
+    give(label_session, 20, "1")
+    state = settled(label_session)
+    assert state["trouble"] == ""
+    assert state["value"] == pytest.approx([1.0] * N, abs=1e-6)
+
+
+def test_a_failed_fit_is_told_and_labels_go_on(label_session, monkeypatch):
+    monkeypatch.setattr(label_session.target, "exact", lambda *_: 1 / 0)
+    give(label_session, 0)
+    give(label_session, 20)
+    with label_session.changed:
+        assert label_session.changed.wait_for(lambda: label_session.trouble, 30)
+    assert "The labels are kept, but the fit failed: division by zero" in label_session.trouble
+    give(label_session, 30)
+    assert len(label_session.labels) == 3
+
+
+def test_classes(tmp_path):
+    path = tmp_path / "data.csv"
+    write_table(path)
+    with closing(make_session(path, classes=["low", "high", "other"])) as session:
+        with pytest.raises(ValueError, match="'x' is none of the classes low, high, other"):
+            give(session, 0, "x")
+        give(session, 2, "low")
+        assert session.state("")["value"] is None
+        for row in (6, 12):
+            give(session, row, "low")
+        for row in (25, 30, 37):
+            give(session, row, "high")
+        state = settled(session)
+        assert state["value"][:10] == [0.0] * 10
+        assert state["value"][-10:] == [1.0] * 10
+        chances = session.about(4)["chances"]
+        assert chances[0] > 0.8
+        assert chances[2] == 0
+        assert sum(chances) == pytest.approx(1)
+
+
+def test_kinds_of_targets():
+    def known(cells, given=None):
+        return _known(tables.Table("t.csv", {"y": np.array(cells, object)}), "y", given)
+
+    assert known(["", "1.50", "NA"]) == ({1: "1.5"}, None)
+    assert known(["", "b", "a"]) == ({1: "b", 2: "a"}, ["a", "b"])
+    assert known([np.nan, 3.0], "3,5") == ({1: "3"}, ["3", "5"])
+    with pytest.raises(ValueError, match="row 1, is 'c', which is none of --classes a,b"):
+        known(["c"], "a,b")
+    with pytest.raises(ValueError, match="has 1 classes"):
+        known(["c", ""])
+
+
+# The server.
+
+
+def ask(server, place, method="GET", body=None, token=TOKEN, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    wanted = {"Host": f"127.0.0.1:{server.server_port}", "Content-Type": "application/json"} | headers
+    data = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
+    connection.putrequest(method, f"/{token}/{place}" if token is not None else place, skip_host=True)
+    for name, value in {**wanted, **({"Content-Length": str(len(data))} if data is not None else {})}.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.endheaders(data)
+    answer = connection.getresponse()
+    found = answer.status, answer.read(), dict(answer.getheaders())
+    connection.close()
+    return found
+
+
+def test_the_page_is_served_with_a_policy(label_server):
+    status, body, headers = ask(label_server, "")
+    assert status == 200
+    assert b"label.js" in body
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert label_server.socket.getsockname()[0] == "127.0.0.1"
+    setup = json.loads(ask(label_server, "setup")[1])
+    assert len(setup["names"]) == N
+    assert len(setup["views"][-1]["axes"]) == 3
+
+
+ELSEWHERE = (
+    "../", "..%2f", "../../../../etc/passwd", "%2e%2e/setup", "label.html/../setup", "row/../setup", "picture/../0",
+    "picture/0", "row/x", "row/-1", "page.html", "page.js", "data.csv", "//etc/passwd", "state/..", "row/99999999",
+)  # fmt: skip
+
+
+def test_no_other_address_exists(label_server):
+    for place in ELSEWHERE:
+        assert ask(label_server, place)[0] in (400, 404), place
+
+
+OWN = {"id": "0123456789", "row": 3, "value": "1", "previous": ""}
+
+
+STRANGERS = (
+    {"token": ""}, {"token": "x" * 43}, {"token": None}, {"token": TOKEN[:-1]}, {"token": "../" + TOKEN},
+    {"Host": "evil.example"}, {"Host": None}, {"Host": "127.0.0.1:1"}, {"Host": "127.0.0.1"},
+    {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "https://127.0.0.1"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+)  # fmt: skip
+
+
+def test_strangers_are_refused(label_server):
+    for asked in STRANGERS:
+        for place, method, body in (("label", "POST", OWN), ("state", "GET", None), ("", "GET", None)):
+            prefix = "/" if asked.get("token", TOKEN) is None else ""
+            assert ask(label_server, prefix + place, method, body, **asked)[0] == 403, asked
+    assert label_server.session.labels == {}
+
+
+def test_bad_requests_get_a_sentence_and_change_nothing(label_server):
+    own = {"Origin": f"http://127.0.0.1:{label_server.server_port}", "Sec-Fetch-Site": "same-origin"}
+    for body, status, words in (
+        (b"{", 400, b"not JSON"),
+        (b"[]", 400, b"not a JSON object"),
+        (b"[" * 9000, 400, b"not JSON"),
+        ({**OWN, "id": "a b c d e f"}, 400, b"an id"),
+        ({**OWN, "id": 7}, 400, b"an id"),
+        ({**OWN, "value": "abc"}, 400, b"'abc' is not a number"),
+        ({**OWN, "value": {"a": 1}}, 400, b"is not a number"),
+        ({**OWN, "row": 1e9}, 400, b"no row"),
+        ({**OWN, "previous": "4"}, 409, b"has no label any more"),
+        (b" " * 20_000, 413, b"at most"),
+    ):
+        found = ask(label_server, "label", "POST", body, **own)
+        assert found[0] == status, body
+        assert words in found[1]
+    assert ask(label_server, "label", "POST", OWN, **{"Content-Type": "text/plain"}, **own)[0] == 415
+    assert ask(label_server, "label", "POST", None, **own)[0] == 411
+    assert ask(label_server, "nothing", "POST", OWN, **own)[0] == 404
+    assert ask(label_server, "label", "PUT", OWN, **own)[0] == 501
+    assert label_server.session.labels == {}
+    status, body, _ = ask(label_server, "label", "POST", OWN, **own)
+    assert (status, json.loads(body)["labels"]) == (200, [[3, "1"]])
+
+
+def test_news_come_to_who_waits(label_server):
+    version = json.loads(ask(label_server, "state")[1])["version"]
+    found = []
+    waiting = threading.Thread(
+        target=lambda: found.append(json.loads(ask(label_server, f"state?version={version}")[1]))
+    )
+    waiting.start()
+    give(label_server.session, 7)
+    waiting.join(10)
+    assert found[0]["labels"] == [[7, truth(7)]]
+
+
+# The command.
+
+
+def gpum(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def test_fit_reads_the_labels_and_export_writes_them(label_table):
+    with closing(make_session(label_table)) as session:
+        for row in range(0, N, 5):
+            give(session, row)
+    fit = ["fit", label_table, "--target", "y", "--index", "id", "--geometry", "graph", "--smoothness", "heat"]
+    result = gpum(*fit, "--out", label_table.parent / "m.gpum")
+    assert result.exit_code == 0, result.output
+    assert "labels from data.csv.labels.csv: 8 of y." in result.stderr
+    assert "y known for 8." in result.output
+    result = gpum("label", label_table, "--target", "y", "--export", label_table)
+    assert result.exit_code == 0, result.output
+    assert "with 8 labels of y" in result.output
+    result = gpum("label", label_table, "--target", "y", "--export", label_table)
+    assert "with 0 labels of y" in result.output
+    assert tables.read(label_table).numbers("y", "")[5] == float(truth(5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--target", "Y"], "did you mean 'y'?"),
+        (["--target", "y", "--index", "id", "--images", "nowhere"], "which is no folder"),
+        (["--target", "y", "--index", "id", "--image-shape", "2x2"], "4 pixels, but there are 3 feature columns"),
+        (["--target", "y", "--index", "id", "--images", ".", "--image-shape", "3x1"], "both given"),
+        (["--target", "y", "--index", "id", "--classes", "a"], "has 1 classes"),
+        (["--target", "y", "--export", "other.csv"], "no labels to export"),
+        (["--target", "y"], "column 'id' of data.csv, row 1 (line 2), is 'r0', which is not a number"),
+    ],
+)
+def test_bad_options_get_a_sentence(label_table, arguments, words):
+    result = gpum("label", label_table, *arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr

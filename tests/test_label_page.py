@@ -1,0 +1,249 @@
+"""The page for labels in a browser, and kills: nothing is lost, nothing doubled."""
+
+import http.client
+import json
+import os
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from browser import MISSING, Browser
+from gpum.files import tables
+from gpum.files.labels import beside
+from gpum.report.labelling.beliefs import parse_number
+from label_child import (
+    TOKEN,
+    Child,
+    N,
+    closing,
+    give,
+    lines_of,
+    make_session,
+    new_id,
+    serving,
+    settled,
+    truth,
+    write_table,
+)
+
+ENTER = "\ue007"
+
+
+def post(port, place, body, patience=30.0):
+    """What the page does: the same request under the same id until it is answered."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", f"/{TOKEN}/{place}", json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, http.client.HTTPException):
+            assert time.monotonic() < end, "the server did not come back"
+            time.sleep(0.02)
+        finally:
+            connection.close()
+
+
+def check_kept(table, rows):
+    """Every label once, and as it was given."""
+    given = [line for line in lines_of(table) if line["action"] == "label"]
+    assert len(given) == len({line["id"] for line in given}) == len(rows)
+    assert [(int(line["row"]) - 1, line["value"]) for line in given] == [(r, parse_number(truth(r))) for r in rows]
+
+
+def test_ten_kills_lose_and_double_nothing(label_table):
+    """SIGKILL between a request and its answer; the same request again, to the server that comes back."""
+    child, rng = Child(label_table), random.Random(0)
+    post(child.port, "skip", {"id": new_id(), "row": N - 1})  # it is up
+    rows = rng.sample(range(N - 1), 10)
+    try:
+        for row in rows:
+            timer = threading.Timer(rng.uniform(0.0, 0.004), child.process.kill)
+            timer.start()
+            body, answers = {"id": new_id(), "row": row, "value": truth(row), "previous": ""}, []
+            asking = threading.Thread(target=lambda body=body, to=answers: to.append(post(child.port, "label", body)))
+            asking.start()
+            timer.join()
+            child.process.join()
+            child.start()
+            asking.join(60)
+            assert answers[0][0] == 200, answers
+    finally:
+        child.kill()
+    check_kept(label_table, rows)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if MISSING:
+        (pytest.fail if os.environ.get("GPUM_NEEDS_BROWSER") else pytest.skip)(MISSING)
+    found = Browser()
+    yield found
+    found.close()
+
+
+TEXT = "return document.getElementById('{}').textContent"
+
+
+def shown_row(browser):
+    return int(browser.run(TEXT.format("row-name"))[1:])
+
+
+def faults(browser):
+    """What went wrong in the page, but for a server that was away, and answers that refuse a label."""
+    return [e for e in browser.errors() if "ERR_CONNECTION" not in e["message"] and "status of 400" not in e["message"]]
+
+
+def type_label(browser, text=None):
+    """A label by keyboard for the row that is asked for; which row that was."""
+    row = shown_row(browser)
+    browser.keys((truth(row) if text is None else text) + ENTER)
+    browser.wait(f"return document.getElementById('row-name').textContent !== 'r{row}'", 60)
+    return row
+
+
+def labels_shown(browser):
+    return dict(browser.run("return [...page.labels]"))
+
+
+def test_a_walk_through_the_page(browser, label_table, tmp_path):
+    """Ten labels by keyboard, undo, reload, two tabs, a kill and a new start, export."""
+    child = Child(label_table)
+    try:
+        post(child.port, "skip", {"id": new_id(), "row": N - 1})  # it is up
+        browser.open(child.address)
+        rows = [type_label(browser) for _ in range(10)]
+        assert labels_shown(browser) == {row: parse_number(truth(row)) for row in rows}
+        check_kept(label_table, rows)
+        browser.wait(f"return state.value && state.value.length === {N} && !state.fitting", 60)
+        assert browser.run("return document.querySelectorAll('#figures > div').length") == 4
+        assert browser.run("return map.drawn") > 0
+        browser.keys("u")  # undo
+        browser.wait("return page.labels.size === 9")
+        assert shown_row(browser) == rows[-1]
+        browser.keys(truth(rows[-1]) + ENTER)
+        browser.wait("return page.labels.size === 10")
+        browser.keys("1,5" + ENTER)
+        assert browser.wait(TEXT.format("trouble")).startswith("'1,5' is not a number; write a decimal point")
+        browser.open(child.address)  # reload
+        assert set(labels_shown(browser)) == set(rows)
+        first, second = browser.tabs()[0], browser.tab()
+        browser.open(child.address)
+        eleventh = type_label(browser)
+        browser.use(first)
+        browser.wait(f"return page.labels.has({eleventh})")
+        assert shown_row(browser) != eleventh  # it moved on, since nothing was typed
+        browser.use(second)
+        browser.close_tab()
+        browser.use(first)
+        child.kill()
+        last = shown_row(browser)
+        browser.keys(truth(last) + ENTER)
+        browser.wait("return document.getElementById('status').textContent.includes('kept here')")
+        assert last not in labels_shown(browser)  # not before it is on the disk
+        child.start()
+        browser.wait(f"return page.labels.has({last})", 60)
+        check_kept(label_table, [*rows[:9], rows[9], rows[9], eleventh, last])
+        browser.run("document.getElementById('export').click()")
+        browser.wait("return document.getElementById('status').textContent === '12 labels written into data.csv.'")
+        y = tables.read(label_table).numbers("y", "")
+        assert {int(row) for row in np.flatnonzero(np.isfinite(y))} == {*rows, eleventh, last}
+        assert faults(browser) == []
+    finally:
+        child.kill()
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_page_fits_and_can_be_told(browser, label_server, width):
+    for row in range(0, N, 4):
+        give(label_server.session, row)
+    settled(label_server.session)
+    browser.open(label_server.address, width)
+    browser.wait("return state.value && state.advice && document.querySelectorAll('#near b').length === 5")
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    names = browser.run(
+        "const named = (e) => e.textContent.trim() || e.labels?.length || e.getAttribute('aria-label') || e.alt;"
+        "const all = [...document.querySelectorAll('button, input, select, canvas')].filter((e) => e.offsetParent);"
+        "return all.filter((e) => !named(e)).map((e) => e.id)"
+    )
+    assert names == []
+    assert browser.run("return document.activeElement.id") == "field"
+    seen = set()
+    for colour in ("value", "spread", "geometry"):
+        browser.run(f"document.querySelector('input[value={colour}]').click()")
+        seen.add(browser.run("return map.colours.join()"))
+    assert len(seen) == 3
+    browser.run("document.querySelector('input[value=value]').click()")
+    x, y = browser.run(
+        "map.canvas.scrollIntoView({block: 'center'});"
+        "const c = map.canvas.getBoundingClientRect(); return [c.left + map.places.x[17], c.top + map.places.y[17]]"
+    )
+    browser.hover(x, y)
+    assert "r17" in browser.wait("const t = document.querySelector('.tip'); return !t.hidden && t.textContent")
+    browser.drag([(x, y)])
+    assert shown_row(browser) == 17
+    browser.run("document.getElementById('find').focus()")
+    browser.keys("r3" + ENTER)
+    assert shown_row(browser) == 3
+    assert browser.run("return [...document.querySelectorAll('#near b')].length") == 5
+    turn = browser.run("map.canvas.focus(); return map.turn")
+    browser.keys("\ue014")
+    assert browser.run("return map.turn") != turn
+    browser.run("document.getElementById('back').click()")
+    skipped = shown_row(browser)
+    browser.keys("s")
+    browser.wait(f"return document.getElementById('row-name').textContent !== 'r{skipped}'")
+    assert faults(browser) == []
+
+
+def test_classes_by_keys(browser, tmp_path):
+    path = tmp_path / "data.csv"
+    write_table(path)
+    with closing(make_session(path, classes=["low", "<b>high</b>"])) as session, serving(session) as server:
+        browser.open(server.address)
+        for _ in range(6):
+            row = shown_row(browser)
+            browser.keys("1" if row < N / 2 else "2")
+            browser.wait(f"return document.getElementById('row-name').textContent !== 'r{row}'")
+        browser.wait("return state.value", 30)
+        browser.wait("return document.querySelector('#classes .share').textContent")
+        assert browser.run("return document.querySelectorAll('#classes button')[1].textContent").startswith("<b>high")
+        assert browser.run("return new Set(map.shapes).size") == 2  # told apart without colours
+        assert faults(browser) == []
+
+
+@pytest.mark.slow
+def test_two_hundred_kills_between_key_and_answer(browser, label_table):
+    """A label by keyboard, SIGKILL at a random moment of it, a new start, and the page goes on."""
+    child, rng = Child(label_table), random.Random(1)
+    post(child.port, "skip", {"id": new_id(), "row": N - 1})  # it is up
+    browser.open(child.address)
+    rows, before = [], 0
+    try:
+        for k in range(200):
+            row = k % (N - 1)
+            browser.run(f"show({row}, true)")
+            begin = beside(label_table).stat().st_size
+            text = f"{rng.uniform(-1, 1):.4f}"
+            browser.run(f"document.getElementById('field').value = '{text}'")
+            timer = threading.Timer(rng.uniform(0.0, 0.12), child.process.kill)
+            timer.start()
+            browser.keys(ENTER)
+            timer.join()
+            child.process.join()
+            before += beside(label_table).stat().st_size == begin
+            child.start()
+            browser.wait(f"return page.labels.get({row}) === '{parse_number(text)}' && !waiting().length", 60)
+            rows.append((row, parse_number(text)))
+    finally:
+        child.kill()
+    given = [line for line in lines_of(label_table) if line["action"] == "label"]
+    assert [(int(line["row"]) - 1, line["value"]) for line in given] == rows
+    assert len({line["id"] for line in given}) == 200
+    print(f"{before} kills before the label was on the disk, {200 - before} after")
+    assert 10 < before < 190  # both kinds were met

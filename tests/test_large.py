@@ -1,0 +1,153 @@
+"""Clouds of more rows than surfaces are learned from: a part that covers them, all others placed, memory bounded."""
+
+import numpy as np
+import pytest
+
+from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, LatentGPRegressor, neighbours
+from gpum.estimators import cloud as cloud_module
+from gpum.estimators import places
+from gpum.regression import gp
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Surfaces are learned from 200 rows, and rows are located 64 at a time."""
+    monkeypatch.setattr(cloud_module, "PART", 200)
+    monkeypatch.setattr(places, "BLOCK", 64)
+    monkeypatch.setattr(places, "PLACED", 100)
+
+
+@pytest.fixture(scope="module")
+def ring():
+    """A noisy ring in R⁵ of 500 rows, 25 of them labelled."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 2 * np.pi, 500)
+    X = np.stack([np.cos(t), np.sin(t), np.zeros(500), np.zeros(500), np.zeros(500)], 1)
+    y = np.full(500, np.nan)
+    y[::20] = np.sin(2 * t[::20])
+    return X + 0.01 * rng.standard_normal(X.shape), y, np.sin(2 * t)
+
+
+def covering_radius(X, part):
+    return neighbours.nearest(X[part], 1, X)[0].max()
+
+
+def test_a_part_covers_the_cloud():
+    """Twice as well as rows at random, and nearly as well as if all rows were looked at for each."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 2)) ** 3  # very uneven
+    X[7] = 50.0  # a row far from all others
+    part = neighbours.cover(X, 200, np.random.default_rng(1))
+    assert len(np.unique(part)) == 200
+    assert np.all(np.diff(part) > 0)
+    assert 7 in part
+    radius = covering_radius(X, part)
+    assert radius < 0.5 * covering_radius(X, np.append(rng.choice(4000, 199, replace=False), 7))
+    greedy = neighbours._farthest(X, np.arange(4000), np.zeros(0, int), 200)  # within twice the best (Gonzalez 1985)
+    assert radius < 1.2 * covering_radius(X, greedy)
+    np.testing.assert_array_equal(part, neighbours.cover(X, 200, np.random.default_rng(1)))
+
+
+def test_a_part_of_copies_and_of_many_columns():
+    X = np.repeat(np.arange(30.0)[:, None], 20, 0)
+    assert len(np.unique(neighbours.cover(X, 50, np.random.default_rng(0)))) == 50
+    assert len(np.unique(X[neighbours.cover(X, 50, np.random.default_rng(0))])) == 30
+    wide = np.random.default_rng(0).standard_normal((300, 500))
+    assert len(np.unique(neighbours.cover(wide, 40, np.random.default_rng(0)))) == 40
+
+
+@pytest.mark.parametrize("geometry", ["atlas", "graph", "flat", "average"])
+def test_a_large_cloud_is_learned_from_a_part(ring, small_parts, geometry):
+    X, y, truth = ring
+    names = ["atlas", "graph", "flat"] if geometry == "average" else geometry
+    model = GPUMRegressor(1, geometry=names, random_state=0).fit(X, y)
+    assert any("learned from 200 of 500 rows" in note for note in model.notes_)
+    assert all(len(rows) == 200 for rows in model._family.rows)
+    mean, std = model.predict(X, return_std=True)
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.1
+    np.testing.assert_array_equal(model.transduction_, mean)
+    again = [model.predict(X[rows], return_std=True) for rows in (slice(0, 130), slice(130, 500))]
+    np.testing.assert_allclose(np.concatenate([m for m, _ in again]), mean, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate([s for _, s in again]), std, atol=1e-12)
+
+
+def test_blocks_change_nothing(ring, small_parts, monkeypatch):
+    X, y, _ = ring
+    model = GPUMRegressor(1, geometry=["graph", "flat"], random_state=0).fit(X, y)
+    new = X[:300] + 1e-3
+    found = [model.predict(new, return_std=True), model.predict_quantiles(new[:150])]
+    monkeypatch.setattr(places, "BLOCK", 10_000)
+    monkeypatch.setattr(places, "PLACED", 10_000)
+    whole = [model.predict(new, return_std=True), model.predict_quantiles(new[:150])]
+    for a, b in zip(found, whole, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_a_chart_of_a_part_places_all_rows(ring, small_parts, monkeypatch):
+    monkeypatch.setattr(cloud_module, "PART", 60)
+    X, y, _ = (v[ring[0][:, 1] > -0.2][:150] for v in ring)  # an open curve
+    learned = BayesianGPLVM(1, starts="isomap", n_inducing=10, random_state=0)
+    chart = GPUMRegressor(1, geometry="chart", latent_model=learned, boundary="variance", random_state=0).fit(X, y)
+    latent = LatentGPRegressor(1, latent_model=learned, random_state=0).fit(X, y)
+    for model in (chart, latent):
+        assert model.latent_.shape == (len(X), 1)
+        outside = np.setdiff1d(np.arange(len(X)), model._part)
+        np.testing.assert_allclose(model.transform(X[outside]), model.latent_[outside], atol=1e-9)
+        np.testing.assert_array_equal(model.predictive(X).latent, model.latent_)
+        assert not model.far_from_surface(X).any()
+
+
+def test_many_labels_are_screened_and_little_is_lost(ring, monkeypatch):
+    """Against all settings on all labels."""
+    X, _, truth = ring
+    y = truth + 0.1 * np.random.default_rng(1).standard_normal(len(X))
+    model = GPUMRegressor(1, geometry=["atlas", "flat"], random_state=0, warm_start=True).fit(X, y)
+    whole = model.predict(X, return_std=True)
+    monkeypatch.setattr(gp, "SCREEN", 400)
+    model.fit(X, y)
+    assert any("screened on 250" in note for note in model.notes_)
+    for a, b in zip(model.predict(X, return_std=True), whole, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3)
+
+
+def test_classes_of_a_large_cloud(small_parts):
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    truth = rng.integers(0, 3, 600)
+    X = centres[truth] + 0.5 * rng.standard_normal((600, 2))
+    X[0], truth[0] = [30.0, 30.0], 1  # a row far from all others is in the part
+    y = np.full(600, -1)
+    y[[0, *(np.flatnonzero(truth == c)[1] for c in range(3))]] = truth[
+        [0, *(np.flatnonzero(truth == c)[1] for c in range(3))]
+    ]
+    model = GPUMClassifier(random_state=0).fit(X, y)
+    assert 0 in model._part
+    assert any("drawn at random" in note for note in model.notes_)
+    assert np.mean(model.transduction_ == truth) > 0.95
+    np.testing.assert_array_equal(model.predict(X), model.transduction_)
+
+
+def test_same_labels_anew_on_a_warm_large_cloud(ring, small_parts):
+    X, y, truth = ring
+    model = GPUMRegressor(1, geometry="graph", warm_start=True, random_state=0).fit(X, y)
+    surfaces = model._surfaces
+    other = np.where(np.arange(500) % 10 == 3, truth, np.nan)
+    model.fit(X, other)
+    assert model._surfaces is surfaces
+    np.testing.assert_allclose(
+        model.predict(X), GPUMRegressor(1, geometry="graph", random_state=0).fit(X, other).predict(X)
+    )
+
+
+def test_a_large_cloud_in_a_file_and_what_to_label_next(ring, small_parts, tmp_path):
+    X, y, _ = ring
+    model = GPUMRegressor(1, geometry=["graph", "flat"], random_state=0).fit(X, y)
+    model.save(tmp_path / "ring.gpum")
+    again = GPUMRegressor.load(tmp_path / "ring.gpum")
+    new = X[:50] + 1e-3
+    for rows in (X, new):
+        for a, b in zip(again.predict(rows, return_std=True), model.predict(rows, return_std=True), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+    chosen = model.suggest(5)
+    assert np.isnan(y[chosen]).all()
+    np.testing.assert_array_equal(again.suggest(5), chosen)

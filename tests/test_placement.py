@@ -1,0 +1,66 @@
+"""Where rows never seen are placed: derivatives in closed form, and that no start ends higher."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from gpum.gplvm import placement
+from gpum.gplvm.mapping import Mapping
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def decoded(request):
+    """A decoder of a mapping with six inducing inputs, latent points and noisy projections of their images."""
+    rng, q, m, p = np.random.default_rng(request.param), request.param, 6, 4
+    Z = rng.standard_normal((m, q))
+    K = np.exp(-0.5 * np.sum((Z[:, None] - Z) ** 2, -1)) + 0.1 * np.eye(m)
+    A = K + 50 * K @ K
+    Lam = np.linalg.inv(K) - np.linalg.inv(A)
+    W = np.linalg.solve(K, rng.standard_normal((m, p)))
+    with jax.enable_x64(True):
+        mapping = Mapping.from_weights(Z, np.ones(q), 1.0, 50.0, W, Lam, np.zeros((m, m)), np.zeros(p), np.ones(p))
+        dec, weights = placement.decoder(mapping)
+    x = rng.standard_normal((30, q))
+    images = np.exp(-0.5 * np.sum((x[:, None] - Z) ** 2, -1)) @ W + 0.1 * rng.standard_normal((30, p))
+    return dec, x, images @ np.asarray(weights).T
+
+
+def test_derivatives_are_those_of_the_bounds(decoded):
+    dec, x, projection = decoded
+    theta = np.concatenate([x, np.log(0.05 + 0.1 * x**2)], 1)
+    with jax.enable_x64(True):
+        for closed, plain, at in (
+            (placement.at_points, placement.point_bound, x),
+            (placement.at_posteriors, placement.row_bound, theta),
+        ):
+            found = closed(at, projection, dec)
+            one = [jax.vmap(f, (0, 0, None))(at, projection, dec) for f in (plain, jax.grad(plain), jax.hessian(plain))]
+            for a, b in zip(found, one, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * np.abs(b).max())
+
+
+def test_rows_end_where_the_bound_is_largest(decoded):
+    """Against a general optimiser from the place that was found and from the starts."""
+    dec, x, projection = decoded
+    starts = x[:, None] + np.array([0.0, 0.3])[:, None]
+    with jax.enable_x64(True):
+        mu, s = placement.place(projection, starts, dec, False)
+        both = jax.jit(jax.value_and_grad(placement.row_bound))
+        negative = lambda t, a: tuple(-np.asarray(v) for v in both(t, a, dec))
+        for i in range(5):
+            own = np.append(mu[i], np.log(s[i]))
+            found = minimize(negative, own + 1e-3, (projection[i],), "BFGS", jac=True, options={"gtol": 1e-9})
+            np.testing.assert_allclose(found.x, own, atol=1e-6)
+            for start in starts[i]:
+                other = minimize(negative, np.append(start, np.log(s[i])), (projection[i],), "BFGS", jac=True)
+                assert -other.fun <= -float(negative(own, projection[i])[0]) + 1e-6
+
+
+def test_a_place_does_not_depend_on_its_batch(decoded):
+    dec, x, projection = decoded
+    with jax.enable_x64(True):
+        whole = placement.place(projection, x[:, None], dec, False)
+        parts = [placement.place(projection[some], x[some, None], dec, False) for some in (slice(7), slice(7, 30))]
+    for a, b in zip(whole, zip(*parts, strict=True), strict=True):
+        np.testing.assert_array_equal(a, np.concatenate(b))

@@ -1,0 +1,157 @@
+"""Brownian motion from node to node: against closed forms, across the charts of an atlas, in regression."""
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from scipy.linalg import eigh
+from scipy.sparse import csr_matrix, diags
+
+from gpum import Atlas, GPUMRegressor, heat_kernel
+from gpum.heat.histograms import cleaned, walk_features
+from gpum.heat.walks import HASTE, WalkFeatures, walk_on
+
+
+def ring(n, length=1.0):
+    """Stiffness and lumped mass of linear elements on a circle, and the nodes in the plane."""
+    h = length / n
+    K = (
+        diags([np.full(n, 2.0), np.full(n - 1, -1.0), np.full(n - 1, -1.0), [-1.0], [-1.0]], [0, 1, -1, n - 1, 1 - n])
+        / h
+    )
+    angle = 2 * np.pi * np.arange(n) / n
+    return csr_matrix(K), np.full(n, h), length / (2 * np.pi) * np.stack([np.cos(angle), np.sin(angle)], 1)
+
+
+class AtNodes:
+    """Points are numbers of nodes."""
+
+    def corners(self, rows):
+        return np.asarray(rows, int).reshape(-1, 1), np.ones((len(rows), 1))
+
+
+at_nodes = AtNodes()
+
+
+def circle_kernel(distance, t, length=1.0):
+    k = np.arange(-20, 21) * length
+    return np.exp(-((distance[..., None] + k) ** 2) / (2 * t)).sum(-1) / np.sqrt(2 * np.pi * t)
+
+
+def test_walk_on_a_circle_has_its_heat_kernel():
+    """The share of paths at each node over its volume, within four standard errors of the closed form."""
+    n, t, paths = 60, np.array([0.02, 0.06]), 20_000
+    K, mass, _ = ring(n)
+    nodes = walk_on(K, mass, 0.02)
+    assert nodes.blocked == 0
+    assert nodes.slowed == 0
+    found = WalkFeatures(at_nodes, nodes, t, paths, seed=0).shares(np.array([[7]]))
+    distance = (np.arange(n) - 7) / n
+    for h, time in zip(found, t, strict=True):
+        exact = circle_kernel(distance, time / 2)
+        error = np.sqrt(exact * mass * (1 - exact * mass) / paths) / mass
+        assert np.all(np.abs(h[0] / mass - exact) < 4 * error + 0.003 * exact.max())  # nodes are 1/60 apart
+
+
+def test_nodes_all_but_in_one_place_are_slowed_and_told():
+    """They swap what they hold within a tiny part of the time, and where paths end is in proportion to volumes."""
+    K, mass, _ = ring(40)
+    K = K.tolil()
+    K[3, 4] = K[4, 3] = -1e9
+    K[3, 3] = K[4, 4] = 1e9 + 40
+    nodes = walk_on(csr_matrix(K), mass, 0.1)
+    assert nodes.slowed == pytest.approx(1 / 40)
+    assert nodes.walk.rate[3] == pytest.approx(0.5 * (2 / 40 / (HASTE * 0.1) + 40) * 40, rel=1e-5)
+    found = WalkFeatures(at_nodes, nodes, np.array([1.2]), 4000, seed=1).shares(np.array([[0]]))[0][0]
+    assert np.all(np.abs(found - 1 / 40) < 4 * np.sqrt(1 / 40 / 4000))
+
+
+def test_what_conducts_less_than_nothing_is_left_out_and_counted():
+    K = csr_matrix(np.array([[2.0, -2.5, 0.5], [-2.5, 5.0, -2.5], [0.5, -2.5, 2.0]]))
+    nodes = walk_on(K, np.ones(3), 1.0)
+    assert nodes.blocked == pytest.approx(1.0 / 11.0)
+    assert np.all(nodes.walk.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
+
+
+def test_features_are_the_kernel_and_depend_on_nothing_else():
+    """Inner products are K_t less its mean; a point's features do not depend on the others, nor on workers."""
+    K, mass, places = ring(48)
+    rows = np.arange(0, 48, 2).reshape(-1, 1)
+    features = walk_features(K, mass, places, at_nodes, rows, 2000, None, None, seed=0)
+    raw = features(rows)
+    clean = cleaned(features, raw)
+    k = len(features.times) // 2
+    exact = circle_kernel((rows - rows.T) / 48, features.times[k]) - 1
+    F = clean.clean(raw)[k]
+    assert np.linalg.norm(F @ F.T - exact) < 0.1 * np.linalg.norm(exact)
+    assert np.array_equal(features(rows[5:7])[k], raw[k][5:7])
+    with parallel_config("threading", n_jobs=2):
+        assert np.array_equal(features(rows)[k], raw[k])
+
+
+@pytest.fixture(scope="module")
+def sphere():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, Atlas(2, random_state=0).fit(X)
+
+
+def test_paths_cross_the_charts_of_an_atlas(sphere):
+    """The kernel from paths is that of the operator they walk by, which is near the surface's own."""
+    X, atlas = sphere
+    few, t, n_paths = X[:12], 0.3, 4000
+    found, std = heat_kernel(atlas, few, None, [t], "brownian", n_paths=n_paths, random_state=0, return_std=True)
+    held, K = atlas.walkable()
+    mass = atlas.surface_.stars.mass[held]
+    values, vectors = eigh(K.toarray(), np.diag(mass))
+    rows = vectors[atlas.corners(few)[0][:, 0]]
+    exact = (rows * np.exp(-values * t / 2)) @ rows.T
+    itself = np.eye(len(few)) / (n_paths * mass.min())  # paths that meet themselves
+    assert np.all(found[0] - exact < 5 * std[0] + itself + 1e-3)
+    assert np.all(exact - found[0] < 5 * std[0] + 1e-3)
+    assert np.all(np.diagonal(std[0]) > 0)
+    assert np.array_equal(found[0], found[0].T)
+    spectral = heat_kernel(atlas, few, None, [t], n_modes=150)[0]
+    assert np.abs(exact - spectral).max() < 0.05 * spectral.max()  # lumped mass, 300 rows
+    again = heat_kernel(atlas, few, few[:3], [t], "brownian", n_paths=n_paths, random_state=0)
+    np.testing.assert_allclose(again[0], found[0][:, :3], rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_regression_with_paths_on_an_atlas(sphere):
+    X, _ = sphere
+    y = np.full(len(X), np.nan)
+    truth = X[:, 2] * X[:, 0]  # varies within the range of the paths' times
+    y[:60] = truth[:60]
+    paths, exact = (
+        GPUMRegressor(2, geometry="atlas", kernel=kernel, n_paths=300, random_state=0).fit(X, y)
+        for kernel in ("brownian", "spectral")
+    )
+    error, best = (np.sqrt(np.mean((model.predict(X) - truth)[60:] ** 2)) for model in (paths, exact))
+    assert best < 0.05
+    assert error < 0.12  # of a target of standard deviation 0.26
+    new = X[60:64] * 1.0001  # rows never seen
+    assert np.allclose(paths.predict(new), paths.predict(X[60:64]), atol=0.2)
+
+
+def test_pieces_of_an_atlas_share_nothing():
+    angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    circle = np.stack([np.cos(angle), np.sin(angle)], 1)
+    atlas = Atlas(1, random_state=0).fit(np.concatenate([circle, circle + 50]))
+    assert atlas.n_pieces_ == 2
+    kernel = heat_kernel(atlas, circle[:5], circle[:5] + 50, [0.5], "brownian", n_paths=200, random_state=0)
+    assert np.all(kernel == 0)
+
+
+@pytest.mark.slow
+def test_regression_with_paths_along_a_curve(tmp_path):
+    """A chart of dimension one is walked along; the model file gives the same predictions, at new rows too."""
+    angle = np.linspace(0.2, 2.6, 36)
+    X = np.stack([np.cos(angle), np.sin(angle), 0.3 * angle], 1)
+    y = np.where(np.arange(36) % 3 == 0, np.sin(3 * angle), np.nan)
+    model = GPUMRegressor(1, geometry=["chart", "atlas"], kernel="brownian", n_paths=200, random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - np.sin(3 * angle)) ** 2)) < 0.15
+    model.save(tmp_path / "paths.gpum")
+    again = GPUMRegressor.load(tmp_path / "paths.gpum")
+    new = X[5:8] + 0.002
+    np.testing.assert_allclose(again.predict(new), model.predict(new), rtol=1e-6)
