@@ -10,6 +10,8 @@ import pytest
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll, datasets
 from gpum.files.model_io import Fitted
 
+# Programs that tests compile are shared between workers and kept for the next run.
+os.environ.setdefault("GPUM_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
 SHARED = Path(os.environ.get("GPUM_SHARED", Path(__file__).parents[2] / "shared"))
 
 

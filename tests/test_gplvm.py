@@ -125,7 +125,7 @@ def test_gradient_of_the_likelihood_equals_finite_differences():
 def test_blocks_change_nothing(monkeypatch):
     theta, S = problem(N=50)
     data = bound.compress(S)
-    value_and_gradient = jax.value_and_grad(lambda t: bound.bound(t, data))
+    value_and_gradient = lambda theta: jax.jit(jax.value_and_grad(lambda t: bound.bound(t, data)))(theta)
     whole = value_and_gradient(theta)
     monkeypatch.setattr(psi, "STORED", 0)
     monkeypatch.setattr(psi, "BLOCK", 300)  # a few rows a block, the last one not full

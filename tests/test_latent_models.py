@@ -293,9 +293,9 @@ def test_two_patches_far_apart(model, boundary):
 
 def test_folds_of_a_cross_validation_share_their_programs():
     """Sizes that differ by a few rows compile nothing anew: bound, posterior and placing."""
-    from gpum.gplvm import bound, placement
+    from gpum.gplvm import bound, lbfgs, placement
 
-    programs = (bound._negative_bound, bound._inducing_posterior, placement.at_posteriors, placement.decoder)
+    programs = (lbfgs.walk, bound._inducing_posterior, placement.at_posteriors, placement.decoder)
     S, sizes = small_cloud(), []
     for rows in (S[:21], S[:22], S[:27]):
         model = BayesianGPLVM(starts="pca", random_state=0).fit(rows)

@@ -1,14 +1,16 @@
 """The optimiser's rounds and the race of the starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
-from gpum.gplvm import bound, optimise, starts
+from gpum.gplvm import bound, lbfgs, optimise, starts
 from gpum.gplvm.models import ByPoints, Variational
 from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, RUNNING, Stage, climb
 from gpum.gplvm.race import collapsed, race
@@ -20,21 +22,59 @@ class Theta:
     x: Any
 
 
-def rounds(negative, x, max_iter=1000, tol=0.01, n_rows=10):
+@dataclass(frozen=True)
+class Landscape:
+    """A function to be minimised; nothing needs filling up."""
+
+    objective: Any
+
+    def steps(self, theta, data):
+        return Theta(np.ones(np.shape(theta.x)))
+
+    def filled(self, theta, data):
+        return theta, data
+
+    def cut(self, theta, like):
+        return theta
+
+
+def rounds(objective, x, max_iter=1000, tol=0.01, n_rows=10):
     stage = Stage("all free", (), max_iter, tol)
-    steps = lambda theta, data: Theta(np.ones(np.shape(theta.x)))
-    return [now for _, now in climb(negative, steps, Theta(np.asarray(x, float)), None, stage, n_rows)]
+    with jax.enable_x64(True):
+        walked = climb(Landscape(objective), Theta(np.asarray(x, float)), None, stage, n_rows)
+        return [now for _, now in walked]
+
+
+def bowl(theta, data):
+    return 0.5 * jnp.sum(theta.x**2)
 
 
 def valley(theta, data):
     """Rosenbrock's function: a long way to go in a bent valley."""
     a, b = theta.x
-    gradient = [-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)]
-    return (1 - a) ** 2 + 100 * (b - a * a) ** 2, Theta(np.array(gradient))
+    return (1 - a) ** 2 + 100 * (b - a * a) ** 2
+
+
+@jax.custom_vjp
+def misleading(x):
+    """A bowl whose gradient points the wrong way."""
+    return 0.5 * jnp.sum(x**2)
+
+
+misleading.defvjp(lambda x: (misleading(x), x), lambda x, g: (-g * x,))
+
+
+@jax.custom_vjp
+def rounded(x):
+    """A bowl rounded to 1e-6, with the true gradient."""
+    return jnp.round(0.5 * jnp.sum(x**2), 6)
+
+
+rounded.defvjp(lambda x: (rounded(x), x), lambda x, g: (g * x,))
 
 
 def test_a_bowl_converges():
-    found = rounds(lambda theta, data: (0.5 * np.sum(theta.x**2), Theta(theta.x)), [3.0, -2.0])
+    found = rounds(bowl, [3.0, -2.0])
     assert found[-1].status == CONVERGED
     assert found[-1].converged
     assert found[-1].value == pytest.approx(0, abs=1e-12)
@@ -51,14 +91,14 @@ def test_a_round_cut_short_is_not_converged():
 
 def test_a_breakdown_of_the_line_search_is_told():
     """A gradient that points the wrong way: nothing is gained, and much is promised."""
-    found = rounds(lambda theta, data: (0.5 * np.sum(theta.x**2), Theta(-theta.x)), [3.0, -2.0])
+    found = rounds(lambda theta, data: misleading(theta.x), [3.0, -2.0])
     assert [now.status for now in found] == [BROKEN, BROKEN]
     assert not found[-1].converged
 
 
 def test_a_breakdown_from_rounding_at_the_top_is_converged():
     """An objective rounded to 1e-6: the search ends there, and the gradient says that no more is to be had."""
-    found = rounds(lambda theta, data: (np.round(0.5 * np.sum(theta.x**2), 6), Theta(theta.x)), [1e-4, -1e-4])
+    found = rounds(lambda theta, data: rounded(theta.x), [1e-4, -1e-4])
     assert found[-1].status == CONVERGED
 
 
@@ -67,15 +107,73 @@ def test_after_a_breakdown_on_the_way_the_run_goes_on(monkeypatch):
 
     def first_breaks(*args):
         calls.append(0)
-        theta, value, result = true_round(*args[:-1], 2 if len(calls) == 1 else args[-1])
-        if len(calls) == 1:
-            result.status = 2
-        return theta, value, result
+        theta, found = true_round(*args[:-1], 2 if len(calls) == 1 else args[-1])
+        return theta, replace(found, status=lbfgs.BROKEN_OFF) if len(calls) == 1 else found
 
     monkeypatch.setattr(optimise, "_round", first_breaks)
     found = rounds(valley, [-1.2, 1.0], tol=1e-6)
     assert found[0].status == RUNNING
     assert found[-1].status == CONVERGED
+
+
+def test_a_start_where_nothing_is_known_is_an_error():
+    with pytest.raises(FloatingPointError, match="not finite at its starting point"):
+        rounds(lambda theta, data: jnp.log(-jnp.sum(theta.x**2)), [1.0, 1.0])
+
+
+def walked(objective, x, max_steps=200, steps=None):
+    theta = Theta(np.asarray(x, float))
+    with jax.enable_x64(True):
+        unit = Theta(np.ones(len(x)) if steps is None else np.asarray(steps, float))
+        return jax.tree.map(np.asarray, lbfgs.walk(objective, theta, unit, None, max_steps))
+
+
+def extended_valley(theta, data):
+    a, b = theta.x[::2], theta.x[1::2]
+    return jnp.sum((1 - a) ** 2 + 100 * (b - a * a) ** 2)
+
+
+def test_the_walk_needs_no_more_evaluations_than_scipys():
+    x = np.tile([-1.2, 1.0], 10) + np.linspace(0, 0.3, 20)
+    found = walked(extended_valley, x)
+    with jax.enable_x64(True):
+        slope = jax.value_and_grad(lambda x: extended_valley(Theta(x), None))
+        options = {"maxcor": lbfgs.MEMORY, "ftol": 0.0, "gtol": lbfgs.FLAT}
+        peer = minimize(lambda x: tuple(map(np.asarray, slope(x))), x, jac=True, method="L-BFGS-B", options=options)
+    np.testing.assert_allclose(found.theta.x, 1, atol=1e-6)
+    assert found.evaluations <= 1.25 * peer.nfev
+    assert found.start == pytest.approx(float(extended_valley(Theta(x), None)), rel=1e-5)
+
+
+def test_a_parameter_without_a_step_stays():
+    found = walked(valley, [0.5, 2.0], steps=[1.0, 0.0])
+    assert found.theta.x[1] == 2.0
+    assert found.theta.x[0] == pytest.approx(np.sqrt(2), abs=0.01)
+
+
+def test_the_walk_comes_back_from_where_there_is_no_value():
+    """-log x + x, far from its minimum at 1: steps beyond 0 have no value."""
+    found = walked(lambda theta, data: jnp.sum(theta.x - jnp.log(theta.x)), [5.0, 0.01], steps=[30.0, 30.0])
+    np.testing.assert_allclose(found.theta.x, 1, atol=1e-5)
+
+
+def test_memory_is_the_bfgs_matrix():
+    """H from the compact form is that of the updates one by one."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 6))
+    A = A @ A.T + np.eye(6)
+    with jax.enable_x64(True):
+        memory, pairs = lbfgs.Memory.empty(6), []
+        for _ in range(4):
+            s = rng.standard_normal(6)
+            memory, pairs = memory.add(s, A @ s), [*pairs, (s, A @ s)]
+        s, y = pairs[-1]
+        H = np.eye(6) * (s @ y) / (y @ y)
+        for s, y in pairs:
+            V = np.eye(6) - np.outer(s, y) / (s @ y)
+            H = V @ H @ V.T + np.outer(s, s) / (s @ y)
+        g = rng.standard_normal(6)
+        np.testing.assert_allclose(memory.times(g), H @ g, rtol=1e-10)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +198,8 @@ def test_all_finalists_come_back_best_first(model, sheet):
         )
         assert not collapsed(model, outcome.finalists[0])
         for fit in outcome.finalists:
-            assert fit.bound == pytest.approx(-float(model.negative(fit.theta, bound.compress(sheet))[0]), rel=1e-9)
+            own = -float(model.negative(fit.theta, bound.compress(sheet))[0])  # another program: other rounding
+            assert fit.bound == pytest.approx(own, abs=1e-4)
     assert len(outcome.finalists) == 2
     assert len({fit.start for fit in outcome.finalists}) == 2
     assert outcome.finalists[0].bound == max(fit.bound for fit in seen) >= outcome.finalists[1].bound

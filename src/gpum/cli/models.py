@@ -99,6 +99,9 @@ def fit(
     max_time: Annotated[float | None, _setting("T", "Largest diffusion time of heat kernels.")] = None,
     seed: Annotated[int, _setting("N", "The same seed gives the same model.")] = 0,
     n_jobs: Annotated[int | None, _setting("N", "Processes at once; the model does not depend on it.")] = None,
+    checkpoint: Annotated[
+        Path | None, _setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
+    ] = None,
     missing: Annotated[
         float | None, _option("VALUE", "A number that means a missing reading, such as 100. Empty cells always do.")
     ] = None,
@@ -166,6 +169,7 @@ def fit(
         "n_paths": n_paths,
         "max_time": max_time,
         "n_jobs": n_jobs,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
         "random_state": seed,
         "verbose": int(not quiet),
     }

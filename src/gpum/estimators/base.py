@@ -48,7 +48,7 @@ class GPRegressor(RegressorMixin, Suggests):
         _check_labelled(columns)
         targets = targets_of(self, y, noise_std, trials)
         self._columns = y.shape[1:] if y.ndim == 2 else ()
-        self._build(X)
+        self._build(X, y)
         self._outputs = [self._regress(column, target) for column, target in zip(columns, targets, strict=True)]
         self.log_evidence_ = self._shaped([o.posterior.log_evidence for o in self._outputs])
         best = [o.posterior.best.setting.described() for o in self._outputs]

@@ -57,7 +57,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         Charts and atlases pay where classes are regions of a smooth surface; with thousands of rows in many dimensions
         they take minutes.
     latent_dim, latent_model, n_inducing, boundary, kernel, smoothness, n_paths, step_size, max_time,
-        n_kernel_inducing, metric_draws, warm_start, n_jobs, random_state, verbose : as for `GPUMRegressor`.
+        n_kernel_inducing, metric_draws, warm_start, checkpoint, n_jobs, random_state, verbose : as for `GPUMRegressor`.
 
     Attributes
     ----------
@@ -87,6 +87,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         n_kernel_inducing: int | None = None,
         metric_draws: int = 0,
         warm_start: bool = False,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -104,6 +105,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         self.n_kernel_inducing = n_kernel_inducing
         self.metric_draws = metric_draws
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -120,7 +122,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         if len(found) < 2:
             raise ValueError(f"y has one class only, {found[0]!r}; a classifier needs labels of at least two classes")
         self.classes_ = found
-        self._build(X)
+        self._build(X, y)
         if self._pieces is None:  # new surfaces
             self._pieces = classes.pieces(self._family)
         with threadpool_limits(1, "blas"):  # many small problems

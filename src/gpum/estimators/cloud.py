@@ -67,8 +67,8 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         """What X is divided by: 1 but for extreme numbers."""
         return scaling.Scaling.of(X, by_column=False).unit
 
-    def _build(self, X: np.ndarray) -> None:
-        """Everything that does not depend on the labels.
+    def _build(self, X: np.ndarray, y: np.ndarray | None = None) -> None:
+        """Everything that does not depend on the labels y.
 
         BLAS has one thread: most problems here are small, and threads make them many times as slow.
         """

@@ -77,8 +77,8 @@ class LatentGPRegressor(SurfaceRegressor):
             scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
         return Built.one(FlatSurface(self.latent_, scales, model.placement))
 
-    def _build(self, X: np.ndarray) -> None:
-        super()._build(X)
+    def _build(self, X: np.ndarray, y: np.ndarray | None = None) -> None:
+        super()._build(X, y)
         surface = self._surfaces[0]
         assert isinstance(surface, FlatSurface)
         self.latent_ = self._on_chart(surface)

@@ -11,6 +11,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -21,6 +22,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, checks, neighbours
+from ..files.checkpoint import Checkpoint
+from ..files.programs import kept_programs
 from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from ..geometry.metric import expected_metric
 from ..gplvm import scaling, starts
@@ -46,6 +49,7 @@ NEAR = 3  # fitted rows from which a new row is placed
 WARP = 0.02  # of the variance, above which two fits count as different charts
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
+NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
@@ -62,6 +66,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     max_iter: int
     tol: float
     n_jobs: int | None
+    checkpoint: Any
     random_state: Any
     verbose: int
     _surfaces: dict[bytes, ChartSurface]
@@ -81,16 +86,22 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._rows = self._scaling.rows(S)  # NaN where a reading is missing
         self._whole = fill_in(self._rows) if np.isnan(S).any() else Filled.complete(self._rows)
         self.history_: list[dict[str, Any]] = []
+        pieces = open_checkpoint(self, S=S)
+        self.notes_ = pieces.notes
         q = self._initial_dim(*S.shape)
-        with jax.enable_x64(True), Reporter(self.verbose, self.max_iter, "learning the surface") as report:
+        with (
+            jax.enable_x64(True),
+            kept_programs(),
+            Reporter(self.verbose, self.max_iter, "learning the surface") as report,
+        ):
             try:
-                outcome = self._race(q, rng, report)
+                outcome = self._race(q, rng, report, pieces)
                 if self.latent_dim == "auto":
                     self.relevance_ = self._relevance(outcome.finalists[0])
                     keep = int(np.sum(self.relevance_ >= AUTO_SHARE))
                     report.say(f"latent_dim='auto': {keep} of {q} latent dimensions are relevant")
                     if keep < q:
-                        outcome = self._race(keep, rng, report)
+                        outcome = self._race(keep, rng, report, pieces)
             except KeyboardInterrupt:
                 # Keep what was reached, usable but marked as not converged, and stop all the same.
                 if self._best is not None:
@@ -120,7 +131,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         begin = self.latent_[self._whole.nearest(rows, NEAR)]
         some = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
         mu, s = np.empty((2, len(rows), self.latent_.shape[1]))
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), kept_programs():
             if not some.all():
                 dec, W = decoder(self.chart_.mapping)
                 mu[~some], s[~some] = place(rows[~some] @ np.asarray(W).T, begin[~some], dec, self._as_points)
@@ -184,7 +195,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         found: list[LatentModel] = [self]
         for k, fit in enumerate(self.finalists_[1:]):
             other = copy.copy(self)
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), kept_programs():
                 other._finish([fit], np.random.default_rng([len(self._rows), k]))
             if all(_differ(other.latent_, one.latent_) for one in found):
                 found.append(other)
@@ -236,7 +247,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self.latent_dim == "auto" else int(self.latent_dim)
 
-    def _race(self, q: int, rng: np.random.Generator, report: Reporter) -> Outcome:
+    def _race(self, q: int, rng: np.random.Generator, report: Reporter, pieces: Checkpoint) -> Outcome:
         """All starts in q dimensions; every round is written down as it comes."""
         self._best: Fit | None = None
         model = self._model()
@@ -259,7 +270,8 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)
 
         begin = ((name, model.start(X, own)) for name, X, own in self._begin(q, rng))
-        return race(model, begin, data(self._rows), max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs, see=see)
+        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
+        return race(model, begin, data(self._rows), **options, see=see, pieces=pieces)
 
     def _begin(self, q: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
         """The starts; rows that cannot be filled in well start where the nearest of the others does."""
@@ -343,6 +355,17 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)
+
+
+def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:
+    """The folder that an estimator's `checkpoint` names, for its settings and these data."""
+    if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
+        raise ValueError(
+            f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
+            "would not be the same; give random_state a whole number"
+        )
+    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_RESULTS}
+    return Checkpoint.open(estimator.checkpoint, settings, **data)
 
 
 def _differ(A: np.ndarray, B: np.ndarray) -> bool:

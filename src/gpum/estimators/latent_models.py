@@ -27,6 +27,7 @@ class BayesianGPLVM(LatentModel):
         max_iter or because the optimiser breaks down, raises a ConvergenceWarning.
     n_jobs : starts that run at once (joblib; `joblib.parallel_config(backend="dask")` takes a cluster); the fit
         does not depend on it.
+    checkpoint : a folder in which every finished run of a start is kept: killed, the same fit goes on from there.
     random_state : seed; the same seed gives the same fit.
     verbose : 1 shows progress.
 
@@ -55,6 +56,7 @@ class BayesianGPLVM(LatentModel):
         max_iter: int = 10_000,
         tol: float = 0.05,
         n_jobs: int | None = None,
+        checkpoint: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -67,6 +69,7 @@ class BayesianGPLVM(LatentModel):
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -99,6 +102,7 @@ class GPLVM(LatentModel):
         max_iter: int = 10_000,
         tol: float = 0.05,
         n_jobs: int | None = None,
+        checkpoint: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -110,6 +114,7 @@ class GPLVM(LatentModel):
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 

@@ -60,6 +60,8 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
     period : of angles: 360 (default) for degrees, 2π for radians.
     warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
         take a fraction of a second.
+    checkpoint : a folder in which finished parts of the latent models are kept: killed at any moment, the same fit to
+        the same data goes on from there, to the same answer. Other settings or data are refused.
     random_state : seed; verbose : 1 shows progress.
 
     Attributes
@@ -93,6 +95,7 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         target: str = "value",
         period: float = 360.0,
         warm_start: bool = False,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -114,6 +117,7 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         self.target = target
         self.period = period
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

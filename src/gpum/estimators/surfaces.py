@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,14 @@ from ..regression.surfaces import ChartSurface, FlatSurface, Wanted
 from . import features
 from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
-from .latent_base import LatentModel
+from .latent_base import NOT_RESULTS, LatentModel, open_checkpoint
 from .latent_models import GPLVM, BayesianGPLVM
 from .places import place_on
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
-# settings that other labels may come with
-NOT_GEOMETRY = ("hyperparameters", "likelihood", "target", "period", "n_jobs", "verbose", "warm_start")
+# Settings that other labels may come with.
+NOT_GEOMETRY = ("hyperparameters", "likelihood", "target", "period", *NOT_RESULTS)
 
 
 class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
@@ -42,10 +43,10 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X."""
         given = _thawed(given)
         if isinstance(given, LatentModel):
-            model = given if hasattr(given, "chart_") else clone(given).fit(X)
+            model = given if hasattr(given, "chart_") else self._in_checkpoint(clone(given), latent_dim).fit(X)
         else:
             options |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
-            model = LATENT_MODELS[given](latent_dim, **options).fit(X)
+            model = self._in_checkpoint(LATENT_MODELS[given](latent_dim, **options), latent_dim).fit(X)
         if X.shape[1] != model.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
@@ -53,6 +54,11 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
             )
         features.same_names(self, model)
         return model
+
+    def _in_checkpoint(self, model: LatentModel, latent_dim: Any) -> LatentModel:
+        """The model with a folder of its own in the estimator's checkpoint, where there is one."""
+        folder = getattr(self, "checkpoint", None)
+        return model if folder is None else model.set_params(checkpoint=str(Path(folder) / f"chart-{latent_dim}"))
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
@@ -155,7 +161,7 @@ class Surfaces(LearnsLatent):
     def _unit_of(self, X: np.ndarray) -> float:
         return super()._unit_of(X) if isinstance(self.latent_model, str) else 1.0
 
-    def _build(self, X: np.ndarray) -> None:
+    def _build(self, X: np.ndarray, y: np.ndarray | None = None) -> None:
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_GEOMETRY}
         key = (
             X.shape,
@@ -164,7 +170,8 @@ class Surfaces(LearnsLatent):
         )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
-            super()._build(X)
+            open_checkpoint(self, X=X, y=y)
+            super()._build(X, y)
             self._built_from = key
 
     def _learn(self, X: np.ndarray) -> Built:
@@ -181,9 +188,12 @@ class Surfaces(LearnsLatent):
             for one in model.different_fits() if named else [model]:
                 yield one.surface(one.coordinates(X))
 
-        return build(
+        built = build(
             names, self.latent_dim, X, charts, self._graphs, once=not named, seed=self._seed, verbose=self.verbose
         )  # fmt: skip
+        learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartSurface)]
+        built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))
+        return built
 
     def _wanted(self) -> Wanted:
         return Wanted(

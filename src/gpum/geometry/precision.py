@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from ..files.programs import kept_programs
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -22,7 +24,7 @@ def float64(function: F) -> F:
 
     @wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), kept_programs():
             return jax.tree.map(_to_numpy, function(*args, **kwargs))
 
     return wrapped  # type: ignore[return-value]

@@ -12,7 +12,8 @@ Notation, used in every module of this folder (the paper's, with its errata mend
 
 Files, in the order the data flows: `starts` (PCA, Isomap), `padding` (shapes that programs share), `kernel`, `psi`
 (ψ statistics), `bound` (the collapsed bound and q(U)), `likelihood` (the maximum-likelihood model), `models` (what a
-model supplies, and the two that do), `optimise` (L-BFGS in rounds), `race` (which start wins), `mapping` (the posterior
-of φ) and `placement` (where new rows lie). For clouds with missing readings: `missing` (which rows are near, and what
-could stand there), `patterns` (both models given the readings alone), `incomplete` (where such new rows lie).
+model supplies, and the two that do), `lbfgs` (a walk as one program), `optimise` (rounds of walks), `race` (which start
+wins), `mapping` (the posterior of φ) and `placement` (where new rows lie). For clouds with missing readings: `missing`
+(which rows are near, and what could stand there), `patterns` (both models given the readings alone), `incomplete`
+(where such new rows lie).
 """

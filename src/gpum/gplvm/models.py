@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import bound, likelihood, patterns, starts
+from .optimise import Climbed
 from .patterns import Patterns
 
 Data = bound.Cloud | Patterns  # a whole cloud, or one with missing readings
@@ -33,7 +34,7 @@ class Posterior:
     R: np.ndarray
 
 
-class Model(Protocol):
+class Model(Climbed, Protocol):
     """A latent variable model as pure functions of its parameters theta and of a cloud as `data` makes it.
 
     theta is a dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names those of its fields
@@ -48,10 +49,7 @@ class Model(Protocol):
         """theta that places the rows at X [N, q], with small noise."""
 
     def negative(self, theta: Any, data: Data) -> tuple[Any, Any]:
-        """Minus the objective (nats), and its gradient as a theta."""
-
-    def steps(self, theta: Any, data: Data) -> Any:
-        """A typical step of every parameter, as a theta."""
+        """Minus what is climbed (nats), and its gradient as a theta."""
 
     def reorder(self, theta: Any, order: np.ndarray) -> Any:
         """theta with its latent dimensions in another order."""
@@ -89,6 +87,23 @@ class Variational:
             return patterns.negative_bound(theta, data)
         return bound.negative_bound(theta, data)
 
+    @staticmethod
+    def objective(theta: bound.Parameters, data: tuple[Data, Any]) -> Any:
+        """Minus the bound, of parameters and a cloud that are filled up, and which inducing inputs are live."""
+        cloud, live = data
+        if isinstance(cloud, Patterns):
+            return -patterns.variational_bound(theta, cloud, live=live)
+        return -bound.bound(theta, cloud, live=live)
+
+    def filled(self, theta: bound.Parameters, data: Data) -> tuple[bound.Parameters, tuple[Data, Any]]:
+        """With rows and inducing inputs that weigh nothing."""
+        theta, live = bound.filled(theta, len(data.weight))
+        return theta, (data, live)
+
+    def cut(self, theta: bound.Parameters, like: bound.Parameters) -> bound.Parameters:
+        """Without them."""
+        return bound.cut(theta, len(like.mu), len(like.Z))
+
     def steps(self, theta: bound.Parameters, data: Data) -> bound.Parameters:
         """See `bound.typical_steps`."""
         return bound.typical_steps(theta, data)
@@ -122,6 +137,21 @@ class ByPoints:
         if isinstance(data, Patterns):
             return patterns.negative_log_likelihood(theta, data)
         return likelihood.negative_log_likelihood(theta, data)
+
+    @staticmethod
+    def objective(theta: likelihood.Parameters, data: Data) -> Any:
+        """Minus the log likelihood, of rows that are filled up."""
+        if isinstance(data, Patterns):
+            return -patterns.log_likelihood(theta, data)
+        return -likelihood.log_likelihood(theta, data)
+
+    def filled(self, theta: likelihood.Parameters, data: Data) -> tuple[likelihood.Parameters, Data]:
+        """With rows that weigh nothing."""
+        return likelihood.filled(theta, len(data.weight)), data
+
+    def cut(self, theta: likelihood.Parameters, like: likelihood.Parameters) -> likelihood.Parameters:
+        """Without them."""
+        return likelihood.cut(theta, len(like.X))
 
     def steps(self, theta: likelihood.Parameters, data: Data) -> likelihood.Parameters:
         """See `likelihood.typical_steps`."""

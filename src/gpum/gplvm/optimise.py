@@ -11,12 +11,13 @@ agree, one more round starts from there with nothing remembered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
-from scipy.optimize import minimize
+
+from . import lbfgs
 
 Theta = TypeVar("Theta")
 ROUND = 100  # iterations
@@ -24,7 +25,6 @@ CONVERGED = "converged"
 RUNNING = "still gaining"
 CUT_SHORT = "out of iterations"
 BROKEN = "line search broke down"
-OUT_OF_STEPS = 1  # a status of L-BFGS: so many iterations or evaluations as it may make
 NOTHING = 1e-6  # nats
 
 
@@ -54,74 +54,57 @@ class Progress:
         return self.status == CONVERGED
 
 
+class Climbed(Protocol):
+    """What is climbed: parameters theta (a dataclass of arrays), and what is known besides (data)."""
+
+    @property
+    def objective(self) -> Callable[[Any, Any], Any]:
+        """What is minimised, of theta and data as `filled` makes them; a function that JAX can trace."""
+
+    def steps(self, theta: Any, data: Any) -> Any:
+        """A typical step of every parameter, as a theta."""
+
+    def filled(self, theta: Any, data: Any) -> tuple[Any, Any]:
+        """theta and data with arrays filled up to sizes that compiled programs share, zeros in theta."""
+
+    def cut(self, theta: Any, like: Any) -> Any:
+        """theta without what was filled in, of the shapes of `like`."""
+
+
 def climb(
-    negative: Callable[[Theta, Any], tuple[Any, Theta]],
-    typical_steps: Callable[[Theta, Any], Theta],
-    theta: Theta,
-    data: Any,
-    stage: Stage,
-    n_rows: int,
-) -> Iterator[tuple[Theta, Progress]]:
-    """Maximise -negative from theta, round by round, until converged or out of iterations.
+    model: Climbed, theta: Theta, data: Any, stage: Stage, n_rows: int
+) -> Iterator[tuple[Theta, Progress]]:  # fmt: skip
+    """Maximise -model.objective from theta, round by round, until converged or out of iterations.
 
     Yields after each round, so that the caller can show progress, compare runs and stop.
     """
-    done, last, status = 0, -float(negative(theta, data)[0]), RUNNING
+    done, last, status = 0, -np.inf, RUNNING
     while done < stage.max_iter:
-        steps = replace(  # type: ignore[type-var]
-            typical_steps(theta, data),
-            **{name: np.zeros(np.shape(getattr(theta, name))) for name in stage.hold},
-        )
+        held = {name: np.zeros(np.shape(getattr(theta, name))) for name in stage.hold}
+        steps = replace(model.steps(theta, data), **held)
         allowed = min(ROUND, stage.max_iter - done)
-        theta, value, result = _round(negative, theta, steps, data, allowed)
-        done += max(int(result.nit), 1)  # a round without a step counts too: the run must end
-        gained, enough = value - last, stage.tol * n_rows
-        if result.nit and gained >= enough:
+        theta, found = _round(model, theta, steps, data, allowed)
+        value, made = -float(found.value), int(found.steps)
+        done += max(made, 1)  # a round without a step counts too: the run must end
+        gained, enough = value - max(last, -float(found.start)), stage.tol * n_rows
+        if made and gained >= enough:
             now = RUNNING if done < stage.max_iter else CUT_SHORT
-        elif result.status == OUT_OF_STEPS:
+        elif found.status == lbfgs.OUT_OF_STEPS:
             now = CONVERGED if allowed == ROUND else CUT_SHORT
         else:
-            now = CONVERGED if 0.5 * np.sum(result.jac**2) < max(enough, NOTHING) else BROKEN
-        yield theta, Progress(stage.name, int(result.nit), int(result.nfev), value, now)
+            now = CONVERGED if 0.5 * float(found.slope2) < max(enough, NOTHING) else BROKEN
+        yield theta, Progress(stage.name, made, int(found.evaluations), value, now)
         if now in (CONVERGED, CUT_SHORT) or status == now == BROKEN:
             return
         last, status = value, now
 
 
-def _round(negative, theta, steps, data, max_iter):
-    names = [f.name for f in fields(theta) if np.any(getattr(steps, f.name))]
-    origin = {name: np.asarray(getattr(theta, name), float) for name in names}
-    unit = np.concatenate([np.asarray(getattr(steps, name)).ravel() for name in names])
-
-    def at(t):
-        moved, place = {}, 0
-        for name, value in origin.items():
-            part = slice(place, place + value.size)
-            moved[name] = value + (unit[part] * t[part]).reshape(value.shape)
-            place += value.size
-        return replace(theta, **moved)
-
-    def objective(t):
-        value, gradient = negative(at(t), data)
-        flat = np.concatenate([np.asarray(getattr(gradient, name)).ravel() for name in names])
-        value = float(value)
-        if not np.isfinite(value):  # a step too far: the line search comes back
-            return 1e300, np.zeros_like(flat)
-        return value, flat * unit
-
-    start = float(negative(theta, data)[0])
-    if not np.isfinite(start):
+def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> tuple[Any, lbfgs.Walked]:
+    begin, known = model.filled(theta, data)
+    found = lbfgs.walk(model.objective, begin, model.filled(steps, data)[0], known, max_iter)
+    if not np.isfinite(found.start):
         raise FloatingPointError(
-            f"the objective of the latent model is {start} at its starting point; "
+            "the objective of the latent model is not finite at its starting point; "
             "rescale the data or use fewer inducing points (n_inducing)"
         )
-    result = minimize(
-        objective,
-        np.zeros(unit.size),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 1e-7},
-    )
-    if not result.fun <= start:  # rounding noise only: stay
-        return theta, -start, result
-    return jax.tree.map(np.asarray, at(result.x)), -float(result.fun), result
+    return model.cut(jax.tree.map(np.asarray, found.theta), theta), found

@@ -29,6 +29,7 @@ import numpy as np
 from jax import Array
 from scipy import ndimage
 
+from ..files.programs import kept_programs
 from ..geometry import Chart, drift, evaluate, grid, inverse_root
 
 TRIES = 4
@@ -98,7 +99,7 @@ def _checked(chart: Chart, table: Table) -> Table:
     places = nodes[rng.integers(len(nodes), size=4 * PROBES)] + rng.uniform(-0.5, 0.5, (4 * PROBES, q))
     probes = np.clip(low + places / (shape - 1) * (high - low), low, high)
     inside = evaluate(chart, "inside", probes)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), kept_programs():
         _, root, found = jax.vmap(partial(lookup, table))(jnp.asarray(probes))
     chosen = np.flatnonzero(inside)[:PROBES]
     if not len(chosen):
@@ -312,7 +313,7 @@ def block_keys(key: Array, starts: np.ndarray, blocks: np.ndarray) -> Array:
 def path(chart: Chart, start: Any, time: float, key: Array, n_steps: int = 1000) -> np.ndarray:
     """One path with all its positions, [n_steps + 1, q], for pictures."""
     moving = motion(chart)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), kept_programs():
         x = jnp.asarray(np.asarray(start, float)[None], moving.low.dtype)
         dt = jnp.asarray(time / n_steps, x.dtype)
 

@@ -28,6 +28,7 @@ from joblib import Parallel, delayed
 from scipy import ndimage
 from scipy.stats import qmc
 
+from ..files.programs import kept_programs
 from ..geometry import Chart, StraightChart, evaluate, magnification
 from . import brownian
 
@@ -83,7 +84,7 @@ def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.n
     dtype = plan.moving.low.dtype
     kept, waits = [], 0.0
     ids = starts if plan.ids is None else plan.ids[starts]
-    with jax.enable_x64(bool(dtype == np.float64)):
+    with jax.enable_x64(bool(dtype == np.float64)), kept_programs():
         key, walk = jax.random.key(plan.seed), partial(_walk, plan, dtype)
         if plan.n_blocks == 1:  # starts side by side
             keys = brownian.block_keys(key, ids, np.zeros(len(ids)))

@@ -1,0 +1,126 @@
+"""Compiled programs are kept on the disk from one run to the next, in the user's cache folder.
+
+JAX compiles a program for each shape of its arguments, which takes up to seconds; sizes are filled up (`gplvm.padding`)
+so that there are few shapes. `kept_programs` is a scope: what is compiled inside is looked for in the folder first, and
+put into it afterwards; outside of it, and where JAX has a cache folder of its own, nothing changes. Many processes may
+share the folder: a program appears whole or not at all, a damaged one is compiled again, and a folder that cannot be
+written or read is no error. As with JAX's own cache, whoever can write to the folder can run code in your name.
+
+    GPUM_CACHE=folder   keeps programs there instead; GPUM_CACHE=off keeps none
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import platformdirs
+
+try:  # JAX has no public way to say how entries are written
+    from jax._src import compilation_cache, config
+
+    LEAST: Any = config.persistent_cache_min_compile_time_secs
+    OWN: Any = config.compilation_cache_dir
+    AVAILABLE = hasattr(compilation_cache, "_cache")
+except (ImportError, AttributeError):  # another version of JAX: programs are compiled in every run
+    AVAILABLE = False
+
+VARIABLE = "GPUM_CACHE"
+OFF = ("off", "0", "no", "false")
+WORTH = 0.05  # seconds of compilation above which a program is kept; to read one takes a hundredth
+LARGEST = 500 * 2**20  # bytes in the folder, above which the programs not used for longest go
+DIGEST = 32  # bytes of sha256 before each program
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A folder of compiled programs, in the form that JAX asks for."""
+
+    folder: Path
+
+    @property
+    def _path(self) -> Path:
+        return self.folder
+
+    def get(self, key: str) -> bytes | None:
+        """The program, or None where there is no whole one."""
+        path = self._file(key)
+        try:
+            found = path.read_bytes()
+        except OSError:
+            return None
+        if sha256(found[DIGEST:]).digest() != found[:DIGEST]:
+            return None
+        with suppress(OSError):  # of somebody else, or read-only
+            os.utime(path)  # it was used
+        return found[DIGEST:]
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep a program; where that fails it is compiled the next time."""
+        part = self.folder / f"{token_hex(8)}.part"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(sha256(value).digest() + value)
+            os.replace(part, self._file(key))
+            self._tidy()
+        except OSError:
+            _forget(part)
+
+    def _tidy(self) -> None:
+        """Remove the programs that were not used for longest, if all together are too large."""
+        found = [(file.stat(), file) for file in self.folder.iterdir()]
+        total = 0
+        for about, file in sorted(found, key=lambda one: -one[0].st_mtime):
+            total += about.st_size
+            if total > LARGEST:
+                _forget(file)
+
+    def _file(self, key: str) -> Path:
+        return self.folder / f"{key}-{_processor()}"
+
+
+@contextmanager
+def kept_programs() -> Iterator[None]:
+    """What is compiled in this scope is kept on the disk, unless JAX has a cache folder already."""
+    folder = None if not AVAILABLE or compilation_cache._cache is not None or OWN.value else _folder()
+    if folder is None:
+        yield
+        return
+    mine: Any = Programs(folder)
+    compilation_cache._cache = mine
+    try:
+        with LEAST(WORTH):
+            yield
+    finally:
+        if compilation_cache._cache is mine:
+            compilation_cache._cache = None
+
+
+def _folder() -> Path | None:
+    """Where programs are kept; None: nowhere."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return None if named.lower() in OFF else Path(named).expanduser()
+    return Path(platformdirs.user_cache_dir("gpum")) / "programs"
+
+
+def _processor() -> str:
+    """Which instructions the processor has, in a word: folders may be shared by machines that differ."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        features = platform.processor()
+    return sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:8]
+
+
+def _forget(file: Path) -> None:
+    with suppress(OSError):
+        file.unlink(missing_ok=True)

@@ -1,0 +1,111 @@
+"""Compiled programs are kept between runs, and no state of the folder is an error or a warning."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax._src import compilation_cache, monitoring
+
+from gpum.files import programs
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "programs"))
+    monkeypatch.setattr(programs, "WORTH", 0.0)  # every program, however small
+    return tmp_path / "programs"
+
+
+def compiled(c=1.0):
+    """Compile and run a program as a new process would; how many were found on the disk."""
+    hits = []
+    listen = lambda event, **_: hits.append(event) if event.endswith("cache_hits") else None
+    monitoring.register_event_listener(listen)
+    try:
+        with programs.kept_programs():
+            found = jax.jit(lambda x: jnp.sin(x) + c)(np.arange(4.0))
+    finally:
+        monitoring.unregister_event_listener(listen)
+    np.testing.assert_allclose(found, np.sin(np.arange(4.0)) + c, rtol=1e-6)
+    return len(hits)
+
+
+def files(folder):
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def test_a_program_is_found_the_second_time(folder):
+    assert compiled() == 0
+    assert files(folder)
+    assert compiled() == len(files(folder))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-1] + b"?"]
+)
+def test_a_damaged_program_is_compiled_again_and_mended(folder, damage):
+    compiled()
+    whole = {file: file.read_bytes() for file in files(folder)}
+    for file, data in whole.items():
+        file.write_bytes(damage(data))
+    assert compiled() == 0
+    assert compiled() == len(whole)
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(folder):
+    folder.parent.joinpath("programs").write_text("a file where the folder should be")
+    assert compiled() == compiled() == 0
+    assert folder.read_text() == "a file where the folder should be"
+
+
+def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
+    compiled()
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    for where, name in ((programs.os, "utime"), (programs.os, "replace"), (programs.Path, "write_bytes")):
+        monkeypatch.setattr(where, name, refuse)
+    assert compiled() == len(files(folder))
+    assert compiled(2.0) == 0
+
+
+def test_off_keeps_nothing(folder, monkeypatch):
+    monkeypatch.setenv(programs.VARIABLE, "off")
+    assert compiled() == compiled() == 0
+    assert not folder.exists()
+
+
+def test_outside_of_the_scope_nothing_is_kept(folder):
+    before = programs.LEAST.value
+    with programs.kept_programs(), programs.kept_programs():
+        assert compilation_cache._cache == programs.Programs(folder)
+    assert compilation_cache._cache is None
+    assert programs.LEAST.value == before
+    jax.jit(lambda x: x + 3)(1.0)
+    assert not folder.exists()
+
+
+def test_a_cache_of_the_users_own_is_left_alone(folder, tmp_path):
+    with programs.OWN(str(tmp_path / "own")), programs.kept_programs():
+        assert compilation_cache._cache is None
+
+
+def test_programs_not_used_for_longest_go_first(folder, monkeypatch):
+    store = programs.Programs(folder)
+    for k, key in enumerate("abc"):
+        store.put(key, bytes(1000))
+        os.utime(store._file(key), (k, k))
+    assert store.get("a") == bytes(1000)  # used: now the youngest
+    monkeypatch.setattr(programs, "LARGEST", 3500)
+    store.put("d", bytes(1000))
+    assert [store.get(key) is not None for key in "abcd"] == [True, False, True, True]
+    assert not list(folder.glob("*.part"))
+
+
+def test_without_jaxs_private_parts_programs_are_compiled(folder, monkeypatch):
+    monkeypatch.setattr(programs, "AVAILABLE", False)
+    assert compiled() == compiled() == 0
+    assert not folder.exists()
