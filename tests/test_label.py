@@ -16,7 +16,7 @@ from gpum.cli.label import _known, _remember, _token
 from gpum.files import labelled, tables
 from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
 from gpum.report.labelling import learned
-from gpum.report.labelling.beliefs import parse_number
+from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
 from gpum.report.labelling.session import Refused
 from label_child import FAST, TOKEN, N, closing, give, lines_of, make_session, new_id, settled, truth, write_table
@@ -484,3 +484,17 @@ def test_bad_options_get_a_sentence(label_table, arguments, words):
     assert result.exit_code == 2, result.output
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
+
+
+def test_rows_that_were_placed_afterwards_are_predicted_too():
+    """Above 3 000 rows the surface is learned from a part of them."""
+    X = np.random.default_rng(0).uniform(0, 1, (3100, 2))
+    model = GPUMRegressor(geometry="flat", smoothness="heat", warm_start=True, random_state=0)
+    y = np.full(len(X), np.nan)
+    y[[0, -1]] = 0.0, 1.0
+    target = Numbers(model.fit(X, y), X)
+    labels = {row: repr(float(X[row, 0])) for row in range(0, 3100, 100)}
+    quick, exact = target.quick(labels, None), target.exact(labels, lambda: False)
+    for belief in (quick, exact):
+        assert len(belief.value) == len(X)
+        assert np.sqrt(np.mean((belief.value - X[:, 0]) ** 2)) < 0.05

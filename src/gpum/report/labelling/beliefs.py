@@ -52,7 +52,7 @@ class Target:
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
-        self.family = model._family
+        self.family, _ = model._labelled(np.arange(len(X)))  # with every row in it, also those placed afterwards
         self.titles = _titles(model)
         self.place = {id(setting): k for k, setting in enumerate(self.family.settings)}
 

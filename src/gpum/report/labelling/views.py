@@ -42,14 +42,16 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
     found = []
     titles = _titles(model)
     charts = [(t, s) for t, s in zip(titles, model._surfaces, strict=True) if isinstance(s, ChartSurface)]
-    for title, surface in sorted(charts, key=lambda item: abs(item[1].rows.shape[1] - 2))[:CHARTS]:
-        chart = surface.bounded(model._wanted())
+    drawn = [(t, s.bounded(model._wanted()), s.rows) for t, s in charts if len(s.rows) == len(X)]
+    if charts and not drawn and model.latent_ is not None:  # learned from a part: all rows are on the heaviest
+        drawn = [("heaviest chart", model.chart_, model.latent_)]
+    for title, chart, rows in sorted(drawn, key=lambda item: abs(item[2].shape[1] - 2))[:CHARTS]:
         found.append(
             {
                 "title": f"map ({title})",
-                "axes": columns(surface.rows[:, :2]),
+                "axes": columns(rows[:, :2]),
                 "names": [f"map coordinate {d + 1}" for d in range(min(chart.dim, 2))],
-                "geometry": column(evaluate(chart, magnification, surface.rows)),
+                "geometry": column(evaluate(chart, magnification, rows)),
                 "geometry_name": "Magnification",
                 "geometry_note": STRETCH,
             }
