@@ -105,6 +105,14 @@ def test_npz_made_to_do_harm(tmp_path):
             tables.read(tmp_path / "t.npz")
 
 
+def test_an_encrypted_npz(tmp_path):
+    np.savez(tmp_path / "t.npz", a=[1.0])
+    data = bytearray((tmp_path / "t.npz").read_bytes())
+    data[data.index(b"PK\1\2") + 8] |= 1
+    with pytest.raises(ValueError, match="it is encrypted"):
+        tables.read(save(tmp_path / "t.npz", bytes(data)))
+
+
 def test_missing_values_of_parquet(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"a": [1, None, 3], "b": ["x", None, ""], "__index_level_0__": [5, 6, 7]})

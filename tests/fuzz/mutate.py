@@ -86,7 +86,7 @@ def node_of(rng, node):
     other, there = spots[rng.integers(len(spots))]
     how = rng.integers(4)
     if how == 0:
-        part[key] = ODD[rng.integers(len(ODD))]
+        part[key] = json.loads(json.dumps(ODD[rng.integers(len(ODD))]))  # each its own
     elif how == 1:
         part[key] = json.loads(json.dumps(other[there]))
     elif how == 2 and isinstance(part, dict):

@@ -253,6 +253,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an NPZ by name; no memory is taken that the file does not fill, and nothing is unpickled."""
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
+        if any(entry.flag_bits & 1 for entry in entries):
+            raise ValueError("it is encrypted")
         total = sum(entry.file_size for entry in entries)
         if total > ROOM + EXPANDS * path.stat().st_size:
             raise ValueError(f"it would unpack to {total} bytes, more than {EXPANDS} times its size")
