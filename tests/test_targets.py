@@ -183,7 +183,7 @@ def test_counts_beat_their_logarithms():
         rng = np.random.default_rng(seed)
         y = rng.poisson(np.exp(0.3 + 1.2 * np.sin(7 * u + seed))).astype(float)
         model = fit(X, y, 40, likelihood="poisson")
-        w, f = likelihoods.nodes(model._outputs[0].posterior, model._locate(X[40:]).rows)
+        w, f = likelihoods.nodes(model._outputs[0].posterior, model._locate(X[40:]).whole)
         one = -np.log(np.sum(w * poisson.pmf(y[40:], model._outputs[0].observed.mean(f)), 0))
         logs = fit(X, np.log(y + 0.5), 40)
         mean, sd = logs.predict(X[40:], return_std=True)
@@ -301,6 +301,6 @@ def test_other_targets_keep_the_geometry_and_go_through_files(tmp_path):
     for options in ({"likelihood": "poisson"}, {"likelihood": "student"}, {"target": "angle"}):
         model.set_params(likelihood="gaussian", target="value").set_params(**options).fit(X, y)
         assert model._surfaces is surfaces
-        model.save(tmp_path / "model.gpum")
+        model.save(tmp_path / "model.gpum", force=True)
         again = GPUMRegressor.load(tmp_path / "model.gpum")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))

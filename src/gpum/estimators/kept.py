@@ -144,10 +144,16 @@ def summary(surfaces: Sequence[Surface], family: Family, outputs: Sequence[Any])
                 "labels": len(output.rows),
                 "geometry": {names[j]: float(weights[k, j]) for j in order},
                 "log_evidence": float(output.posterior.log_evidence),
-                "best": {name: value.item() if hasattr(value, "item") else value for name, value in said.items()},
+                "best": {name: _plain(value) for name, value in said.items()},
                 "on": names[family.owners[best.space]],
             }
         )
     charts = [k for k, surface in enumerate(surfaces) if surface.name == "chart"]
     shown = names[max(charts, key=lambda k: weights.mean(0)[k])] if charts else None
     return {"targets": found, "map": shown}
+
+
+def _plain(value: Any) -> Any:
+    """A value as a file's summary can hold it: an infinite number (the width of a graph without weights) as a word."""
+    value = value.item() if hasattr(value, "item") else value
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
