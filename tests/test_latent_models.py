@@ -75,7 +75,7 @@ def test_transform_of_fitted_rows_is_where_they_are(model):
     assert np.abs(placed - fitted.latent_).max() < 0.1
     batches = np.concatenate([fitted.transform(S[:7]), fitted.transform(S[7:])])
     np.testing.assert_array_equal(batches, placed)
-    with pytest.raises(ValueError, match="S has 0 row"):
+    with pytest.raises(ValueError, match="X has 0 row"):
         fitted.transform(S[:0])
 
 
@@ -325,8 +325,8 @@ def test_interrupt_keeps_what_was_reached(monkeypatch):
 
 
 BAD = [
-    ({}, np.full((30, 3), np.nan), "S has 90 NaN"),
-    ({}, np.where(np.eye(30)[:, :3] > 0, np.inf, 1.0), "S has 3 NaN or infinite"),
+    ({}, np.full((30, 3), np.nan), "S has no reading at all"),
+    ({}, np.where(np.eye(30)[:, :3] > 0, np.inf, 1.0), "S has 3 infinite"),
     ({}, np.ones((1, 3)), "S has 1 row"),
     ({}, np.ones((30, 3)), "identical rows"),
     ({}, np.ones(30), "two dimensions"),
@@ -358,7 +358,7 @@ def test_bad_input_is_refused_at_once(options, S, message, monkeypatch):
 def test_bad_rows_at_transform(roll_model):
     with pytest.raises(NotFittedError):
         BayesianGPLVM().transform(small_cloud())
-    with pytest.raises(ValueError, match="has 4 columns, but the model was fitted with 3"):
+    with pytest.raises(ValueError, match="has 4 features, but BayesianGPLVM is expecting 3"):
         roll_model.transform(small_cloud())
 
 

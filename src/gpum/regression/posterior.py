@@ -218,7 +218,8 @@ class Posterior(Mixture[Part]):
             part, means, variances = found[i]
             where = np.flatnonzero(chosen == index)
             w, V = eigh(self._joint(part, np.eye(len(part.weights))[j], rows, variances))
-            z = (V * np.sqrt(np.maximum(w, 0.0))) @ rng.standard_normal((len(rows), len(where)))
+            # the symmetric root: unlike V√w it does not depend on the signs of eigenvectors, which rounding decides
+            z = (V * np.sqrt(np.maximum(w, 0.0))) @ (V.T @ rng.standard_normal((len(rows), len(where))))
             z += noise * np.sqrt(part.signal[j] * part.ratios[j]) * self.noise(rng, z.shape)
             if np.isfinite(self.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
                 z *= np.sqrt((0.5 * self.dof - 1) / rng.gamma(0.5 * self.dof, size=len(where)))

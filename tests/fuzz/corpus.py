@@ -1,0 +1,33 @@
+"""The sound model files that are mutated, made anew: python tests/fuzz/corpus.py (after a class of a file has moved)."""
+
+from pathlib import Path
+
+import numpy as np
+
+from gpum import BayesianGPLVM, EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, GraphMaternGPRegressor
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def main():
+    """Tiny models of every kind."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8, 2))
+    y = np.where(np.arange(8) < 5, X[:, 0], np.nan)
+    u = np.linspace(0, 2, 14)
+    curve = np.stack([np.cos(u), np.sin(u), 0.3 * u], 1)
+    latent = BayesianGPLVM(1, n_inducing=4, starts="pca", tol=1.0, max_iter=200, random_state=0)
+    one = {"smoothness": "heat", "hyperparameters": "evidence"}
+    chart = GPUMRegressor(1, geometry=["chart", "atlas"], latent_model=latent, boundary=0.5, random_state=0, **one)
+    models = {
+        "flat": EuclideanGPRegressor(**one).fit(X, y),
+        "graph": GraphMaternGPRegressor(n_neighbors=3, **one).fit(X, y),
+        "classes": GPUMClassifier(geometry="flat", smoothness="heat").fit(X, [0, 1, 0, 1, -1, -1, -1, -1]),
+        "chart": chart.fit(curve, np.where(np.arange(14) % 3 == 0, np.sin(u), np.nan)),
+    }
+    for name, model in models.items():
+        model.save(CORPUS / f"{name}.gpum", force=True)
+
+
+if __name__ == "__main__":
+    main()
