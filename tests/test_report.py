@@ -90,7 +90,7 @@ def test_every_target_has_its_numbers(curve_fit, curve_page):
     assert found["chart"]["dim"] == 1
     for target in found["targets"]:
         likeliest = max(weight for name, weight, _ in target["levels"] if name != "no boundary")
-        ends = [len(x) for x, _ in target["outline"]]
+        ends = [len(line[0]) for line in target["outline"]]
         assert ends == ([2] if likeliest >= findings.FAINT_EDGE else [])  # of the curve
 
 

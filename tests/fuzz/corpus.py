@@ -1,4 +1,4 @@
-"""The sound model files that are mutated, made anew: python tests/fuzz/corpus.py (after a class of a file has moved)."""
+"""The sound model files that are mutated, made anew: python tests/fuzz/corpus.py, after a class in them has moved."""
 
 from pathlib import Path
 
