@@ -53,7 +53,10 @@ TASKS = (
     Task("roll", "roll", {}),
     Task("ring", "ring", {}),
     Task("sphere", "sphere", {}),
-    Task("sheet in R¹⁰", "sheet", {}),
+    Task("sheet", "sheet", {}),  # in R¹⁰
+    Task("roll, atlas", "roll", {"geometry": "atlas", "latent_dim": 2}),
+    Task("sphere, atlas", "sphere", {"geometry": "atlas", "latent_dim": 2}),
+    Task("sheet, atlas", "sheet", {"geometry": "atlas", "latent_dim": 2}),
     Task("ring, atlas", "ring", {"geometry": "atlas", "latent_dim": 1}),
     Task("ring, atlas, paths", "ring", {"geometry": "atlas", "latent_dim": 1, "kernel": "brownian", "n_paths": 200}),
     Task("roll, chart", "roll", {"geometry": "chart", "latent_dim": 2}),
