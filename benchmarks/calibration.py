@@ -190,7 +190,7 @@ def figure(found: list[dict[str, Any]], names: list[str], path: str) -> None:
                 ax.set_title(f"{n} labels", fontsize=9)
             if j == 0:
                 ax.set_ylabel(name.replace(", ", ",\n"), fontsize=7)
-    np.atleast_2d(axes)[0, 0].set_ylim(0, 2.5)
+    np.atleast_2d(axes)[0, 0].set_ylim(bottom=0)
     np.atleast_2d(axes)[0, -1].legend(fontsize=6, frameon=False, ncols=2, loc="upper right")
     fig.supxlabel("PIT value", fontsize=8)
     fig.tight_layout(pad=0.4)
