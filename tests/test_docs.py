@@ -14,7 +14,10 @@ from gpum import datasets, diagnostics, plots
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-MADE = {"gallery/index"}  # by sphinx-gallery
+MADE = {
+    "gallery/index",
+    *(f"gallery/{path.stem}" for path in (ROOT / "examples").glob("plot_*.py")),
+}  # by sphinx-gallery
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 
