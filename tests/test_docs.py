@@ -92,3 +92,5 @@ def test_docstrings_become_text(monkeypatch):
     lines = ["K_t of `chart_`.", "", "    a = |b|", "", "Parameters", "----------", "a, b : one", "    two; c : three"]
     expected = [r"K\_t of :py:obj:`chart_`.", "::", "    a = |b|", ".. rubric:: Parameters"]
     assert [line for line in to_rst(lines) if line] == [*expected, "- ``a, b``: one two", "- ``c``: three"]
+    two_lines = to_rst(["Parameters", "----------", "a, b,", "    c : one", "    two", "d : three"])
+    assert [line for line in two_lines if line][1:] == ["- ``a, b, c``: one two", "- ``d``: three"]
