@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
@@ -167,3 +167,13 @@ def mutual_neighbours(points: np.ndarray, k: int) -> np.ndarray:
     near = csr_matrix((np.ones(rows.size), (rows, index.ravel())), shape=(len(points),) * 2)
     both = coo_matrix(near.multiply(near.T))
     return np.stack([both.row, both.col], 1)[both.row < both.col].astype(int)
+
+
+def reach(graph: csr_matrix) -> float:
+    """About the longest of the shortest ways along a graph of lengths, within the piece of its first node."""
+    start, found = 0, 0.0
+    for _ in range(2):  # to the far end, and back
+        ways = dijkstra(graph, directed=False, indices=start)
+        ways[~np.isfinite(ways)] = 0.0
+        start, found = int(ways.argmax()), float(ways.max())
+    return found

@@ -24,7 +24,6 @@ from zlib import crc32
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
@@ -262,12 +261,7 @@ def _reach(even: StraightChart, places: np.ndarray) -> float:
     between = (1 - share) * places[edges.row] + share * places[edges.col]
     inside = evaluate(even, "inside", between.reshape(-1, places.shape[1])).reshape(PROBES, -1).all(0)
     graph = csr_matrix((edges.data[inside], (edges.row[inside], edges.col[inside])), shape=edges.shape)
-    start, reach = 0, 0.0
-    for _ in range(2):  # to the far end, and back
-        ways = dijkstra(graph, directed=False, indices=start)
-        ways[~np.isfinite(ways)] = 0.0
-        start, reach = int(ways.argmax()), float(ways.max())
-    return reach
+    return neighbours.reach(graph)
 
 
 def _prepare(

@@ -26,8 +26,9 @@ import numpy as np
 from jax import Array
 from joblib import Parallel, delayed
 from scipy.sparse import coo_matrix, csr_matrix
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import connected_components
 
+from .. import neighbours
 from ..gplvm import padding
 
 HASTE = 0.005  # of the shortest time: two nodes do not swap what they hold faster
@@ -188,10 +189,4 @@ def longest_way(places: np.ndarray, K: csr_matrix) -> float:
     edges = coo_matrix(K)
     i, j = edges.row[edges.row != edges.col], edges.col[edges.row != edges.col]
     length = np.maximum(np.linalg.norm(places[i] - places[j], axis=1), 1e-300)
-    graph = csr_matrix((length, (i, j)), shape=K.shape)
-    start, reach = 0, 0.0
-    for _ in range(2):  # to the far end, and back
-        ways = dijkstra(graph, directed=False, indices=start)
-        ways[~np.isfinite(ways)] = 0.0
-        start, reach = int(ways.argmax()), float(ways.max())
-    return reach
+    return neighbours.reach(csr_matrix((length, (i, j)), shape=K.shape))
