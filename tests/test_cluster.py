@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import joblib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from gpum import GPUMClassifier, GPUMRegressor, heat_kernel
 from gpum.heat import paths
@@ -87,6 +88,13 @@ def test_a_fit_in_processes():
 
 
 @pytest.fixture
+def one_thread():
+    """BLAS as it is while an estimator learns its surfaces: rounding depends on its threads."""
+    with threadpool_limits(1, "blas"):
+        yield
+
+
+@pytest.fixture
 def handed_out(monkeypatch):
     """Tasks that joblib's workers get."""
     made, true_run = [], workers._quietly
@@ -121,7 +129,7 @@ def test_graphs_of_classes_fan_out(handed_out):
     np.testing.assert_array_equal(found.predict_proba(CURVE + 0.01), alone.predict_proba(CURVE + 0.01))
 
 
-def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, monkeypatch):
+def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_thread, monkeypatch):
     shown, wanted = curve_fit.model._surfaces[0], curve_fit.model._wanted()
     fresh = lambda: surfaces.ChartSurface(shown.chart, shown.rows)
     alone = fresh().family(wanted)
