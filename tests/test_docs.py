@@ -14,7 +14,10 @@ from gpum import datasets, diagnostics, plots
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-MADE = {"gallery/index"}  # by sphinx-gallery
+MADE = {
+    "gallery/index",
+    *(f"gallery/{path.stem}" for path in (ROOT / "examples").glob("plot_*.py")),
+}  # by sphinx-gallery
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 
@@ -89,3 +92,5 @@ def test_docstrings_become_text(monkeypatch):
     lines = ["K_t of `chart_`.", "", "    a = |b|", "", "Parameters", "----------", "a, b : one", "    two; c : three"]
     expected = [r"K\_t of :py:obj:`chart_`.", "::", "    a = |b|", ".. rubric:: Parameters"]
     assert [line for line in to_rst(lines) if line] == [*expected, "- ``a, b``: one two", "- ``c``: three"]
+    two_lines = to_rst(["Parameters", "----------", "a, b,", "    c : one", "    two", "d : three"])
+    assert [line for line in two_lines if line][1:] == ["- ``a, b, c``: one two", "- ``d``: three"]

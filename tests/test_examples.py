@@ -80,6 +80,31 @@ def test_image_pose(run, real_data):
     assert found["coverage"] > 0.8
 
 
+@pytest.mark.slow
+def test_digits(run):
+    found = run("digits")
+    accuracy = found["accuracy"]
+    assert accuracy[1] > max(0.85, found["accuracy_of_spreading"][1] + 0.05)
+    assert accuracy[5] > max(0.92, found["accuracy_of_spreading"][5] + 0.02)
+    assert found["loss"][1] < 0.6
+    assert found["loss"][5] < 0.3
+    assert found["errors_of_surest"][1] < 0.03
+    assert found["errors_of_surest"][5] < 0.01
+    assert found["wrong_of_doubtful"] > 5 * (1 - accuracy[5])
+    assert found["accuracy_asked"] > accuracy[5] + 0.01
+    assert found["accuracy_of_new"] > 0.92
+
+
+@pytest.mark.slow
+def test_label_in_rounds(run):
+    found = run("label_in_rounds")
+    rmse, at_random = found["rmse"].mean(0), found["rmse_at_random"].mean(0)
+    assert rmse[0] == at_random[0]  # the same labels
+    assert rmse[-1] < 0.08
+    assert rmse[3] < at_random[-1]  # 18 labels against 26
+    assert all(len(set(known)) == found["steps"][-1] for known, *_ in found["suggested"])
+
+
 @pytest.mark.parametrize("name", ["wifi", "image_pose"])
 def test_without_data_an_example_says_so_and_ends(name, run, tmp_path, monkeypatch, capsys):
     def no_network(*args, **kwargs):

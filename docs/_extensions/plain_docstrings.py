@@ -4,7 +4,7 @@ In a docstring `name` is code, an entry of a section is
 
     name, other name : one or more lines of text
 
-and an indented block is an equation or code. Nothing else is markup.
+(names may run on to the next line), and an indented block is an equation or code. Nothing else is markup.
 """
 
 import re
@@ -15,13 +15,16 @@ ENTRY = re.compile(r"(\S.*?) : (.*)")
 
 def to_rst(lines):
     """The lines of a docstring as lines of reStructuredText."""
-    found, entries, k = [], False, 0
+    lines, found, entries, k = list(lines), [], False, 0
     while k < len(lines):
         line = lines[k]
         if k + 1 < len(lines) and RULE.match(lines[k + 1].strip()) and line.strip():
             entries = line.strip() != "Returns"
             found += ["", f".. rubric:: {line.strip()}", ""]
             k += 2
+        elif entries and line.endswith(",") and ":" not in line:
+            lines[k + 1] = f"{line} {lines[k + 1].strip()}"
+            k += 1
         elif entries and (entry := ENTRY.match(line)):
             text = [entry[2]]
             while k + 1 < len(lines) and lines[k + 1].startswith(" "):

@@ -44,6 +44,8 @@ SURE = 0.05  # nats, about what is left of a class with probability 0.99
 class Suggestions:
     """Rows of the cloud to label, best first, and what each is expected to give on top of those before it.
 
+    Attributes
+    ----------
     rows : places in the cloud, [n].
     gain : criterion "variance": by how much the average predictive variance over the cloud falls (of the function, in
         squared units of y, summed over outputs; for classes of 1 - Σp²); "information": nats.
