@@ -2,24 +2,27 @@
 
 import threading
 import time
+from contextlib import contextmanager
 
 import joblib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from gpum import heat_kernel
+from gpum import GPUMClassifier, GPUMRegressor, heat_kernel
 from gpum.heat import paths
+from gpum.regression import graphs, surfaces, workers
 from oracles import ROLL
 
-distributed = pytest.importorskip("distributed")
+T = np.linspace(-1, 1, 30)
+CURVE = np.stack([np.sin(2 * T), np.cos(2 * T), 0.3 * T], 1) + 0.01 * np.random.default_rng(0).standard_normal((30, 3))
+HEIGHT = np.where(np.arange(30) % 3 == 0, np.sin(3 * T), np.nan)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_lost_worker_changes_nothing(monkeypatch):
-    monkeypatch.setattr(paths, "UNITS", 10)  # many small tasks
-    points = np.array([[6.0, 3.0], [7.0, 4.0], [9.0, 9.0], [4.0, 2.0]])
-    options = {"method": "brownian", "n_paths": 2000, "random_state": 3, "step_size": 0.2}
-    alone = heat_kernel(ROLL, points, None, [3.0, 8.0], **options)
+@contextmanager
+def cluster_that_loses_a_worker(after):
+    """A cluster of two workers as joblib's backend; one is killed once it has worked for `after` seconds."""
+    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
@@ -31,7 +34,7 @@ def test_a_lost_worker_changes_nothing(monkeypatch):
         def kill_when_busy():
             for _ in range(600):
                 if any(client.processing().values()):
-                    time.sleep(0.5)
+                    time.sleep(after)
                     victim.process.process._process.kill()
                     killed.append(True)
                     return
@@ -40,7 +43,112 @@ def test_a_lost_worker_changes_nothing(monkeypatch):
         killer = threading.Thread(target=kill_when_busy)
         killer.start()
         with joblib.parallel_config(backend="dask"):
-            found = heat_kernel(ROLL, points, None, [3.0, 8.0], n_jobs=-1, **options)
+            yield
         killer.join()
     assert killed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_lost_worker_changes_nothing(monkeypatch):
+    monkeypatch.setattr(paths, "UNITS", 10)  # many small tasks
+    points = np.array([[6.0, 3.0], [7.0, 4.0], [9.0, 9.0], [4.0, 2.0]])
+    options = {"method": "brownian", "n_paths": 2000, "random_state": 3, "step_size": 0.2}
+    alone = heat_kernel(ROLL, points, None, [3.0, 8.0], **options)
+    with cluster_that_loses_a_worker(after=0.5):
+        found = heat_kernel(ROLL, points, None, [3.0, 8.0], n_jobs=-1, **options)
     np.testing.assert_array_equal(found, alone)
+
+
+def same(found, alone, X):
+    for a, b in zip(found.predict(X, return_std=True), alone.predict(X, return_std=True), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert found.notes_ == alone.notes_
+    assert [s.title for s in found._surfaces] == [s.title for s in alone._surfaces]
+    for a, b in zip(found._family.rows, alone._family.rows, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("after", [0.2, 3.0])
+def test_a_fit_on_a_cluster_that_loses_a_worker(after):
+    """All geometries and dimensions: starts, levels, atlases and graphs."""
+    alone = GPUMRegressor(n_inducing=10, random_state=0).fit(CURVE, HEIGHT)
+    with cluster_that_loses_a_worker(after):
+        found = GPUMRegressor(n_inducing=10, random_state=0, n_jobs=-1).fit(CURVE, HEIGHT)
+    same(found, alone, CURVE + 0.01)
+    assert found.log_evidence_ == alone.log_evidence_
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_in_processes():
+    fits = [GPUMRegressor(n_inducing=10, random_state=0, n_jobs=n).fit(CURVE, HEIGHT) for n in (None, 2)]
+    same(*fits, CURVE + 0.01)
+
+
+@pytest.fixture
+def one_thread():
+    """BLAS as it is while an estimator learns its surfaces: rounding depends on its threads."""
+    with threadpool_limits(1, "blas"):
+        yield
+
+
+@pytest.fixture
+def handed_out(monkeypatch):
+    """Tasks that joblib's workers get."""
+    made, true_run = [], workers._quietly
+
+    def run(task):
+        made.append(task)
+        return true_run(task)
+
+    monkeypatch.setattr(workers, "_quietly", run)
+    return made
+
+
+def test_geometries_and_graphs_fan_out(handed_out):
+    """An atlas that cannot be built on a worker is left out, with the note that it has without workers."""
+    alone, found = (GPUMRegressor([1, 2, 4], geometry=["atlas", "graph"], random_state=0) for _ in range(2))
+    alone.fit(CURVE, HEIGHT)
+    assert not handed_out
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        found.fit(CURVE, HEIGHT)
+    assert len(handed_out) == 3 + len(graphs.NEIGHBOURS) * len(graphs.WIDTHS)
+    assert any("one atlas is left out" in note for note in found.notes_)
+    same(found, alone, CURVE + 0.01)
+
+
+def test_graphs_of_classes_fan_out(handed_out):
+    alone, found = GPUMClassifier(geometry="graph"), GPUMClassifier(geometry="graph")
+    labels = np.where(T < 0, "a", "b")
+    alone.fit(CURVE, labels)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        found.fit(CURVE, labels)
+    assert len(handed_out) == len(graphs.NEIGHBOURS)
+    np.testing.assert_array_equal(found.predict_proba(CURVE + 0.01), alone.predict_proba(CURVE + 0.01))
+
+
+def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_thread, monkeypatch):
+    shown, wanted = curve_fit.model._surfaces[0], curve_fit.model._wanted()
+    fresh = lambda: surfaces.ChartSurface(shown.chart, shown.rows)
+    alone = fresh().family(wanted)
+    assert not handed_out
+    again, true_space, seen = fresh(), surfaces.spaces.spectral_space, []
+
+    def interrupted(charts, n_modes):
+        seen.append(charts)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return true_space(charts, n_modes)
+
+    monkeypatch.setattr(surfaces.spaces, "spectral_space", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        again.family(wanted)
+    assert len(again.kept) == 2
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        found = again.family(wanted)
+    levels = len(surfaces.spaces.levels_of(shown.chart, "average"))
+    assert len(handed_out) == levels - 2
+    for a, b in zip(found.rows, alone.rows, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -91,7 +91,7 @@ def test_a_chart_of_a_part_places_all_rows(ring, small_parts, monkeypatch):
     X, y, _ = (v[ring[0][:, 1] > -0.2][:150] for v in ring)  # an open curve
     learned = BayesianGPLVM(1, starts="isomap", n_inducing=10, random_state=0)
     chart = GPUMRegressor(1, geometry="chart", latent_model=learned, boundary="variance", random_state=0).fit(X, y)
-    latent = LatentGPRegressor(1, latent_model=learned, random_state=0).fit(X, y)
+    latent = LatentGPRegressor(1, latent_model=chart.latent_model_, random_state=0).fit(X, y)
     for model in (chart, latent):
         assert model.latent_.shape == (len(X), 1)
         outside = np.setdiff1d(np.arange(len(X)), model._part)

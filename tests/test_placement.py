@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from gpum.files.programs import kept_programs
 from gpum.gplvm import placement
 from gpum.gplvm.mapping import Mapping
 
@@ -18,7 +19,7 @@ def decoded(request):
     A = K + 50 * K @ K
     Lam = np.linalg.inv(K) - np.linalg.inv(A)
     W = np.linalg.solve(K, rng.standard_normal((m, p)))
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), kept_programs():
         mapping = Mapping.from_weights(Z, np.ones(q), 1.0, 50.0, W, Lam, np.zeros((m, m)), np.zeros(p), np.ones(p))
         dec, weights = placement.decoder(mapping)
     x = rng.standard_normal((30, q))
@@ -29,13 +30,14 @@ def decoded(request):
 def test_derivatives_are_those_of_the_bounds(decoded):
     dec, x, projection = decoded
     theta = np.concatenate([x, np.log(0.05 + 0.1 * x**2)], 1)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), kept_programs():
         for closed, plain, at in (
             (placement.at_points, placement.point_bound, x),
             (placement.at_posteriors, placement.row_bound, theta),
         ):
             found = closed(at, projection, dec)
-            one = [jax.vmap(f, (0, 0, None))(at, projection, dec) for f in (plain, jax.grad(plain), jax.hessian(plain))]
+            orders = lambda *args, f=plain: (f(*args), jax.grad(f)(*args), jax.hessian(f)(*args))
+            one = jax.jit(jax.vmap(orders, (0, 0, None)))(at, projection, dec)
             for a, b in zip(found, one, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * np.abs(b).max())
 
@@ -44,7 +46,7 @@ def test_rows_end_where_the_bound_is_largest(decoded):
     """Against a general optimiser from the place that was found and from the starts."""
     dec, x, projection = decoded
     starts = x[:, None] + np.array([0.0, 0.3])[:, None]
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), kept_programs():
         mu, s = placement.place(projection, starts, dec, False)
         both = jax.jit(jax.value_and_grad(placement.row_bound))
         negative = lambda t, a: tuple(-np.asarray(v) for v in both(t, a, dec))
@@ -59,7 +61,7 @@ def test_rows_end_where_the_bound_is_largest(decoded):
 
 def test_a_place_does_not_depend_on_its_batch(decoded):
     dec, x, projection = decoded
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), kept_programs():
         whole = placement.place(projection, x[:, None], dec, False)
         parts = [placement.place(projection[some], x[some, None], dec, False) for some in (slice(7), slice(7, 30))]
     for a, b in zip(whole, zip(*parts, strict=True), strict=True):

@@ -26,6 +26,7 @@ from ..progress import Reporter
 from ..regression import graphs
 from ..regression.incomplete import IncompleteSurface
 from ..regression.surfaces import AtlasSurface, GraphSurface, Surface, flat_surface
+from ..regression.workers import results
 
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
 CHART_DIMS = (1, 2)  # latent_dim="average"
@@ -80,12 +81,12 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str], Iterable[Surface]],
-    graph: Callable[[np.ndarray], Sequence[Any]] = graphs.graph_spaces,
-    *, once: bool = False, n_modes: int | None = None, seed: int = 0, verbose: int = 0,
+    graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
+    *, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension (`once`: of a dimension of its own).
 
-    `graph` makes the graphs.
+    `graph` makes the graphs. Atlases and graphs fan out to joblib's workers; charts do by the starts of each.
     """
     dims = dimensions(latent_dim)
     filled = fill_in(X) if np.isnan(X).any() else None  # of charts, the latent model takes care of that
@@ -98,7 +99,7 @@ def build(
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
         "chart": [partial(charts, q) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1) for q in of_atlases],
-        "graph": [lambda: [GraphSurface(graph(whole))]],
+        "graph": [lambda: [GraphSurface(graph(whole, n_jobs=n_jobs))]],
         "flat": [lambda: [flat_surface(whole)]],
     }
     surfaces: list[Surface] = []
@@ -106,10 +107,13 @@ def build(
     notes: list[str] = [] if filled is None else [_missing(X, filled)]
     for name in names:
         found: list[list[Surface]] = []
-        for make in members[name]:
+        made = results([partial(_tried, make) for make in members[name]], n_jobs if name == "atlas" else 1)
+        for _ in members[name]:
             try:
                 with Reporter(verbose and name != "chart", None, f"building geometry: {name}"):
-                    some = list(make())
+                    some = next(made)
+                if isinstance(some, Exception):
+                    raise some
                 if filled is not None and name != "chart":
                     some = [IncompleteSurface(one, filled, X) for one in some]
                 found.append(some)
@@ -124,6 +128,14 @@ def build(
         raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
+
+
+def _tried(make: Callable[[], Iterable[Surface]]) -> list[Surface] | Exception:
+    """The surfaces, or why there are none: what a worker raised would end the others."""
+    try:
+        return list(make())
+    except FAILURES as error:
+        return error
 
 
 def _missing(X: np.ndarray, filled: Filled) -> str:

@@ -105,7 +105,7 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
 class Surfaces(LearnsLatent):
     """Geometries side by side, as `geometry`, `latent_dim`, `latent_model`, `boundary`, `kernel`, … ask for them."""
 
-    _graphs: Callable[[np.ndarray], list[graphs.GraphSpace]] = staticmethod(graphs.graph_spaces)  # of "graph"
+    _graphs: Callable[..., list[graphs.GraphSpace]] = staticmethod(graphs.graph_spaces)  # of "graph"
 
     def _weigh(self) -> list[dict[str, float]]:
         """The weight of each geometry by name, for each output; and the chart that people are shown."""
@@ -189,7 +189,8 @@ class Surfaces(LearnsLatent):
                 yield one.surface(one.coordinates(X))
 
         built = build(
-            names, self.latent_dim, X, charts, self._graphs, once=not named, seed=self._seed, verbose=self.verbose
+            names, self.latent_dim, X, charts, self._graphs,
+            once=not named, seed=self._seed, n_jobs=self.n_jobs, verbose=self.verbose,
         )  # fmt: skip
         learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartSurface)]
         built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))

@@ -27,8 +27,9 @@ the cloud. The kNN graph takes φ(x) = Σ_j a_j φ(x_j) over the k nearest, with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from ..neighbours import neighbour_graph, spanning_tree
+from .workers import results
 
 NEIGHBOURS = (4, 6, 10, 15)
 WIDTHS = (0.5, 1.0, 2.0, np.inf)
@@ -140,7 +142,7 @@ def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes
 
 def graph_spaces(
     X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, widths: Sequence[float] = WIDTHS,
-    n_modes: int | None = None,
+    n_modes: int | None = None, n_jobs: int | None = None,
 ) -> list[GraphSpace]:  # fmt: skip
     """Candidates for graph Matérn: every number of neighbours with every width, but no graph that is nearly torn.
 
@@ -148,30 +150,42 @@ def graph_spaces(
     """
     if n_modes is None:
         n_modes = len(X) if len(X) <= ALL else MODES
-    spaces = []
-    for k in sorted({min(k, len(X) - 1) for k in n_neighbors}):
-        graph = neighbour_graph(X, k)
-        spaces += [_graph_space(X, graph, k, width, n_modes) for width in widths]
+    tasks = [
+        partial(_graph_space, X, graph, k, width, n_modes)
+        for k in sorted({min(k, len(X) - 1) for k in n_neighbors})
+        for graph in [neighbour_graph(X, k)]
+        for width in widths
+    ]
+    spaces = _on(X, results(tasks, n_jobs))
     gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
 
 
-def cluster_spaces(X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS) -> list[GraphSpace]:
+def cluster_spaces(
+    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, n_jobs: int | None = None
+) -> list[GraphSpace]:  # fmt: skip
     """Graphs for classes, one for each number of neighbours: borders between classes run where rows are few.
 
     So the density is not divided out, and each row has its own width: w_ij = exp(-4 |x_i - x_j|²/(d_i d_j)), d_i the
     distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
     """
-    spaces = []
-    for k in sorted({min(k, len(X) - 1) for k in n_neighbors}):
-        edges = neighbour_graph(X, k).tocoo()
-        width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], np.finfo(float).tiny)
-        w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), FAINT)
-        affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
-        alpha, phi, _, _ = _walk(affinity, len(X) if len(X) <= ALL else MODES, even=False)
-        phi *= 1 / np.sqrt(np.mean(phi**2, 0))
-        spaces.append(GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, {"n_neighbors": k, "width": "local"}))
-    return spaces
+    tasks = [partial(_cluster_space, X, k) for k in sorted({min(k, len(X) - 1) for k in n_neighbors})]
+    return _on(X, results(tasks, n_jobs))
+
+
+def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
+    edges = neighbour_graph(X, k).tocoo()
+    width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], np.finfo(float).tiny)
+    w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), FAINT)
+    affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
+    alpha, phi, _, _ = _walk(affinity, len(X) if len(X) <= ALL else MODES, even=False)
+    phi *= 1 / np.sqrt(np.mean(phi**2, 0))
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, {"n_neighbors": k, "width": "local"})
+
+
+def _on(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
+    """Graphs with one cloud among them, wherever they were made."""
+    return [replace(space, cloud=X) for space in spaces]
 
 
 def diffusion_space(

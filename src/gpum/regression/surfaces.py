@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from math import log
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +27,7 @@ from ..progress import Reporter
 from . import spaces
 from .family import NO_BOUNDARY, Family, Setting
 from .path_spaces import PathRows, of_paths, walked_levels
+from .workers import results
 
 T = TypeVar("T")
 
@@ -179,13 +181,12 @@ class ChartSurface:
         kind = (wanted.boundary == "variance", n_modes, draws, wanted.seed if draws else None)
         domains: list[tuple[Any, np.ndarray]] = []
         with Reporter(wanted.verbose, len(levels), "first mesh") as report:
-            for k, (level, _) in enumerate(levels):  # each finished level is kept, should the next be interrupted
-
-                def make(level: float | None = level) -> tuple[Any, np.ndarray]:
-                    space = spaces.spectral_space(self.domain(wanted, level), n_modes)
-                    return space, space.at(self.rows)
-
-                domains.append(self._once(("spectral", level, *kind), make))
+            keys = [("spectral", level, *kind) for level, _ in levels]
+            missing = [level for key, (level, _) in zip(keys, levels, strict=True) if key not in self.kept]
+            tasks = (partial(_eigenfunctions, self.domain(wanted, level), n_modes, self.rows) for level in missing)
+            made = results(tasks, wanted.n_jobs)
+            for k, key in enumerate(keys):  # each finished level is kept, should the next be interrupted
+                domains.append(self._once(key, partial(next, made)))
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
@@ -263,6 +264,12 @@ class ChartSurface:
             nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *options, n_jobs=wanted.n_jobs
         )
         return PathRows.of(features, self.rows)
+
+
+def _eigenfunctions(charts: Sequence[Chart], n_modes: int, rows: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The space of a domain, and the cloud in it."""
+    space = spaces.spectral_space(charts, n_modes)
+    return space, space.at(rows)
 
 
 @dataclass(eq=False)

@@ -1,0 +1,27 @@
+"""Independent tasks through joblib: one after another here, or on the processes or machines that joblib has.
+
+Numbers do not depend on where a task runs: BLAS has one thread, as it has while an estimator learns its surfaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+T = TypeVar("T")
+
+
+def results(tasks: Iterable[Callable[[], T]], n_jobs: int | None) -> Iterator[T]:
+    """What tasks return, in order, each as soon as it is there; alone, a task runs when its result is asked for."""
+    tasks = list(tasks)
+    if len(tasks) < 2 or effective_n_jobs(n_jobs) == 1:
+        return (task() for task in tasks)
+    return iter(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_quietly)(task) for task in tasks))
+
+
+def _quietly(task: Callable[[], T]) -> T:
+    with threadpool_limits(1, "blas"):
+        return task()
