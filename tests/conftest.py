@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from browser import MISSING, Browser
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll, datasets
 from gpum.files.model_io import Fitted
 
@@ -20,6 +21,16 @@ def shared(name, what):
     if not folder.is_dir():
         pytest.skip(f"no {what} at {folder}: set GPUM_SHARED to the folder that holds {name}/")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium; where it is needed and not there, that is a failure."""
+    if MISSING:
+        (pytest.fail if os.environ.get("GPUM_NEEDS_BROWSER") else pytest.skip)(MISSING)
+    found = Browser()
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

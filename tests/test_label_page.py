@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import random
 import threading
 import time
@@ -10,7 +9,6 @@ import time
 import numpy as np
 import pytest
 
-from browser import MISSING, Browser
 from gpum.files import tables
 from gpum.files.labels import beside
 from gpum.report.labelling.beliefs import parse_number
@@ -76,15 +74,6 @@ def test_ten_kills_lose_and_double_nothing(label_table):
     finally:
         child.kill()
     check_kept(label_table, rows)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if MISSING:
-        (pytest.fail if os.environ.get("GPUM_NEEDS_BROWSER") else pytest.skip)(MISSING)
-    found = Browser()
-    yield found
-    found.close()
 
 
 TEXT = "return document.getElementById('{}').textContent"

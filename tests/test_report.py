@@ -1,7 +1,6 @@
 """The report: what is written, and what a browser makes of it."""
 
 import json
-import os
 import re
 from copy import copy
 from dataclasses import replace
@@ -11,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from browser import MISSING, Browser
 from gpum import Atlas, EmbeddedChart, GPUMRegressor
 from gpum.files.model_io import Fitted
 from gpum.report import findings, render, write_report
@@ -267,15 +265,6 @@ def pages(tmp_path_factory, curve_page, sheet_page, ring_page):
     for name, page in (("curve", curve_page), ("sheet", sheet_page), ("ring", ring_page)):
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if MISSING:
-        (pytest.fail if os.environ.get("GPUM_NEEDS_BROWSER") else pytest.skip)(MISSING)
-    found = Browser()
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize("width", [1280, 400])

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix, diags
 
 from gpum import Atlas, GPUMRegressor, heat_kernel
 from gpum.heat.histograms import cleaned, walk_features
-from gpum.heat.walks import HASTE, WalkFeatures, walk_on
+from gpum.heat.walks import HASTE, shares, walk_on
 
 
 def ring(n, length=1.0):
@@ -44,7 +44,7 @@ def test_walk_on_a_circle_has_its_heat_kernel():
     nodes = walk_on(K, mass, 0.02)
     assert nodes.blocked == 0
     assert nodes.slowed == 0
-    found = WalkFeatures(at_nodes, nodes, t, paths, seed=0).shares(np.array([[7]]))
+    found = shares(nodes, at_nodes.corners([[7]]), np.array([[7.0]]), t, paths, 0)
     distance = (np.arange(n) - 7) / n
     for h, time in zip(found, t, strict=True):
         exact = circle_kernel(distance, time / 2)
@@ -61,7 +61,7 @@ def test_nodes_all_but_in_one_place_are_slowed_and_told():
     nodes = walk_on(csr_matrix(K), mass, 0.1)
     assert nodes.slowed == pytest.approx(1 / 40)
     assert nodes.walk.rate[3] == pytest.approx(0.5 * (2 / 40 / (HASTE * 0.1) + 40) * 40, rel=1e-5)
-    found = WalkFeatures(at_nodes, nodes, np.array([1.2]), 4000, seed=1).shares(np.array([[0]]))[0][0]
+    found = shares(nodes, at_nodes.corners([[0]]), np.array([[0.0]]), np.array([1.2]), 4000, 1)[0][0]
     assert np.all(np.abs(found - 1 / 40) < 4 * np.sqrt(1 / 40 / 4000))
 
 

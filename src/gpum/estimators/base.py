@@ -54,7 +54,11 @@ class GPRegressor(RegressorMixin, Suggests):
         best = [o.posterior.best.setting.described() for o in self._outputs]
         self.best_setting_ = best if self._columns else best[0]
         self.notes_ = self._gather_notes()
+        self._tell()
         return self
+
+    def _tell(self) -> None:
+        """What else a fitted estimator tells of itself."""
 
     def _regress(self, y: np.ndarray, target: Target) -> Output:
         known = np.flatnonzero(~np.isnan(y))

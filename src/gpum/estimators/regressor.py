@@ -129,16 +129,6 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         check_is_fitted(self, "_outputs")
         return self._shaped([o.posterior.best.setting.covariance.scale**2 for o in self._outputs])
 
-    def fit(self, X: Any, y: Any, *, noise_std: Any = None, trials: Any = None) -> Any:
-        """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
-
-        Parameters
-        ----------
-        noise_std : known standard deviation of each label's noise, a number, [N] or as y; None: it is learned, the same
-            for all labels.
-        trials : of likelihood="binomial": of how many trials y are the successes, a number, [N] or as y; None: 1.
-        """
-        super().fit(X, y, noise_std=noise_std, trials=trials)
+    def _tell(self) -> None:
         found = self._weigh()
         self.geometry_weights_ = found if self._columns else found[0]
-        return self

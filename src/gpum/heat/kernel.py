@@ -115,7 +115,8 @@ def _across_atlas(
     nodes = walks.walk_on(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=n_blocks)
-    blocks = [walks.WalkFeatures(atlas, nodes, ordered, block, int(seed), n_jobs).shares(both) for seed in seeds]
+    between = atlas.corners(both)
+    blocks = [walks.shares(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
     found = [

@@ -144,29 +144,31 @@ class WalkFeatures:
         """Nodes around points, and their shares."""
         return self.places.corners(points)
 
-    def shares(self, points: np.ndarray) -> list[np.ndarray]:
-        """h_x [points, n]: the share of the paths from each point that is at each node after t/2, for all times."""
-        points = np.asarray(points, float)
-        corners, weights = self.places.corners(points)
-        ids = np.array([crc32(np.ascontiguousarray(p).tobytes()) >> 1 for p in points])
-        tasks = [slice(k, k + STARTS) for k in range(0, len(points), STARTS)]
-        found = Parallel(n_jobs=self.n_jobs)(
-            delayed(_some)(self.nodes.walk, self.seed, ids[s], corners[s], weights[s], self.times, self.n_paths)
-            for s in tasks
-        )
-        n = len(self.nodes.volumes)
-        kept = np.concatenate(list(found))[:, :, :n]
-        return [kept[:, k] / self.n_paths for k in range(len(self.times))]
-
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [points, n] at each time; of several pieces each has its own mean."""
         points = np.asarray(points, float)
-        corners, weights = self.places.corners(points)
+        corners, weights = between = self.places.corners(points)
         volumes, piece = self.nodes.volumes, self.nodes.piece
         own = np.zeros((len(points), piece.max() + 1))
         np.add.at(own, (np.arange(len(points))[:, None], piece[corners]), weights)
         mean = (own / np.bincount(piece, volumes))[:, piece] * np.sqrt(volumes)
-        return [h / np.sqrt(volumes) - mean for h in self.shares(points)]
+        found = shares(self.nodes, between, points, self.times, self.n_paths, self.seed, self.n_jobs)
+        return [h / np.sqrt(volumes) - mean for h in found]
+
+
+def shares(
+    nodes: Nodes, between: Corners, points: np.ndarray, times: np.ndarray, n_paths: int, seed: int,
+    n_jobs: int | None = None,
+) -> list[np.ndarray]:  # fmt: skip
+    """h_x [points, n]: the share of the paths from each point that is at each node after t/2, for all times."""
+    corners, weights = between
+    ids = np.array([crc32(np.ascontiguousarray(p).tobytes()) >> 1 for p in points])
+    tasks = [slice(k, k + STARTS) for k in range(0, len(points), STARTS)]
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(_some)(nodes.walk, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks
+    )
+    kept = np.concatenate(list(found))[:, :, : len(nodes.volumes)]
+    return [kept[:, k] / n_paths for k in range(len(times))]
 
 
 def _some(

@@ -7,20 +7,21 @@ which the heaviest draw the map. `exact`: the estimator itself, with all setting
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ...estimators.base import LARGEST_LABEL
 from ...regression import classes, gp
 from ...regression.posterior import Located
-from ..diagnostics import _titles
+from ...regression.surfaces import titles
 from ..findings import number, percent
 
 QUICK, POINTS = 12, 25_000  # settings that draw the quick map: at least so many, more while rows × settings are few
 CONSIDERED, MANY = 100, 6  # settings among which they are found, where there are MANY labels
-LARGEST_LABEL = 1e150  # as in the estimators
 INTERVAL = np.array([0.025, 0.975])
 SHOWN = 40  # characters of what was typed
 ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is told
@@ -47,13 +48,13 @@ class Belief:
     detail: Callable[[int], dict[str, Any]]  # more about one row
 
 
-class Target:
+class Target(ABC):
     """What numbers and classes share: a fitted estimator with warm_start, and its family."""
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
         self.family, _ = model._labelled(np.arange(len(X)))  # with every row in it, also those placed afterwards
-        self.titles = _titles(model)
+        self.titles = titles(model._surfaces)
         self.place = {id(setting): k for k, setting in enumerate(self.family.settings)}
 
     def considered(self, before: Belief | None, labels: Labels) -> list[int]:
@@ -85,9 +86,9 @@ class Target:
         found = self.model.suggestions(n, candidates=among)
         return [int(row) for row in found.rows], self.gain_text(found), bool(found.enough)
 
+    @abstractmethod
     def gain_text(self, found: Any) -> str:
         """What the best suggestion is expected to bring, in words."""
-        raise NotImplementedError
 
 
 class Numbers(Target):
