@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import log, pi
 
 import numpy as np
-from scipy.special import gammaln, ive, logsumexp
+from scipy.special import gammaln, ive
 
 from . import gp
 from .family import Family
@@ -34,21 +34,20 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     points = np.cos(y), np.sin(y)
     scored = []
     for setting in family.settings:
-        one, other = (gp.decompose(setting.covariance, labels[setting.space], p, noise) for p in points)
+        one = gp.decompose(setting.covariance, labels[setting.space], points[0], noise)
+        other = one.of(points[1])
         b = gp.B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
         log_p = -a * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + prior
         scored.append((log_p, setting, (one, other), b / (a - 1)))
-    mass = logsumexp([log_p for log_p, *_ in scored], axis=1)
-    heavy = mass > mass.max() + log(gp.KEEP)
-    kept = logsumexp(mass[heavy])
+    weights, total = gp.weigh([log_p for log_p, *_ in scored])
     constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(gp.B0) - n * log(2 * pi)
-    evidence = float(logsumexp(mass) + constant) - (0.0 if noise is None else float(np.log(noise).sum()))
+    evidence = total + constant - (0.0 if noise is None else float(np.log(noise).sum()))
     return [
         Posterior(
             [
-                Part(setting, both[k], gp.RATIOS, np.exp(log_p - kept), signal)
-                for (log_p, setting, both, signal), keep in zip(scored, heavy, strict=True)
-                if keep
+                Part(setting, both[k], gp.RATIOS, w, signal)
+                for w, (_, setting, both, signal) in zip(weights, scored, strict=True)
+                if w is not None
             ],
             labels,
             2 * a,
@@ -62,12 +61,7 @@ def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:
     """The one setting and ratio of largest posterior weight."""
     i = int(np.argmax([part.weight for part in posteriors[0].parts]))
     j = int(np.argmax(posteriors[0].parts[i].weights))
-    found = []
-    for posterior in posteriors:
-        part = posterior.parts[i]
-        one = Part(part.setting, part.d, part.ratios[[j]], np.ones(1), part.signal[[j]])
-        found.append(replace(posterior, parts=[one]))
-    return found
+    return [replace(posterior, parts=[posterior.parts[i].only(j)]) for posterior in posteriors]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -84,10 +84,7 @@ def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.nd
     else:
         S, U = eigh(root[:, None] * covariance.gram(a, a) * root)
         S = np.maximum(S, 0.0)
-    y = root * y
-    z = U.T @ y
-    rest = max(float(y @ y - z @ z), 0.0) if len(S) < len(y) else 0.0
-    return Decomposed(root[:, None] * U, S, z, rest, root**2)
+    return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
 
 
 def log_evidence(
@@ -117,17 +114,28 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     a = A0 + len(y) / 2
     settings, notes = _promising(family.settings, labels, y, noise)
     scored = [(*_score(setting, labels[setting.space], y, noise), setting) for setting in settings]
-    mass = logsumexp([log_p for log_p, *_ in scored], axis=1)
-    heavy = mass > mass.max() + log(KEEP)
-    kept = logsumexp(mass[heavy])
+    weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
-        Part(setting, d, RATIOS, np.exp(log_p - kept), signal)
-        for (log_p, d, signal, setting), keep in zip(scored, heavy, strict=True)
-        if keep
+        Part(setting, d, RATIOS, w, signal)
+        for w, (_, d, signal, setting) in zip(weights, scored, strict=True)
+        if w is not None
     ]
     constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi)
     constant -= 0.0 if noise is None else 0.5 * float(np.log(noise).sum())
-    return Posterior(parts, labels, 2 * a, float(logsumexp(mass) + constant), notes)
+    return Posterior(parts, labels, 2 * a, total + constant, notes)
+
+
+def weigh(scores: Sequence[np.ndarray]) -> tuple[list[np.ndarray | None], float]:
+    """Weights of every setting's components from the logs of their masses, None for settings too light to be kept.
+
+    Also returns the log of the mass of all settings.
+    """
+    mass = logsumexp(scores, axis=1)
+    heavy = mass > mass.max() + log(KEEP)
+    kept = logsumexp(mass[heavy])
+    return [np.exp(log_p - kept) if keep else None for log_p, keep in zip(scores, heavy, strict=True)], float(
+        logsumexp(mass)
+    )
 
 
 def _score(

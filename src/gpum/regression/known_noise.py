@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .family import Family
-from .gp import A0, B0, KEEP, _inverse, decompose
+from .gp import A0, B0, _inverse, decompose, weigh
 from .posterior import Part, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
@@ -36,24 +36,20 @@ def average(
         d = decompose(setting.covariance, labels[setting.space], y, variance / unit)
         log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + n * np.log(signals))
         scored.append((log_p + prior + setting.log_prior, setting, d))
-    mass = logsumexp([log_p for log_p, *_ in scored], axis=1)
-    heavy = mass > mass.max() + log(KEEP)
-    kept = logsumexp(mass[heavy])
+    weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
-        Part(setting, d, ratios, np.exp(log_p - kept), signals)
-        for (log_p, setting, d), keep in zip(scored, heavy, strict=True)
-        if keep
+        Part(setting, d, ratios, w, signals)
+        for w, (_, setting, d) in zip(weights, scored, strict=True)
+        if w is not None
     ]
     constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
-    return Posterior(parts, labels, np.inf, float(logsumexp(mass) + constant))
+    return Posterior(parts, labels, np.inf, total + constant)
 
 
 def heaviest(found: Posterior) -> Posterior:
     """The one setting and signal of largest posterior weight."""
     part = found.best
-    j = int(np.argmax(part.weights))
-    one = Part(part.setting, part.d, part.ratios[[j]], np.ones(1), part.signal[[j]])
-    return Posterior([one], found.labels, np.inf, found.log_evidence)
+    return Posterior([part.only(int(np.argmax(part.weights)))], found.labels, np.inf, found.log_evidence)
 
 
 def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ them, its variance the mean of theirs plus the variance of their means. A row fa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -71,6 +71,12 @@ class Decomposed:
         r = np.atleast_1d(r)
         return np.log(self.S[:, None] + r).sum(0) + (len(self.U) - len(self.S)) * np.log(r)
 
+    def of(self, y: np.ndarray) -> Decomposed:
+        """The same K with other labels y [n]."""
+        z = self.U.T @ y
+        rest = max(float(np.sum(self.precision * y**2) - z @ z), 0.0) if len(self.S) < len(y) else 0.0
+        return replace(self, z=z, rest=rest)
+
 
 class Share:
     """A setting with its share of a posterior: one weight for each noise ratio."""
@@ -109,6 +115,10 @@ class Part(Share):
     ratios: np.ndarray
     weights: np.ndarray
     signal: np.ndarray
+
+    def only(self, j: int) -> Part:
+        """The part with its noise ratio j alone, which has all the weight."""
+        return replace(self, ratios=self.ratios[[j]], weights=np.ones(1), signal=self.signal[[j]])
 
 
 @dataclass(frozen=True)
