@@ -226,11 +226,11 @@ def _read_parquet(path: Path, *_: str) -> Found:
 
 
 def _read_npz(path: Path, *_: str) -> Found:
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} is not an NPZ file, or damaged; write it with numpy.savez")
     try:
         arrays = _arrays(path)
-    except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error) as error:
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not an NPZ file, or damaged ({error}); write it with numpy.savez") from None
+    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error, struct.error) as error:
         raise ValueError(f"{path} cannot be read ({error}); save arrays of numbers or text with numpy.savez") from None
     named = {key: [str(name) for name in arrays.pop(key, [])] for key in ("feature_names", "target_names")}
     blocks = [block for block in ("X", "S") if block in arrays]
