@@ -8,7 +8,7 @@ test: .venv/.installed
 	$(BIN)/python -m pytest -n 2
 
 test-all: .venv/.oracles
-	$(BIN)/python -m pytest -n 2 -m ""
+	$(BIN)/python -m pytest -n 2 -m "" --hypothesis-profile=many
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
