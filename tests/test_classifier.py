@@ -110,6 +110,40 @@ def test_probabilities_and_decisions(fitted):
     assert sum(model.geometry_weights_.values()) == pytest.approx(1)
 
 
+def test_one_label_is_enough_for_a_cluster_far_from_others():
+    """The graph is all but torn between them; what tells them apart must not be lost with it."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 20)
+    X = np.array([[0, 0], [10, 0], [0, 10]])[y] + rng.standard_normal((60, 2))
+    p = GPUMClassifier(geometry="graph", smoothness="heat").fit(X, some(y, 1)).label_distributions_
+    assert p[np.arange(60), y].min() > 0.9
+
+
+def test_a_setting_without_finite_evidence_spoils_no_other(monkeypatch):
+    """It has no weight; its NaN must not come through by 0 × NaN."""
+
+    def spoiled(*arguments):
+        found = plain(*arguments)
+        if len(found.log_evidence) > 1:
+            for v in (found.log_evidence, found.alpha, found.R):
+                v[0] = np.nan
+        return found
+
+    plain = classes.propagate
+    monkeypatch.setattr(classes, "propagate", spoiled)
+    monkeypatch.setattr(classes, "FEW", 1000)  # nothing is screened
+    X, y = moons(40)
+    assert np.isfinite(GPUMClassifier(geometry="graph", smoothness="heat").fit(X, some(y, 2)).predict_proba(X)).all()
+
+
+def test_every_row_has_a_label():
+    """No row is left that could have had none."""
+    X, y = moons(40)
+    p = GPUMClassifier(geometry="graph").fit(X, y).predict_proba(X)
+    assert np.isfinite(p).all()
+    assert (p.argmax(1) == y).mean() > 0.9
+
+
 def test_names_of_classes_do_not_matter():
     """Other names in another order: the same probabilities in that order."""
     X, y = moons(120)

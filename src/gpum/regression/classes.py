@@ -27,14 +27,19 @@ What evidence cannot say with one label a class the prior must: a kernel cuts th
 independent pieces, and log(pieces/C) ~ N(0, PIECES_SD²): about as many as there are classes.
 
 Classes in data are purer than those of a Gaussian process: their borders run where there are few rows. Probabilities
-are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ, whose prior (SHARP_MEAN, SHARP_SD) labels correct as soon as
-other labels of their class predict them.
+are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ. Its prior, log γ ~ N(0, SHARP_SD²), is that they are right as
+they are, and two things are told of it by scores log p(class):
+
+    labels         each as the others predict it, if others have its class
+    the cloud      had the classes been those that are predicted, and as many labels been elsewhere: what would have
+                   been said of the other rows. Where clusters are clear it does not matter which rows have labels, and
+                   little was said too boldly. All rows together count as ELSEWHERE labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -48,8 +53,10 @@ from .posterior import Located, Mixture, Share
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
 PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
 PIECES_ROWS = 200  # of the cloud, in which pieces are counted
-SHARPNESS = np.geomspace(1.0, 8.0, 10)  # γ
-SHARP_MEAN, SHARP_SD = log(3.0), 0.7  # of log γ: clear clusters ask for 3 to 5, moons that touch for 1 to 3
+SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
+SHARP_SD = 0.5  # of log γ
+ELSEWHERE = 30.0  # see the module: by simulation, `benchmarks/reliability.py`
+TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
 HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 FIRST_SWEEPS, SWEEPS, SETTLED = 3, 30, 1e-2
 DAMPING = 0.8  # and from sweep CALM half of it, lest sites swing
@@ -62,6 +69,7 @@ FEW = 12  # settings that then see all labels
 BLOCK = 4_000_000  # numbers in the largest array of a batch
 NODES, LOG_WEIGHTS = hermegauss(16)
 LOG_WEIGHTS = np.log(LOG_WEIGHTS / LOG_WEIGHTS.sum())
+AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0.01
 
 
@@ -171,17 +179,23 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"
         notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} settings: {end}")
-    alpha = found.alpha.reshape(*weights.shape, *found.alpha.shape[1:])
-    R = found.R.reshape(*weights.shape, *found.R.shape[1:])
+    alpha, R = (
+        np.where(usable[:, None, None], a, 0.0).reshape(*weights.shape, *a.shape[1:])  # no weight, so no NaN either
+        for a in (found.alpha, found.R)
+    )
     keep = weights.sum(1) > HOPELESS * weights.sum(1).max()
     scale = weights[keep].sum()
     parts = [Part(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i]) for i in np.flatnonzero(keep)]
     left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
-    sharpness = _sharpness_weights(left_out, y, n_classes)
     labels = [rows[known] for rows in family.rows]
-    return ClassPosterior(
-        parts, labels, n_classes, sharpness, float(total), _sharpened(left_out, sharpness), tuple(notes)
-    )
+    posterior = ClassPosterior(parts, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
+    score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
+    several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
+    score += _scores(left_out[several], y[several]).sum(1)
+    if len(known) <= SCREEN:  # more labels speak for themselves
+        score += ELSEWHERE * _elsewhere(posterior, family, known, y)
+    sharpness = softmax(score)
+    return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
 
 
 def _evidence(
@@ -273,20 +287,48 @@ def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.nda
     return np.einsum("bi,bic->ic", share / share.sum(0), without)
 
 
-def _sharpness_weights(left_out: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
-    """Posterior weights of SHARPNESS, from labels of classes that have others."""
-    log_p = -0.5 * ((np.log(SHARPNESS) - SHARP_MEAN) / SHARP_SD) ** 2
-    scored = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
-    if len(scored):
-        z = SHARPNESS[:, None, None] * np.log(np.maximum(left_out[scored], 1e-300))
-        log_p = log_p + np.sum(z[:, np.arange(len(scored)), y[scored]] - logsumexp(z, axis=2), 1)
-    return np.exp(log_p - logsumexp(log_p))
+def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Mean of log p(class) for each of SHARPNESS, had the classes been as predicted and the labels elsewhere."""
+    rng, C = np.random.default_rng(0), posterior.n_classes
+    others = np.setdiff1d(np.arange(len(family.rows[0])), known)
+    rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
+    cloud = Located.exactly([r[rows] for r in family.rows])
+    truth = posterior.probabilities(cloud).argmax(1)
+    truth[: len(known)] = y
+    settings = [part.setting for part in posterior.parts for _ in part.ratios]
+    ratios = np.concatenate([part.ratios for part in posterior.parts])
+    share = np.cumsum(np.concatenate([part.weights for part in posterior.parts]))
+    steps = (np.arange(DRAWN) + 0.5) / DRAWN * share[-1]  # components as often as they weigh
+    drawn, times = np.unique(np.searchsorted(share, steps), return_counts=True)
+    found = []
+    for _ in range(TURNS if len(others) else 0):
+        turn = rng.permutation(len(rows))
+        chosen = np.concatenate([turn[truth[turn] == c][: np.sum(y == c)] for c in range(C)])
+        labels = [r[rows[chosen]] for r in family.rows]
+        K = np.array([correlation(settings[i].covariance, *[labels[settings[i].space]] * 2) for i in drawn])
+        sites = propagate(K, ratios[drawn], truth[chosen], C, FIRST_SWEEPS)
+        parts = [
+            Part(settings[i], ratios[[i]], times[[j]] / DRAWN, sites.alpha[[j]], sites.R[[j]])
+            for j, i in enumerate(drawn)
+            if np.isfinite(sites.log_evidence[j])
+        ]
+        rest = np.setdiff1d(np.arange(len(rows)), chosen)
+        if parts:
+            p = replace(posterior, parts=parts, labels=labels).probabilities(cloud)[rest]
+            found.append(_scores(p, truth[rest]).mean(1))
+    return np.mean(found or [np.zeros(len(SHARPNESS))], 0)
+
+
+def _scores(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """log p(class), [SHARPNESS, n], of classes y [n] under sharpened probabilities p [n, C]."""
+    z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
+    return z[:, np.arange(len(y)), y] - logsumexp(z, axis=2)
 
 
 def _sharpened(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """p_c^γ, normalised, averaged over γ."""
     log_p = np.log(np.maximum(p, 1e-300))
-    return sum(w * softmax(gamma * log_p, axis=1) for gamma, w in zip(SHARPNESS, weights, strict=True))
+    return sum(w * softmax(gamma * log_p, axis=1) for gamma, w in zip(SHARPNESS, weights, strict=True) if w)
 
 
 def _spread(y: np.ndarray, n_classes: int, size: int) -> np.ndarray:
