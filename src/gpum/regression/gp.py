@@ -41,9 +41,9 @@ from .posterior import Decomposed, Part, Posterior, mixture_quantiles
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
 
-# σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. Labels' variance is itself a guess when
-# they are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact one
-# of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
+# σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
+# labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
+# one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
 A0, B0 = 1.0, 3.0
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
