@@ -26,6 +26,7 @@ from .family import Family, Setting
 from .posterior import Located, Part, Posterior
 
 DRAWS = 2000  # of each row, for quantiles
+B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have variance ½
 
 
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
@@ -37,14 +38,14 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     def score(setting: Setting, some: np.ndarray | slice) -> Any:
         one = gp.decompose(setting.covariance, labels[setting.space][some], np.cos(y[some]), own[some])
         other, shape = one.of(np.sin(y[some])), gp.A0 + len(one.U)
-        b = gp.B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
+        b = B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
         log_p = -shape * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + prior
         return log_p, setting, (one, other), b / (shape - 1)
 
     settings, notes = gp.promising(family, labels, n, lambda s, some: float(logsumexp(score(s, some)[0])))
     scored = [score(setting, slice(None)) for setting in settings]
     weights, total = gp.weigh([log_p for log_p, *_ in scored])
-    constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(gp.B0) - n * log(2 * pi)
+    constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi)
     evidence = total + constant - (0.0 if noise is None else float(np.log(noise).sum()))
     return [
         Posterior(
