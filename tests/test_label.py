@@ -330,6 +330,8 @@ def test_classes(tmp_path):
         assert chances[0] > 0.8
         assert chances[2] == 0
         assert sum(chances) == pytest.approx(1)
+        told = {name: (value, note) for name, value, note in state["figures"]}
+        assert told["Left-out labels right"] == ("6 of 6", "of those whose class has another label")
 
 
 def test_kinds_of_targets():

@@ -191,7 +191,7 @@ def _of_class_part(
     covariance, k, j = part.setting.covariance, part.setting.space, int(np.argmax(part.weights))
     R, D = part.R[j], posterior.n_classes - 1
     a, b = asked.of_cloud(cloud[k])
-    of_a, of_b = (classes.correlation(covariance, x, posterior.labels[k]) for x in (a, b))
+    of_a, of_b = (posterior.known(part, x) for x in (a, b))
     scaled = of_a @ R
     var_a = np.maximum(1 - np.sum(scaled * of_a, 1), 1e-9)
     var_b = np.maximum(1 - np.sum((of_b @ R) * of_b, 1), 1e-9)

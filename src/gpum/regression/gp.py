@@ -20,7 +20,8 @@ Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follo
 Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
 
 Above SCREEN labels all settings see SCREENED of them first, and only those that come within NATS of the best see all:
-differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all.
+differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all (`promising`,
+for every likelihood).
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ from .posterior import Decomposed, Part, Posterior, mixture_quantiles
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
 
-A0, B0 = 1.0, 1.0  # σ_h² ~ InvGamma: median 1.4, heavy above
+# σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
+# labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
+# one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
+A0, B0 = 1.0, 3.0
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
@@ -49,6 +53,7 @@ KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
+LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -56,7 +61,8 @@ def units(y: np.ndarray) -> tuple[float, float]:
     size = float(np.abs(y).max())
     if size == 0:
         return 0.0, 1.0
-    mean, scale = float((y / size).mean()), float((y / size).std())  # squares of very small labels would vanish
+    z = y / size  # squares of very small labels would vanish
+    mean, scale = float(z.mean()), float(z.std(ddof=min(len(z) - 1, 1)))
     if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
         scale = abs(mean) if mean else 1.0
     return size * mean, size * scale
@@ -112,7 +118,9 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
     labels = [rows[known] for rows in family.rows]
     a = A0 + len(y) / 2
-    settings, notes = _promising(family.settings, labels, y, noise)
+    own = np.ones(len(y)) if noise is None else noise
+    mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
+    settings, notes = promising(family, labels, len(y), mass)
     scored = [(*_score(setting, labels[setting.space], y, noise), setting) for setting in settings]
     weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
@@ -148,28 +156,50 @@ def _score(
     return log_p, d, b / (shape - 1)
 
 
-def _promising(
-    settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray, noise: np.ndarray | None = None
-) -> tuple[list[Setting], tuple[str, ...]]:  # fmt: skip
-    """The settings that are worth all labels, and what to say of it."""
-    if len(y) <= SCREEN:
+def promising(
+    family: Family, labels: Sequence[np.ndarray], n: int, mass: Callable[[Setting, np.ndarray], float]
+) -> tuple[list[Setting], tuple[str, ...]]:
+    """The settings that are worth all n labels, and what to say of it.
+
+    `mass` gives the log evidence of a setting, weighted by its prior, on some of the labels (places among them).
+    Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for.
+    """
+    settings = family.settings
+    if n <= SCREEN:
         return list(settings), ()
-    some = np.random.default_rng(0).permutation(len(y))[:SCREENED]  # labels may come in an order
-    own = None if noise is None else noise[some]
-    mass = np.array([logsumexp(_score(s, labels[s.space][some], y[some], own)[0]) for s in settings])
-    kept = [setting for setting, m in zip(settings, mass, strict=True) if m > mass.max() - NATS]
+    some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
+    found = np.array([mass(setting, some) for setting in settings])
+    order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
+    full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
+    room = LARGEST // n**2
+    if room < 1 and len(full) == len(order):
+        raise ValueError(
+            f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
+            f"numbers each; give at most {int(LARGEST**0.5):,} labels, or another geometry beside (graph, atlas)"
+        )
+    left = set(full[room:])
+    kept = [setting for k, setting in enumerate(settings) if k in order and k not in left]
     said = (
-        f"with {len(y):,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
+        f"with {n:,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
         "saw all"
     )
+    if left:
+        said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
     return kept, (said,)
+
+
+def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
+    F = covariance.factor(a[:1])
+    return F is None or F.shape[1] >= n
 
 
 def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = [rows[known] for rows in family.rows], len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = _promising(family.settings, labels, y, noise)
+    own = np.ones(n) if noise is None else noise
+    mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
+    settings, said = promising(family, labels, n, mass)
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)

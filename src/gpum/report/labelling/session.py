@@ -283,7 +283,9 @@ class Session:
             words = isinstance(self.target, Classes)
             note = "chance of a wrong class" if words else "of a row: one standard deviation"
             found.append(["Average uncertainty", self.target.average(belief), note])
-            if belief.left_out:
+            if belief.left_out and words:
+                found.append(["Left-out labels right", belief.left_out, "of those whose class has another label"])
+            elif belief.left_out:
                 found.append(["Left-out error", belief.left_out, "of a label that the others predict"])
             title, share = next(iter(belief.weights.items()))
             found.append(["Geometry", percent(share), f"of the weight is on {the(title)}"])
