@@ -15,7 +15,7 @@ from gpum.gplvm import bound, likelihood, models, patterns
 from gpum.gplvm.incomplete import place_incomplete
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
-from gpum.gplvm.missing import fill_in
+from gpum.gplvm.missing import fill_in, together
 from gpum.gplvm.placement import decoder, place
 
 
@@ -287,6 +287,34 @@ def test_gaps_on_the_command_line(sheet, tmp_path):
     assert (tmp_path / "empty_out.csv").read_text() == (tmp_path / "coded_out.csv").read_text()
     found = run("report", tmp_path / "coded.gpum", "--out", tmp_path / "report.html")
     assert found.exit_code == 0, found.output
+
+
+def heard(seed, cut=-82.0):
+    """Signals of 24 senders along a walk of 60 places, and the same without what is too weak to be heard."""
+    rng = np.random.default_rng(seed)
+    u = np.sort(rng.uniform(0, 100, 60))
+    place = np.stack([20 + 20 * np.sin(u / 16), 0.6 * u], 1)
+    senders = np.stack([rng.uniform(0, 45, 24), rng.uniform(-5, 65, 24)], 1)
+    away = np.maximum(np.linalg.norm(place[:, None] - senders, axis=2), 1)
+    S = -40 - 30 * np.log10(away) + 3 * rng.standard_normal(away.shape)
+    return S, np.where(cut < S, S, np.nan)
+
+
+def test_gaps_for_a_reason_are_told_from_gaps_by_chance():
+    """Of a hundred clouds with gaps by chance none, of twenty with cut signals all."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        by_chance = rng.random((rng.integers(20, 200), rng.integers(2, 60))) < rng.uniform(0.05, 0.7)
+        assert not together(np.where(by_chance, np.nan, 1.0))
+    for seed in range(20):
+        S, cut = heard(seed)
+        assert together(cut)
+        assert not together(np.where(rng.random(S.shape) < 0.5, np.nan, S))
+    assert not together(S)
+    rows = ~np.isnan(cut).all(1)
+    u = np.linspace(0, 1, rows.sum())
+    model = GPUMRegressor(geometry="flat", smoothness="heat").fit(cut[rows][:, ~np.isnan(cut[rows]).all(0)], u)
+    assert any("missing together" in note for note in model.notes_)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks, neighbours
-from ..gplvm.missing import Filled, fill_in
+from ..gplvm.missing import Filled, fill_in, together
 from ..progress import Reporter
 from ..regression import graphs
 from ..regression.incomplete import IncompleteSurface
@@ -142,6 +142,11 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
     gone = np.isnan(X)
     badly = int(np.sum(~filled.sound))
     text = f"{gone.mean():.0%} of the readings are missing, in {int(gone.any(1).sum())} rows"
+    if together(X):
+        text += (
+            "; they are missing together, not here and there: if they are missing because they were too small (or too "
+            "large) to be read, put the limit in their place, which says more than a gap"
+        )
     return text + (f"; {badly} of these, which other rows cannot fill in, are left out of atlas, graph and flat space "
                    "and placed on them" if badly else "")  # fmt: skip
 

@@ -26,6 +26,7 @@ EM_STEPS = 50
 FLOOR = 1e-6  # least noise, as a share of the variance
 PASSES = 3  # after the first, donors have been filled in themselves
 SOUND = 1.5  # steps from the next row, beyond which a filled-in row counts as off the surface
+CHANCE = 1.5  # of the largest eigenvalue that gaps by chance have: seldom reached by them, far exceeded by cut signals
 BLOCK = 2**22  # distances held at once
 
 
@@ -116,6 +117,21 @@ def fill_in(X: np.ndarray) -> Filled:
         spread[some] = np.where(missing[some], whole.var(0) + found.variance[donors].mean(1), 0.0)
         found = replace(found, rows=rows, variance=spread)
     return replace(found, sound=_sound(found.rows, missing.any(1)))
+
+
+def together(X: np.ndarray) -> bool:
+    """Whether readings of X [N, p] are missing together: which are missing says where a row is, or follows from it.
+
+    The largest eigenvalue of the correlations of what is missing, against what N rows of independent gaps would have
+    (Marchenko and Pastur 1967).
+    """
+    gone = np.isnan(X).astype(float)
+    gone = gone[:, (gone.mean(0) > 0) & (gone.mean(0) < 1)]
+    if gone.shape[1] < 2:
+        return False
+    gone = (gone - gone.mean(0)) / gone.std(0)
+    N, p = gone.shape
+    return bool(np.linalg.norm(gone, 2) ** 2 / N > CHANCE * (1 + np.sqrt(p / N)) ** 2)
 
 
 def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
