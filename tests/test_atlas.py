@@ -1,5 +1,7 @@
 """The atlas against surfaces, curves and solids whose spectrum is known, closed or not, in one piece or several."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_matrix, csc_matrix, diags
@@ -350,3 +352,15 @@ def test_bad_calls():
         atlas.place(sphere(5)[:, :2])
     with pytest.raises(ValueError, match="n_neighbors must be"):
         Atlas(2, n_neighbors=2).fit(sphere(50))
+
+
+def test_an_atlas_of_two_distant_pieces_has_needles_and_numbers():
+    """Triangles across the gap are needles, whose angles are lost in rounding."""
+    rng = np.random.default_rng(1)
+    for seed in range(20):
+        X = np.random.default_rng(seed).standard_normal((16, 3)) + 1e6 * (np.arange(16) % 2)[:, None]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            pairs = Atlas(2).fit(X).eigenpairs(5)
+        assert np.all(np.isfinite(pairs.values))
+        assert np.all(np.isfinite(pairs.at(X + rng.standard_normal(X.shape))))

@@ -196,11 +196,12 @@ def _faces(point: np.ndarray, centre: np.ndarray) -> np.ndarray:
 
 
 def _cotangent(at: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Cotangent of the angle at `at` of the triangle (0, at, other)."""
+    """Cotangent of the angle at `at` of the triangle (0, at, other); that of a needle is large, not infinite."""
     to = other - at
     dot = -np.sum(at * to, 1)
-    cross = np.sqrt(np.maximum(np.sum(at**2, 1) * np.sum(to**2, 1) - dot**2, 0.0))
-    return dot / np.maximum(cross, 1e-300)
+    both = np.sum(at**2, 1) * np.sum(to**2, 1)
+    cross = np.sqrt(np.maximum(both - dot**2, 0.0))
+    return dot / np.maximum(cross, np.maximum(np.finfo(float).eps * np.sqrt(both), 1e-300))
 
 
 def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> Stars:
