@@ -31,9 +31,8 @@ from dataclasses import replace
 from math import log, pi
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, log_softmax, logsumexp
 
 from .covariances import Covariance
 from .family import Family, Setting
@@ -48,6 +47,7 @@ Inference = Callable[..., Posterior]
 A0, B0 = 1.0, 3.0
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
+RATIO_PRIOR = log_softmax(-0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2)  # of RATIOS
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
@@ -68,12 +68,6 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def _ratio_prior() -> np.ndarray:
-    """Log prior weights of RATIOS."""
-    log_p = -0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2
-    return log_p - logsumexp(log_p)
-
-
 def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
     """Eigenvalues of the Gram matrix on labels a, from n × n or, where that is smaller, k × k.
 
@@ -83,12 +77,13 @@ def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.nd
     F = covariance.factor(a)
     if F is not None and F.shape[1] < len(a):
         F = F * root[:, None]
-        S, V = eigh(F.T @ F)
+        S, V = np.linalg.eigh(F.T @ F)
         keep = 1e-12 * max(S[-1], 1e-300) < S
         S = S[keep]
         U = F @ (V[:, keep] / np.sqrt(S))
     else:
-        S, U = eigh(root[:, None] * covariance.gram(a, a) * root)
+        K = covariance.gram(a, a) if F is None else F @ F.T
+        S, U = np.linalg.eigh(root[:, None] * K * root)
         S = np.maximum(S, 0.0)
     return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
 
@@ -152,7 +147,7 @@ def _score(
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS, of a setting with labels at a."""
     d, shape = decompose(setting.covariance, a, y, noise), A0 + len(y) / 2
     b = B0 + 0.5 * d.quadratic(RATIOS)
-    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + _ratio_prior()
+    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
     return log_p, d, b / (shape - 1)
 
 
@@ -252,7 +247,7 @@ def leave_one_out(
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
         b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), part.signal, np.zeros_like(c)
         if averaged:
-            log_p = part.setting.log_prior + _ratio_prior() - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
+            log_p = part.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
     log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))
