@@ -99,6 +99,17 @@ def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     return float(value)
 
 
+def positives(values: Any, name: str, advice: str) -> np.ndarray:
+    """A number or a sequence of numbers, all finite and positive, as float64 [n]."""
+    try:
+        found = np.atleast_1d(np.asarray(values, float))
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.ndim != 1 or not len(found) or not np.all(np.isfinite(found)) or np.any(found <= 0):
+        raise ValueError(f"{name} must be positive and finite, got {values!r}; {advice}")
+    return found
+
+
 def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
     """value, one of the known words; a near miss is named. `also` says what else is allowed that is no word."""
     known = list(known)
