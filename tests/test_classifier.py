@@ -212,6 +212,7 @@ def test_many_labels_are_screened_and_it_is_told(fitted):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_scikit_learn_contract(monkeypatch):
     """No expected failure; two checks skip themselves without pandas and the array API. Few settings do."""
     monkeypatch.setattr(family, "SCALES", 3)

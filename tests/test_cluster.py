@@ -49,6 +49,7 @@ def cluster_that_loses_a_worker(after):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_a_lost_worker_changes_nothing(monkeypatch):
     monkeypatch.setattr(paths, "UNITS", 10)  # many small tasks
     points = np.array([[6.0, 3.0], [7.0, 4.0], [9.0, 9.0], [4.0, 2.0]])

@@ -36,6 +36,7 @@ def test_known_surface(run):
     assert found["coverage"] > 0.85
 
 
+@pytest.mark.slow
 def test_own_decoder(run):
     found = run("own_decoder")
     assert found["unexplained"] < 0.01

@@ -267,3 +267,16 @@ def test_an_evidence_that_stops_early_is_noted(monkeypatch):
     monkeypatch.setattr(gp, "minimize", lambda *args, **options: stopped)
     posterior = gp.best(family([Setting(0, Stationary(1.5, 0.4), 0.0)], X), np.arange(5), X[:5, 0])
     assert "stopped early (ABNORMAL)" in posterior.notes[0]
+
+
+@pytest.mark.parametrize(("n", "wider"), [(5, 0.0), (20, 0.05)])
+def test_unrelated_labels_have_the_interval_of_a_sample(n, wider):
+    """mean ± t s √(1 + 1/n): the rows have nothing to do with each other, so that nothing else can be right."""
+    rows = np.arange(n + 1.0)[:, None]
+    one = family([Setting(0, Stationary(0.5, 1e-3), 0.0)], rows)
+    y = np.random.default_rng(0).standard_normal(n)
+    mean, scale = gp.units(y)
+    posterior = gp.average(one, np.arange(n), (y - mean) / scale)
+    low, high = mean + scale * posterior.quantiles(at(rows[n:]), np.array([0.025, 0.975]))[0]
+    exact = 2 * student.ppf(0.975, n - 1) * y.std(ddof=1) * np.sqrt(1 + 1 / n)
+    assert (high - low) / exact == pytest.approx(1 + wider, abs=0.03)

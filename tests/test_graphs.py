@@ -68,7 +68,13 @@ def test_circle_spectrum(make):
     np.testing.assert_allclose(values, [0, 1, 1, 4, 4, 9, 9, 16, 16], rtol=0.05, atol=1e-9)
 
 
-@pytest.mark.parametrize("make", [lambda X: graph_space(X, 15, n_modes=30), lambda X: diffusion_space(X, 0.12, 30)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: graph_space(X, 15, n_modes=30),
+        pytest.param(lambda X: diffusion_space(X, 0.12, 30), marks=pytest.mark.slow),
+    ],
+)
 def test_flat_torus_spectrum_whatever_the_density(make):
     """Ratios 1 (×4), 2 (×4), 4 (×4) although one half is sampled twice as densely: errors shrink with N."""
     errors = []

@@ -113,6 +113,7 @@ def test_many_labels_are_screened_and_little_is_lost(ring, monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_classes_of_a_large_cloud(small_parts):
     rng = np.random.default_rng(0)
     centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])

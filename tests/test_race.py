@@ -137,7 +137,7 @@ def test_the_walk_needs_no_more_evaluations_than_scipys():
     x = np.tile([-1.2, 1.0], 10) + np.linspace(0, 0.3, 20)
     found = walked(extended_valley, x)
     with jax.enable_x64(True):
-        slope = jax.value_and_grad(lambda x: extended_valley(Theta(x), None))
+        slope = jax.jit(jax.value_and_grad(lambda x: extended_valley(Theta(x), None)))
         options = {"maxcor": lbfgs.MEMORY, "ftol": 0.0, "gtol": lbfgs.FLAT}
         peer = minimize(lambda x: tuple(map(np.asarray, slope(x))), x, jac=True, method="L-BFGS-B", options=options)
     np.testing.assert_allclose(found.theta.x, 1, atol=1e-6)

@@ -253,8 +253,8 @@ def test_few_and_odd_labels(name, roll_model, labelled):
     assert np.allclose(mean, 2.5, atol=1e-6)
     assert np.all(np.isfinite(std))
     if name != "GraphLaplacian":
-        everything = make(name, roll_model).fit(X, truth)
-        assert everything.score(X, truth) > 0.95
+        many = make(name, roll_model).fit(X, np.where(np.arange(len(X)) % 3 == 0, truth, np.nan))
+        assert many.score(X, truth) > 0.9
 
 
 def test_messages(roll_model, labelled):

@@ -17,6 +17,7 @@ from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, Ring
 TIMES = [2.0, 5.0, 10.0, 50.0, 200.0]
 
 
+@pytest.mark.slow
 def test_swiss_roll_kernel_at_default_resolution():
     targets = np.concatenate([[[6.0, 3.0]], grid(ROLL, 40)[0]])
     kernel = heat_kernel(ROLL, [[6.0, 3.0]], targets, TIMES, method="spectral")

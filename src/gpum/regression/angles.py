@@ -25,6 +25,7 @@ from .family import Family
 from .posterior import Located, Part, Posterior
 
 DRAWS = 2000  # of each row, for quantiles
+B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have variance ½
 
 
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
@@ -36,11 +37,11 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     for setting in family.settings:
         one = gp.decompose(setting.covariance, labels[setting.space], points[0], noise)
         other = one.of(points[1])
-        b = gp.B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
+        b = B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
         log_p = -a * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + prior
         scored.append((log_p, setting, (one, other), b / (a - 1)))
     weights, total = gp.weigh([log_p for log_p, *_ in scored])
-    constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(gp.B0) - n * log(2 * pi)
+    constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi)
     evidence = total + constant - (0.0 if noise is None else float(np.log(noise).sum()))
     return [
         Posterior(

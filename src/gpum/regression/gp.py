@@ -41,7 +41,10 @@ from .posterior import Decomposed, Part, Posterior, mixture_quantiles
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
 
-A0, B0 = 1.0, 1.0  # σ_h² ~ InvGamma: median 1.4, heavy above
+# σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
+# labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
+# one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
+A0, B0 = 1.0, 3.0
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
@@ -56,7 +59,8 @@ def units(y: np.ndarray) -> tuple[float, float]:
     size = float(np.abs(y).max())
     if size == 0:
         return 0.0, 1.0
-    mean, scale = float((y / size).mean()), float((y / size).std())  # squares of very small labels would vanish
+    z = y / size  # squares of very small labels would vanish
+    mean, scale = float(z.mean()), float(z.std(ddof=min(len(z) - 1, 1)))
     if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
         scale = abs(mean) if mean else 1.0
     return size * mean, size * scale
