@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-# Numbers of one [rows, pairs] block: up to STORED the exponentials are kept for the gradient (128 MiB), beyond that they
-# are computed again in blocks of BLOCK. A processor keeps no more than BLOCK, and up to STORED computes them again in
-# blocks of CACHED, which stay in its cache (1 MiB): half the time of going to memory for them.
+# Numbers of one [rows, pairs] block: up to STORED the exponentials are kept for the gradient (128 MiB), beyond that
+# they are computed again in blocks of BLOCK. A processor keeps no more than BLOCK, and up to STORED computes them again
+# in blocks of CACHED, which stay in its cache (1 MiB): half the time of going to memory for them.
 STORED = 2**24
 BLOCK = 2**21
 CACHED = 2**17
