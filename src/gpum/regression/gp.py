@@ -25,18 +25,22 @@ differences of log evidence grow with the labels, so that what is far behind on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import log, pi
+from typing import Any, TypeVar
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 
 from .covariances import Covariance
 from .family import Family, Setting
 from .posterior import Decomposed, Part, Posterior, mixture_quantiles
+from .workers import results
+
+T = TypeVar("T")
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
@@ -52,6 +56,7 @@ KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
+ALONE = 100  # labels up to which a setting is scored sooner than a thread begins
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -81,12 +86,12 @@ def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.nd
     F = covariance.factor(a)
     if F is not None and F.shape[1] < len(a):
         F = F * root[:, None]
-        S, V = eigh(F.T @ F)
+        S, V = np.linalg.eigh(F.T @ F)  # which, unlike SciPy's, lets other threads run
         keep = 1e-12 * max(S[-1], 1e-300) < S
         S = S[keep]
         U = F @ (V[:, keep] / np.sqrt(S))
     else:
-        S, U = eigh(root[:, None] * covariance.gram(a, a) * root)
+        S, U = np.linalg.eigh(root[:, None] * covariance.gram(a, a) * root)
         S = np.maximum(S, 0.0)
     return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
 
@@ -117,7 +122,8 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     labels = [rows[known] for rows in family.rows]
     a = A0 + len(y) / 2
     settings, notes = _promising(family.settings, labels, y, noise)
-    scored = [(*_score(setting, labels[setting.space], y, noise), setting) for setting in settings]
+    scores = _each(_score, settings, labels, y, noise)
+    scored = [(*score, setting) for score, setting in zip(scores, settings, strict=True)]
     weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
         Part(setting, d, RATIOS, w, signal)
@@ -152,6 +158,19 @@ def _score(
     return log_p, d, b / (shape - 1)
 
 
+def _mass(*about: Any) -> float:
+    """The log of a setting's mass."""
+    return float(logsumexp(_score(*about)[0]))
+
+
+def _each(
+    f: Callable[..., T], settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray, noise: Any
+) -> Iterator[T]:  # fmt: skip
+    """f, one of the above, of every setting; of many labels side by side."""
+    tasks = [partial(f, setting, labels[setting.space], y, noise) for setting in settings]
+    return results(tasks, None if len(y) > ALONE else 1)
+
+
 def _promising(
     settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray, noise: np.ndarray | None = None
 ) -> tuple[list[Setting], tuple[str, ...]]:  # fmt: skip
@@ -160,7 +179,7 @@ def _promising(
         return list(settings), ()
     some = np.random.default_rng(0).permutation(len(y))[:SCREENED]  # labels may come in an order
     own = None if noise is None else noise[some]
-    mass = np.array([logsumexp(_score(s, labels[s.space][some], y[some], own)[0]) for s in settings])
+    mass = np.array(list(_each(_mass, settings, [rows[some] for rows in labels], y[some], own)))
     kept = [setting for setting, m in zip(settings, mass, strict=True) if m > mass.max() - NATS]
     said = (
         f"with {len(y):,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
