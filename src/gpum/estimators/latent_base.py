@@ -128,7 +128,11 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def placed(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`transform` for an array [n, p] that has been checked: means and sds, [n, q] each."""
         rows = self._scaling.near_rows(S)
-        begin = self.latent_[self._whole.nearest(rows, NEAR)]
+        return self._placed(rows, self._whole.nearest(rows, NEAR))
+
+    def _placed(self, rows: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and sds of scaled rows [n, p], from the fitted rows near each [n, c]."""
+        begin = self.latent_[near]
         some = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
         mu, s = np.empty((2, len(rows), self.latent_.shape[1]))
         with jax.enable_x64(True), kept_programs():
@@ -151,15 +155,16 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Far is what lies farther from the surface than fitted rows do, by more than FAR times the distance between
         neighbours there; a few stray rows in the fitted cloud change neither.
         """
-        points, sd = self.placed(S)
+        rows = self._scaling.near_rows(S)
+        near = self._whole.nearest(rows, NEAR)
+        points, sd = self._placed(rows, near)
         if self._yardstick is None:
             spacing = neighbours.spacing(self._whole.rows * self.scale_)
             usual = np.quantile(spacing, USUAL)
             own = float(np.quantile(self._away(self._rows, self.latent_), USUAL))
             self._yardstick = np.clip(spacing, usual, SPARSE * usual), own
         step, own = self._yardstick
-        nearest = self._whole.nearest(self._scaling.near_rows(S), 1)[:, 0]
-        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step[nearest]
+        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step[near[:, 0]]
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
@@ -266,16 +271,14 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     "status": now.status,
                 }
             )
-            reached = (now.rows, fit.bound)
-            if fit.theta is not None and (self._best is None or reached > (self._best.last.rows, self._best.bound)):
-                self._best = fit
+            if fit.theta is not None:
+                self._best = max(filter(None, (self._best, fit)), key=lambda one: (one.last.rows, one.bound))
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)
 
         some = self._some = self._choose(model, rng)
         few = None if some is None else Few(data(self._rows[some]), self._grown)
-        begin = (
-            (name, model.start(X if some is None else X[some], own)) for name, X, own in self._begin(q, rng)
-        )  # fmt: skip
+        among = slice(None) if some is None else some
+        begin = ((name, model.start(X[among], own)) for name, X, own in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
         found = race(model, begin, data(self._rows), **options, see=see, pieces=pieces, few=few)
         if collapsed(model, found.finalists[0]):
@@ -295,8 +298,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if some is None or len(theta.mu) == len(self._rows):
             return theta
         rest = np.setdiff1d(np.arange(len(self._rows)), some)
-        mapping = self._mapping(self._model().posterior(theta, self._rows[some]))
-        dec, W = decoder(mapping)
+        dec, W = decoder(self._mapping(self._model().posterior(theta, self._rows[some])))
         begin = theta.mu[neighbours.nearest(self._rows[some], NEAR, self._rows[rest])[1]]
         mu, s = np.empty((2, len(self._rows), theta.mu.shape[1]))
         mu[some], s[some] = theta.mu, np.exp(theta.log_s)
