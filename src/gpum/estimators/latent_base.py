@@ -11,7 +11,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import jax
@@ -38,7 +37,7 @@ from ..gplvm.scaling import Scaling
 from ..progress import Reporter
 from ..regression.surfaces import ChartSurface, Placement
 from . import features
-from .stored import Stored
+from .stored import Stored, open_checkpoint
 
 # A row is far from the surface when it is farther than fitted rows are (USUAL of them) by FAR steps. A step is the
 # distance to a neighbour: that of USUAL rows, or where rows are sparse that of the nearest one, up to SPARSE times it.
@@ -49,7 +48,6 @@ NEAR = 3  # fitted rows from which a new row is placed
 RACED = 10  # rows for each inducing point with which the starts are told apart, if there are twice as many
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
-NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
@@ -390,14 +388,3 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)
-
-
-def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:
-    """The folder that an estimator's `checkpoint` names, for its settings and these data."""
-    if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
-        raise ValueError(
-            f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
-            "would not be the same; give random_state a whole number"
-        )
-    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_RESULTS}
-    return Checkpoint.open(estimator.checkpoint, settings, **data)

@@ -20,9 +20,10 @@ from ..regression.surfaces import ChartSurface, FlatSurface, Wanted
 from . import features
 from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
-from .latent_base import NOT_RESULTS, LatentModel, open_checkpoint
+from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
 from .places import place_on
+from .stored import NOT_RESULTS, open_checkpoint
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
