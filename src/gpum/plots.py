@@ -259,12 +259,16 @@ def plot_evidence(
 
 
 def plot_bound(model: Any, *, ax: Axes | None = None) -> Axes:
-    """The bound of every start of a latent model over its iterations; the model is what the highest became."""
+    """The bound of every start of a latent model over its iterations; the model is what the highest became.
+
+    Starts of a large cloud first have a part of its rows: their bound is shown times how many such parts there are.
+    """
     model = _learned(model, "history_")
     ax = _axes(ax)
     runs: dict[str, list[tuple[int, float]]] = {}
     for entry in model.history_:
-        runs.setdefault(entry["start"], []).append((entry["iterations"], entry["bound"]))
+        share = entry["rows"] / len(model.latent_)
+        runs.setdefault(entry["start"], []).append((entry["iterations"], entry["bound"] / share))
     for name, rounds in runs.items():
         steps = np.cumsum([n for n, _ in rounds])
         ax.plot(steps, [b for _, b in rounds], marker=".", label=name)

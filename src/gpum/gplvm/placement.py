@@ -191,9 +191,9 @@ def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: 
     F = jnp.concatenate([F, jnp.ones((len(F), 1))], 1)
     i, j = np.triu_indices(F.shape[1])
     at, J, H = (jax.vmap(f)(theta) for f in (R, jax.jacfwd(R), jax.jacfwd(jax.jacfwd(R))))
-    moments = (weights * jnp.exp(at @ F.T)) @ jnp.concatenate([F, F[:, i] * F[:, j]], 1)
-    m1, upper = jnp.split(moments, [F.shape[1]], axis=1)
+    upper = (weights * jnp.exp(at @ F.T)) @ (F[:, i] * F[:, j])
     m2 = jnp.zeros((len(theta), F.shape[1], F.shape[1])).at[:, i, j].set(upper).at[:, j, i].set(upper)
+    m1 = m2[:, -1]  # the last F is 1
     hessian = jnp.einsum("nra,nrs,nsb->nab", J, m2, J) + jnp.einsum("nr,nrab->nab", m1, H)
     return m1[:, -1], jnp.einsum("nr,nra->na", m1, J), hessian
 

@@ -23,7 +23,7 @@ they are, and two things are told of it by scores log p(class):
     labels         each as the others predict it, if others have its class
     the cloud      had the classes been those that are predicted, and as many labels been elsewhere: what would have
                    been said of the other rows. Where clusters are clear it does not matter which rows have labels, and
-                   little was said too boldly. All rows together count as ELSEWHERE labels.
+                   little was said too boldly. All rows together count as ELSEWHERE labels of each class.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the sign
 PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
 PIECES_ROWS = 200  # of the cloud, in which pieces are counted
 SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
-SHARP_SD = 0.5  # of log γ
-ELSEWHERE = 30.0  # see the module: by simulation, `benchmarks/reliability.py`
+SHARP_SD = 0.6  # of log γ
+ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
 TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
 FIRST_SWEEPS = 3  # of a first look at all settings
 HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
@@ -181,7 +181,7 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
     score += _scores(left_out[several], y[several]).sum(1)
     if len(known) <= SCREEN:  # more labels speak for themselves
-        score += ELSEWHERE * _elsewhere(posterior, family, known, y)
+        score += ELSEWHERE * n_classes * _elsewhere(posterior, family, known, y)
     sharpness = softmax(score)
     return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
 

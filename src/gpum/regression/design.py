@@ -175,7 +175,9 @@ def _of_part(
 
 def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
     """Beliefs of a classifier, each setting with its heaviest ratio; `cloud` are its rows in every space."""
-    at_a, at_b = (Located.exactly([r[x] for r in cloud]) for x in (asked.candidates, asked.targets))
+    at_a, at_b = (
+        Located.exactly([None if r is None else r[x] for r in cloud]) for x in (asked.candidates, asked.targets)
+    )
     p, q = posterior.probabilities(at_a), posterior.probabilities(at_b)
     square = np.sum(q**2, 1)
     swing = square - 2 * np.sum(q**3, 1) + square**2  # |diag(q) - qqᵀ|²
