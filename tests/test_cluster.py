@@ -10,6 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from gpum import GPUMClassifier, GPUMRegressor, heat_kernel
+from gpum.gplvm import threads
 from gpum.heat import paths
 from gpum.regression import graphs, surfaces, workers
 from oracles import ROLL
@@ -108,10 +109,12 @@ def handed_out(monkeypatch):
     return made
 
 
-def test_geometries_and_graphs_fan_out(handed_out):
+def test_geometries_and_graphs_fan_out(handed_out, monkeypatch):
     """An atlas that cannot be built on a worker is left out, with the note that it has without workers."""
-    alone, found = (GPUMRegressor([1, 2, 4], geometry=["atlas", "graph"], random_state=0) for _ in range(2))
-    alone.fit(CURVE, HEIGHT)
+    alone, beside, found = (GPUMRegressor([1, 2, 4], geometry=["atlas", "graph"], random_state=0) for _ in range(3))
+    alone.set_params(n_jobs=1).fit(CURVE, HEIGHT)
+    monkeypatch.setattr(threads, "cpu_count", lambda: 3)
+    same(beside.fit(CURVE, HEIGHT), alone, CURVE + 0.01)
     assert not handed_out
     with joblib.parallel_config(backend="threading", n_jobs=2):
         found.fit(CURVE, HEIGHT)

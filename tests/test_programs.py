@@ -1,6 +1,7 @@
 """Compiled programs are kept between runs, and no state of the folder is an error or a warning."""
 
 import os
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -86,6 +87,25 @@ def test_outside_of_the_scope_nothing_is_kept(folder):
     assert programs.LEAST.value == before
     jax.jit(lambda x: x + 3)(1.0)
     assert not folder.exists()
+
+
+def test_the_last_thread_closes_the_scope(folder):
+    """One thread leaves while another is inside: what that one compiles is still kept."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay():
+        with programs.kept_programs():
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=stay)
+    with programs.kept_programs():
+        thread.start()
+        assert inside.wait(30)
+    assert compilation_cache._cache == programs.Programs(folder)
+    leave.set()
+    thread.join()
+    assert compilation_cache._cache is None
 
 
 def test_a_cache_of_the_users_own_is_left_alone(folder, tmp_path):

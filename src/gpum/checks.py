@@ -91,6 +91,13 @@ def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> i
     return int(value)
 
 
+def jobs(value: Any) -> None:
+    """Refuse a number of joblib's workers that is none: None, or a whole number other than 0."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if value is not None and (not whole or value == 0):
+        raise ValueError(f"n_jobs must be None or a whole number other than 0, got {value!r}; -1 means all processors")
+
+
 def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     """value as a finite positive (or, with `zero`, non-negative) float."""
     fits = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))

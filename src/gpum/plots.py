@@ -133,8 +133,6 @@ def plot_boundary(
     """The outline of the inside of a two-dimensional chart; with `fill` its outside is dark."""
     ax = _axes(ax)
     axes, _, inside = _pixels(chart, n)
-    if not inside.any():
-        raise ValueError(f"none of {n} × {n} pixels is inside the boundary; raise n")
     shown = inside.reshape(n, n).astype(float)
     for a in range(2):  # no more than what is inside and a margin
         seen = np.flatnonzero(shown.any(1 - a))
@@ -261,12 +259,16 @@ def plot_evidence(
 
 
 def plot_bound(model: Any, *, ax: Axes | None = None) -> Axes:
-    """The bound of every start of a latent model over its iterations; the model is what the highest became."""
+    """The bound of every start of a latent model over its iterations; the model is what the highest became.
+
+    Starts of a large cloud first have a part of its rows: their bound is shown times how many such parts there are.
+    """
     model = _learned(model, "history_")
     ax = _axes(ax)
     runs: dict[str, list[tuple[int, float]]] = {}
     for entry in model.history_:
-        runs.setdefault(entry["start"], []).append((entry["iterations"], entry["bound"]))
+        share = entry["rows"] / len(model.latent_)
+        runs.setdefault(entry["start"], []).append((entry["iterations"], entry["bound"] / share))
     for name, rounds in runs.items():
         steps = np.cumsum([n for n, _ in rounds])
         ax.plot(steps, [b for _, b in rounds], marker=".", label=name)
@@ -346,7 +348,8 @@ def _ends(values: np.ndarray) -> tuple[float, float]:
 
 def _even(ax: Any, X: np.ndarray) -> Any:
     """One unit is as long along each of three axes."""
-    ax.set_box_aspect(np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X)))
+    sides = np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X))
+    ax.set_box_aspect(sides if sides.any() else np.ones(3))
     ax.tick_params(labelsize="x-small", pad=-3)
     return ax
 
@@ -386,7 +389,10 @@ def _pixels(chart: Chart, n: int) -> tuple[list[np.ndarray], np.ndarray, np.ndar
     pad = 0.03 * np.ptp(chart.bounds, axis=1)
     axes = [np.linspace(lo - e, hi + e, n) for (lo, hi), e in zip(chart.bounds, pad, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
-    return axes, points, evaluate(chart, "inside", points)
+    inside = evaluate(chart, "inside", points)
+    if not inside.any():
+        raise ValueError(f"none of {n} × {n} pixels is inside the boundary; raise n")
+    return axes, points, inside
 
 
 def _label(ax: Axes) -> Axes:

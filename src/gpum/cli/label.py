@@ -50,7 +50,9 @@ def label(
         str | None, _setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average.")
     ] = None,
     seed: Annotated[int, _setting("N", "The same seed gives the same geometry.")] = 0,
-    n_jobs: Annotated[int | None, _setting("N", "Processes at once while the geometry is learned.")] = None,
+    n_jobs: Annotated[
+        int | None, _setting("N", "Processes at once while the geometry is learned (default: threads, one a core).")
+    ] = None,
     missing: Missing = None,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",

@@ -102,7 +102,9 @@ def fit(
     n_paths: Annotated[int, _setting("N", "Paths from each point (brownian).")] = 1000,
     max_time: Annotated[float | None, _setting("T", "Largest diffusion time of heat kernels.")] = None,
     seed: Annotated[int, _setting("N", "The same seed gives the same model.")] = 0,
-    n_jobs: Annotated[int | None, _setting("N", "Processes at once; the model does not depend on it.")] = None,
+    n_jobs: Annotated[
+        int | None, _setting("N", "Processes at once (default: threads, one a core); the model does not depend on it.")
+    ] = None,
     checkpoint: Annotated[
         Path | None, _setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
     ] = None,

@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import checks, neighbours
 from ..gplvm.missing import Filled, fill_in
+from ..gplvm.threads import at_once
 from ..progress import Reporter
 from ..regression import graphs
 from ..regression.incomplete import IncompleteSurface
@@ -80,13 +81,14 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 
 def build(
-    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str], Iterable[Surface]],
+    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Surface]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
     *, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
-    """The surfaces of a cloud [N, p]; `charts(q)` learns those of one dimension (`once`: of a dimension of its own).
+    """The surfaces of a cloud [N, p]; `charts(q, verbose)` learns those of one dimension (`once`: of its own).
 
-    `graph` makes the graphs. Atlases and graphs fan out to joblib's workers; charts do by the starts of each.
+    `graph` makes the graphs. By default all are made side by side in threads. Of joblib's workers atlases and graphs
+    make use; charts do by the starts of each.
     """
     dims = dimensions(latent_dim)
     filled = fill_in(X) if np.isnan(X).any() else None  # of charts, the latent model takes care of that
@@ -96,8 +98,10 @@ def build(
         of_charts = SOLID_DIMS if neighbours.dimension(whole) >= SOLID else CHART_DIMS
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
+    count = {"chart": len(of_charts), "atlas": len(of_atlases)}
+    together = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
-        "chart": [partial(charts, q) for q in of_charts],
+        "chart": [partial(charts, q, 0 if together else verbose) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1) for q in of_atlases],
         "graph": [lambda: [GraphSurface(graph(whole, n_jobs=n_jobs))]],
         "flat": [lambda: [flat_surface(whole)]],
@@ -105,25 +109,30 @@ def build(
     surfaces: list[Surface] = []
     log_priors: list[float] = []
     notes: list[str] = [] if filled is None else [_missing(X, filled)]
-    for name in names:
-        found: list[list[Surface]] = []
-        made = results([partial(_tried, make) for make in members[name]], n_jobs if name == "atlas" else 1)
-        for _ in members[name]:
-            try:
-                with Reporter(verbose and name != "chart", None, f"building geometry: {name}"):
-                    some = next(made)
-                if isinstance(some, Exception):
-                    raise some
-                if filled is not None and name != "chart":
-                    some = [IncompleteSurface(one, filled, X) for one in some]
-                found.append(some)
-            except FAILURES as error:
-                if len(names) == len(members[name]) == 1:
-                    raise
-                notes.append(f"one {name} is left out: {error}")
-        for some in found:
-            surfaces += some
-            log_priors += [-log(len(found) * len(some))] * len(some)
+    tasks = {name: [partial(_tried, make) for make in members[name]] for name in names}
+    everything = [task for name in names for task in tasks[name]]
+    with Reporter(together and verbose, len(everything), "learning the surface in several ways") as report:
+        made = results(everything, n_jobs) if together else iter(())
+        for name in names:
+            found: list[list[Surface]] = []
+            made = made if together else results(tasks[name], n_jobs if name == "atlas" else 1)
+            for k in range(len(tasks[name])):
+                try:
+                    with Reporter(verbose and not together and name != "chart", None, f"building geometry: {name}"):
+                        some = next(made)
+                    report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
+                    if isinstance(some, Exception):
+                        raise some
+                    if filled is not None and name != "chart":
+                        some = [IncompleteSurface(one, filled, X) for one in some]
+                    found.append(some)
+                except FAILURES as error:
+                    if len(names) == len(members[name]) == 1:
+                        raise
+                    notes.append(f"one {name} is left out: {error}")
+            for some in found:
+                surfaces += some
+                log_priors += [-log(len(found) * len(some))] * len(some)
     if not surfaces:
         raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})

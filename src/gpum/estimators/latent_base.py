@@ -11,7 +11,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import jax
@@ -30,15 +29,15 @@ from ..gplvm import scaling, starts
 from ..gplvm.incomplete import place_incomplete
 from ..gplvm.mapping import Mapping
 from ..gplvm.missing import Filled, fill_in
-from ..gplvm.models import Model, Posterior, data
+from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
 from ..gplvm.placement import decoder, place
-from ..gplvm.race import Fit, Outcome, collapsed, race
+from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
 from ..gplvm.scaling import Scaling
 from ..progress import Reporter
 from ..regression.surfaces import ChartSurface, Placement
 from . import features
-from .stored import Stored
+from .stored import Stored, open_checkpoint
 
 # A row is far from the surface when it is farther than fitted rows are (USUAL of them) by FAR steps. A step is the
 # distance to a neighbour: that of USUAL rows, or where rows are sparse that of the nearest one, up to SPARSE times it.
@@ -46,10 +45,9 @@ FAR = 2.0
 USUAL = 0.9
 SPARSE = 3.0
 NEAR = 3  # fitted rows from which a new row is placed
-WARP = 0.02  # of the variance, above which two fits count as different charts
+RACED = 10  # rows for each inducing point with which the starts are told apart, if there are twice as many
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
-NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
@@ -105,7 +103,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             except KeyboardInterrupt:
                 # Keep what was reached, usable but marked as not converged, and stop all the same.
                 if self._best is not None:
-                    self._finish([self._best], rng)
+                    self._finish([replace(self._best, theta=self._grown(self._best.theta))], rng)
                     self.converged_, self.start_ = False, "interrupted"
                 raise
             self._finish(self._settled(outcome), rng)
@@ -128,7 +126,11 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def placed(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`transform` for an array [n, p] that has been checked: means and sds, [n, q] each."""
         rows = self._scaling.near_rows(S)
-        begin = self.latent_[self._whole.nearest(rows, NEAR)]
+        return self._placed(rows, self._whole.nearest(rows, NEAR))
+
+    def _placed(self, rows: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and sds of scaled rows [n, p], from the fitted rows near each [n, c]."""
+        begin = self.latent_[near]
         some = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
         mu, s = np.empty((2, len(rows), self.latent_.shape[1]))
         with jax.enable_x64(True), kept_programs():
@@ -151,15 +153,16 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Far is what lies farther from the surface than fitted rows do, by more than FAR times the distance between
         neighbours there; a few stray rows in the fitted cloud change neither.
         """
-        points, sd = self.placed(S)
+        rows = self._scaling.near_rows(S)
+        near = self._whole.nearest(rows, NEAR)
+        points, sd = self._placed(rows, near)
         if self._yardstick is None:
             spacing = neighbours.spacing(self._whole.rows * self.scale_)
             usual = np.quantile(spacing, USUAL)
             own = float(np.quantile(self._away(self._rows, self.latent_), USUAL))
             self._yardstick = np.clip(spacing, usual, SPARSE * usual), own
         step, own = self._yardstick
-        nearest = self._whole.nearest(self._scaling.near_rows(S), 1)[:, 0]
-        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step[nearest]
+        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step[near[:, 0]]
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
@@ -179,7 +182,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return kept.setdefault(rows.tobytes(), ChartSurface(self.chart_, rows, self.placement, self))
 
     def _stored(self) -> dict[str, Any]:
-        found = {k: v for k, v in vars(self).items() if k not in ("_surfaces", "_best")}
+        found = {k: v for k, v in vars(self).items() if k not in ("_surfaces", "_best", "_some")}
         if "finalists_" in found:  # fitted; where rows and inducing points came to is in the rest
             found["finalists_"] = [replace(fit, theta=None) for fit in self.finalists_]
         return found
@@ -197,7 +200,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             other = copy.copy(self)
             with jax.enable_x64(True), kept_programs():
                 other._finish([fit], np.random.default_rng([len(self._rows), k]))
-            if all(_differ(other.latent_, one.latent_) for one in found):
+            if all(differ(other.latent_, one.latent_) for one in found):
                 found.append(other)
         return found
 
@@ -235,12 +238,15 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         checks.option(self.boundary, "boundary", BOUNDARIES)
         checks.positive(self.boundary_level, "boundary_level", "0 is the tightest", zero=True)
         checks.positive(self.tol, "tol", "0.05 nats per row is the default")
+        checks.jobs(self.n_jobs)
         checks.integer(self.max_iter, "max_iter", 1, None, "10000 is the default")
         return S
 
     def _start_list(self) -> list[Any]:
         if isinstance(self.starts, str):
             return [self.starts]
+        if not isinstance(self.starts, list | tuple | np.ndarray) or not len(self.starts):
+            raise ValueError(f"starts is {self.starts!r}; give 'pca', 'isomap', an array of latent rows, or several")
         several = any(isinstance(start, str) for start in self.starts) or np.ndim(self.starts) != 2
         return list(self.starts) if several else [self.starts]
 
@@ -261,17 +267,44 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     "iterations": now.iterations,
                     "evaluations": now.evaluations,
                     "bound": now.value,
+                    "rows": now.rows,
                     "converged": now.converged,
                     "status": now.status,
                 }
             )
-            if fit.theta is not None and (self._best is None or fit.bound > self._best.bound):
-                self._best = fit
+            if fit.theta is not None:
+                self._best = max(filter(None, (self._best, fit)), key=lambda one: (one.last.rows, one.bound))
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)
 
-        begin = ((name, model.start(X, own)) for name, X, own in self._begin(q, rng))
+        some = self._some = self._choose(model, rng)
+        few = None if some is None else Few(data(self._rows[some]), self._grown)
+        among = slice(None) if some is None else some
+        begin = ((name, model.start(X[among], own)) for name, X, own in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
-        return race(model, begin, data(self._rows), **options, see=see, pieces=pieces)
+        found = race(model, begin, data(self._rows), **options, see=see, pieces=pieces, few=few)
+        if collapsed(model, found.finalists[0]):
+            found = replace(found, held=replace(found.held, theta=self._grown(found.held.theta)))
+        return found
+
+    def _choose(self, model: Model, rng: np.random.Generator) -> np.ndarray | None:
+        """Which rows of a large cloud tell the starts apart: rows that cover it; None: all."""
+        m = getattr(model, "n_inducing", 0) or N_INDUCING
+        if not isinstance(model, Variational) or len(self._rows) < 2 * RACED * m or np.isnan(self._rows).any():
+            return None
+        return neighbours.cover(self._rows, RACED * m, rng.spawn(1)[0])
+
+    def _grown(self, theta: Any) -> Any:
+        """Parameters of some rows taken to all of them: the others are placed on the surface as it is."""
+        some = self._some
+        if some is None or len(theta.mu) == len(self._rows):
+            return theta
+        rest = np.setdiff1d(np.arange(len(self._rows)), some)
+        dec, W = decoder(self._mapping(self._model().posterior(theta, self._rows[some])))
+        begin = theta.mu[neighbours.nearest(self._rows[some], NEAR, self._rows[rest])[1]]
+        mu, s = np.empty((2, len(self._rows), theta.mu.shape[1]))
+        mu[some], s[some] = theta.mu, np.exp(theta.log_s)
+        mu[rest], s[rest] = place(self._rows[rest] @ np.asarray(W).T, begin, dec, self._as_points)
+        return replace(theta, mu=mu, log_s=np.log(s))
 
     def _begin(self, q: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
         """The starts; rows that cannot be filled in well start where the nearest of the others does."""
@@ -355,21 +388,3 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":
             self.chart_ = self.chart_.with_level(self.boundary_level)
-
-
-def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:
-    """The folder that an estimator's `checkpoint` names, for its settings and these data."""
-    if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
-        raise ValueError(
-            f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
-            "would not be the same; give random_state a whole number"
-        )
-    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_RESULTS}
-    return Checkpoint.open(estimator.checkpoint, settings, **data)
-
-
-def _differ(A: np.ndarray, B: np.ndarray) -> bool:
-    """Whether no linear change takes rows of one chart [N, q] to those of the other, up to WARP of their variance."""
-    A, B = A - A.mean(0), B - B.mean(0)
-    rest = B - A @ np.linalg.lstsq(A, B, rcond=None)[0]
-    return float(np.sum(rest**2)) > WARP * float(np.sum(B**2))

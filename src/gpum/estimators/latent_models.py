@@ -25,8 +25,8 @@ class BayesianGPLVM(LatentModel):
     boundary_level : level of the default family; 0 is the tightest.
     max_iter, tol : a run stops when 100 iterations gain less than tol nats per row; a run that stops otherwise, at
         max_iter or because the optimiser breaks down, raises a ConvergenceWarning.
-    n_jobs : starts that run at once (joblib; `joblib.parallel_config(backend="dask")` takes a cluster); the fit
-        does not depend on it.
+    n_jobs : starts that run at once: None (default) in threads, one a core; else joblib's workers
+        (`joblib.parallel_config(backend="dask")` takes a cluster); the fit does not depend on it.
     checkpoint : a folder in which every finished run of a start is kept: killed, the same fit goes on from there.
     random_state : seed; the same seed gives the same fit.
     verbose : 1 shows progress.

@@ -52,8 +52,9 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
     n_paths, step_size, max_time : of the Brownian kernel; max_time also bounds the spectral heat kernel's time.
     n_kernel_inducing : for many labels: as many eigenfunctions (spectral) or inducing points that paths start from.
     metric_draws : average the kernel over so many draws of the random metric instead of using its mean (0).
-    n_jobs : joblib workers for starts of the latent model, domains, atlases, graphs and paths; results do not depend
-        on it. `joblib.parallel_config(backend="dask")` takes a cluster.
+    n_jobs : None (default) learns charts, atlases and graphs side by side in threads, one a core; 1 one by one; else
+        joblib workers for starts of the latent model, domains, atlases, graphs and paths. Results do not depend on it.
+        `joblib.parallel_config(backend="dask")` takes a cluster.
     likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
         "poisson" (y counts; the prediction is their mean) or "binomial" (y successes of `trials` given to `fit`; the
         prediction is the probability of one).

@@ -1,12 +1,16 @@
-"""Estimators in files."""
+"""Estimators in files, and what they keep while they are fitted."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from ..files import model_io
+from ..files.checkpoint import Checkpoint
+
+NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 
 
 class Stored:
@@ -29,3 +33,14 @@ class Stored:
         if not isinstance(found, cls):
             raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
         return found
+
+
+def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:
+    """The folder that an estimator's `checkpoint` names, for its settings and these data."""
+    if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
+        raise ValueError(
+            f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
+            "would not be the same; give random_state a whole number"
+        )
+    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_RESULTS}
+    return Checkpoint.open(estimator.checkpoint, settings, **data)

@@ -20,9 +20,10 @@ from ..regression.surfaces import ChartSurface, FlatSurface, Wanted
 from . import features
 from .cloud import CloudEstimator
 from .geometries import Built, build, dimensions, geometry_names
-from .latent_base import NOT_RESULTS, LatentModel, open_checkpoint
+from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
 from .places import place_on
+from .stored import NOT_RESULTS, open_checkpoint
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
@@ -45,7 +46,7 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         if isinstance(given, LatentModel):
             model = given if hasattr(given, "chart_") else self._in_checkpoint(clone(given), latent_dim).fit(X)
         else:
-            options |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
+            options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose, **options}
             model = self._in_checkpoint(LATENT_MODELS[given](latent_dim, **options), latent_dim).fit(X)
         if X.shape[1] != model.n_features_in_:
             raise ValueError(
@@ -133,6 +134,7 @@ class Surfaces(LearnsLatent):
             checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
         else:
             checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
+        checks.jobs(self.n_jobs)
         checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
         checks.integer(self.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
         if self.max_time is not None:
@@ -181,9 +183,9 @@ class Surfaces(LearnsLatent):
         names = geometry_names(self.geometry)
         named = isinstance(self.latent_model, str)
 
-        def charts(latent_dim: Any) -> Iterator[ChartSurface]:
+        def charts(latent_dim: Any, verbose: int) -> Iterator[ChartSurface]:
             options = {} if self.n_inducing is None else {"n_inducing": self.n_inducing}
-            model = self._learn_latent(self.latent_model, X, latent_dim, **options)
+            model = self._learn_latent(self.latent_model, X, latent_dim, verbose=verbose, **options)
             # A given model is used as it is; of those learned here, other fits may stand beside the best.
             for one in model.different_fits() if named else [model]:
                 yield one.surface(one.coordinates(X))

@@ -15,10 +15,11 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
 from typing import Any
 
 import platformdirs
@@ -37,6 +38,7 @@ OFF = ("off", "0", "no", "false")
 WORTH = 0.05  # seconds of compilation above which a program is kept; to read one takes a hundredth
 LARGEST = 500 * 2**20  # bytes in the folder, above which the programs not used for longest go
 DIGEST = 32  # bytes of sha256 before each program
+ENTERING = Lock()  # threads enter and leave the scope as they like; the last one out closes it
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Programs:
     """A folder of compiled programs, in the form that JAX asks for."""
 
     folder: Path
+    inside: list[None] = field(default_factory=list, compare=False)  # one for each open scope
 
     @property
     def _path(self) -> Path:
@@ -89,18 +92,34 @@ class Programs:
 @contextmanager
 def kept_programs() -> Iterator[None]:
     """What is compiled in this scope is kept on the disk, unless JAX has a cache folder already."""
-    folder = None if not AVAILABLE or compilation_cache._cache is not None or OWN.value else _folder()
-    if folder is None:
+    mine = _enter()
+    if mine is None:
         yield
         return
-    mine: Any = Programs(folder)
-    compilation_cache._cache = mine
     try:
         with LEAST(WORTH):
             yield
     finally:
-        if compilation_cache._cache is mine:
-            compilation_cache._cache = None
+        with ENTERING:
+            mine.inside.pop()
+            if not mine.inside and compilation_cache._cache is mine:
+                compilation_cache._cache = None
+
+
+def _enter() -> Programs | None:
+    """What JAX keeps programs in from now on; None where it has a folder of its own, or there is none."""
+    with ENTERING:
+        if not AVAILABLE or OWN.value:
+            return None
+        mine: Any = compilation_cache._cache
+        folder = _folder()
+        if mine is None and folder is not None:
+            mine = Programs(folder)
+            compilation_cache._cache = mine
+        if not isinstance(mine, Programs):
+            return None
+        mine.inside.append(None)
+        return mine
 
 
 def _folder() -> Path | None:

@@ -40,13 +40,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Progress:
-    """What one round reached, and how it ended: CONVERGED, RUNNING, CUT_SHORT or BROKEN."""
+    """What one round reached with so many rows, and how it ended: CONVERGED, RUNNING, CUT_SHORT or BROKEN."""
 
     stage: str
     iterations: int
     evaluations: int
     value: float
     status: str
+    rows: int
 
     @property
     def converged(self) -> bool:
@@ -93,7 +94,7 @@ def climb(
             now = CONVERGED if allowed == ROUND else CUT_SHORT
         else:
             now = CONVERGED if 0.5 * float(found.slope2) < max(enough, NOTHING) else BROKEN
-        yield theta, Progress(stage.name, made, int(found.evaluations), value, now)
+        yield theta, Progress(stage.name, made, int(found.evaluations), value, now, n_rows)
         if now in (CONVERGED, CUT_SHORT) or status == now == BROKEN:
             return
         last, status = value, now

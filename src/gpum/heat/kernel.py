@@ -137,7 +137,7 @@ def brownian_path(
     start = _points(chart, start, "start")
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
-    if time / n_steps > np.finfo(np.float32).max:  # in which steps are taken
+    if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise ValueError(f"time is {time:.3g}, too long for {n_steps} steps; the path is everywhere long before")
     key = jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
     even = straighten(chart)

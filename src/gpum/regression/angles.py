@@ -32,7 +32,7 @@ B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have vari
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
     labels, n = [rows[known] for rows in family.rows], len(y)
-    a, prior = gp.A0 + n, gp._ratio_prior()
+    a, prior = gp.A0 + n, gp.RATIO_PRIOR
     own = np.ones(n) if noise is None else noise
 
     def score(setting: Setting, some: np.ndarray | slice) -> Any:

@@ -26,18 +26,22 @@ for every likelihood).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import log, pi
+from typing import TypeVar
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, log_softmax, logsumexp
 
 from .covariances import Covariance
 from .family import Family, Setting
 from .posterior import Decomposed, Part, Posterior, mixture_quantiles
+from .workers import results
+
+T = TypeVar("T")
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
@@ -48,12 +52,14 @@ Inference = Callable[..., Posterior]
 A0, B0 = 1.0, 3.0
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
+RATIO_PRIOR = log_softmax(-0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2)  # of RATIOS
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
 LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
+ALONE = 100  # labels up to which a setting is scored sooner than a thread begins
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -68,12 +74,6 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def _ratio_prior() -> np.ndarray:
-    """Log prior weights of RATIOS."""
-    log_p = -0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2
-    return log_p - logsumexp(log_p)
-
-
 def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
     """Eigenvalues of the Gram matrix on labels a, from n × n or, where that is smaller, k × k.
 
@@ -83,12 +83,13 @@ def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.nd
     F = covariance.factor(a)
     if F is not None and F.shape[1] < len(a):
         F = F * root[:, None]
-        S, V = eigh(F.T @ F)
+        S, V = np.linalg.eigh(F.T @ F)  # which, unlike SciPy's, lets other threads run
         keep = 1e-12 * max(S[-1], 1e-300) < S
         S = S[keep]
         U = F @ (V[:, keep] / np.sqrt(S))
     else:
-        S, U = eigh(root[:, None] * covariance.gram(a, a) * root)
+        K = covariance.gram(a, a) if F is None else F @ F.T
+        S, U = np.linalg.eigh(root[:, None] * K * root)
         S = np.maximum(S, 0.0)
     return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
 
@@ -121,7 +122,8 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     own = np.ones(len(y)) if noise is None else noise
     mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
     settings, notes = promising(family, labels, len(y), mass)
-    scored = [(*_score(setting, labels[setting.space], y, noise), setting) for setting in settings]
+    tasks = [partial(_score, setting, labels[setting.space], y, noise) for setting in settings]
+    scored = [(*score, setting) for score, setting in zip(side_by_side(tasks, len(y)), settings, strict=True)]
     weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
         Part(setting, d, RATIOS, w, signal)
@@ -152,8 +154,13 @@ def _score(
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS, of a setting with labels at a."""
     d, shape = decompose(setting.covariance, a, y, noise), A0 + len(y) / 2
     b = B0 + 0.5 * d.quadratic(RATIOS)
-    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + _ratio_prior()
+    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
     return log_p, d, b / (shape - 1)
+
+
+def side_by_side(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
+    """Results of tasks that see n labels each; of many labels they run in threads."""
+    return results(tasks, None if n > ALONE else 1)
 
 
 def promising(
@@ -168,7 +175,7 @@ def promising(
     if n <= SCREEN:
         return list(settings), ()
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
-    found = np.array([mass(setting, some) for setting in settings])
+    found = np.array(list(side_by_side([partial(mass, setting, some) for setting in settings], SCREENED)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
     room = LARGEST // n**2
@@ -252,7 +259,7 @@ def leave_one_out(
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
         b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), part.signal, np.zeros_like(c)
         if averaged:
-            log_p = part.setting.log_prior + _ratio_prior() - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
+            log_p = part.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
     log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))
