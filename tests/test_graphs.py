@@ -160,3 +160,12 @@ def test_grids():
     np.testing.assert_allclose([min(p)[0] for p in [pairs]], bandwidth_grid(X)[0])
     with pytest.raises(ValueError, match='use "paper" or "authors"'):
         diffusion_space(X, 1.0, normalisation="none")
+
+
+def test_duplicates_in_a_graph_for_classes():
+    """Rows that are the same have no width of their own; distances over it stay numbers."""
+    X = np.concatenate([np.zeros((8, 2)), np.random.default_rng(0).standard_normal((12, 2))])
+    with np.errstate(all="raise", under="ignore"):
+        for space in graphs.cluster_spaces(X):
+            assert np.isfinite(space.values).all()
+            assert np.isfinite(space.vectors).all()

@@ -176,10 +176,9 @@ def cluster_spaces(
 
 def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
     edges = neighbour_graph(X, k).tocoo()
-    width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], np.finfo(float).tiny)
-    with np.errstate(over="ignore"):  # a row with many copies has no width: its other edges are infinitely long
-        steps = (edges.data / width[edges.row]) * (edges.data / width[edges.col])
-    w = np.maximum(np.exp(-4 * steps), BRIDGE)
+    least = max(1e-100 * float(edges.data.max()), np.finfo(float).tiny)  # among duplicates; ratios must not overflow
+    width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], least)
+    w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
     alpha, phi, _, _ = _walk(affinity, len(X) if len(X) <= ALL else MODES, even=False)
     phi *= 1 / np.sqrt(np.mean(phi**2, 0))
