@@ -217,10 +217,13 @@ def main() -> None:
     shares = [len(part) for part in np.array_split(np.arange(given.sets), given.clouds)]
     jobs = [delayed(one_cloud)(task, seed, n, end) for seed, n in enumerate(shares) for task in tasks]
     found: list[dict[str, Any]] = []
-    for done, part in enumerate(Parallel(given.jobs, batch_size=1, return_as="generator_unordered")(jobs), 1):
-        found += part
-        name = part[0]["task"] if part else "left out"
-        console.print(f"{name}: {done} of {len(jobs)} clouds, {time.time() - begin:.0f} s")
+    try:
+        for done, part in enumerate(Parallel(given.jobs, batch_size=1, return_as="generator_unordered")(jobs), 1):
+            found += part
+            name = part[0]["task"] if part else "left out"
+            console.print(f"{name}: {done} of {len(jobs)} clouds, {time.time() - begin:.0f} s")
+    except KeyboardInterrupt:
+        console.print("interrupted: the table is of the clouds that were done")
     names = [name for name in names if any(one["task"] == name for one in found)]
     shown, off = table(found, names)
     console.print(shown)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
+import odd
 from browser import MISSING, Browser
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll, datasets
 from gpum.files.model_io import Fitted
@@ -14,6 +16,7 @@ from gpum.files.model_io import Fitted
 # Programs that tests compile are shared between workers and kept for the next run.
 os.environ.setdefault("GPUM_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
 SHARED = Path(os.environ.get("GPUM_SHARED", Path(__file__).parents[2] / "shared"))
+odd.register_profiles()
 
 
 def shared(name, what):
@@ -31,6 +34,13 @@ def browser():
     found = Browser()
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """For many small problems: threads that wait for each other take longer than the problems."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="session")

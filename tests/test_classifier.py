@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from gpum import GPUMClassifier, GPUMRegressor
-from gpum.regression import classes, family
+from gpum.regression import classes, family, graphs, probit
 
 
 def kernel(a, b):
@@ -58,7 +58,7 @@ def test_evidence_and_probabilities_against_counting(r):
     counted = np.stack([(largest[right, 4:] == c).mean(0) for c in range(C)], 1)
     K = kernel(new, x)
     variance = 1 - np.sum((K @ found.R[0]) * K, 1) + r
-    logits = classes.LINK * K @ found.alpha[0] / np.sqrt(variance)[:, None]
+    logits = probit.LINK * K @ found.alpha[0] / np.sqrt(variance)[:, None]
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     assert np.abs(p - counted).max() < 0.06
 
@@ -79,11 +79,28 @@ def test_moments_of_a_label_are_derivatives():
         return logsumexp(inside) + np.log(t[1] - t[0])
 
     for m in (np.array([0.3, -0.2, 0.5, 0.1]), np.array([-6.0, 2.0, 3.0, 1.0])):
-        found, slope, bend = classes._tilted(m, np.array(V))
+        found, slope, bend = probit.tilted(m, np.array(V))
         up, down = (np.array([log_z(m + s * e) for e in step * np.eye(4)]) for s in (1, -1))
         assert found == pytest.approx(log_z(m), rel=1e-3)  # 16 nodes
         np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=5e-3, atol=1e-4)
         assert bend == pytest.approx(np.sum(up + down - 2 * log_z(m)) / step**2 / 3, rel=1e-2)
+
+
+def test_in_modes_as_in_labels():
+    """K = FFᵀ with fewer modes than labels: the same evidence, left-out probabilities and predictions."""
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((34, 6))
+    F /= np.linalg.norm(F, axis=1, keepdims=True)
+    x, F, y = F[30:], F[:30], F[:30, :3].argmax(1)
+    r = np.array([0.1, 1.0])
+    full = probit.propagate(np.repeat((F @ F.T)[None], 2, 0), r, y, 3)
+    few = probit.propagate(np.repeat(F[None], 2, 0), r, y, 3, solve=probit.in_modes)
+    np.testing.assert_allclose(few.log_evidence, full.log_evidence, atol=1e-3)  # JITTER
+    np.testing.assert_allclose(few.without, full.without, atol=1e-3)
+    np.testing.assert_allclose(x @ few.alpha[1], x @ F.T @ full.alpha[1], atol=1e-3)
+    for K, found in ((x @ F.T, full), (x, few)):
+        variance = 1 - np.sum((K @ found.R[1]) * K, 1)
+        np.testing.assert_allclose(variance, 1 - np.sum((x @ few.R[1]) * x, 1), atol=1e-3)
 
 
 def test_contradicting_labels_settle():
@@ -108,6 +125,40 @@ def test_probabilities_and_decisions(fitted):
     assert model.score(X, some(y, 5)) == 1.0
     assert set(model.geometry_weights_) == {"graph", "flat"}
     assert sum(model.geometry_weights_.values()) == pytest.approx(1)
+
+
+def test_one_label_is_enough_for_a_cluster_far_from_others():
+    """The graph is all but torn between them; what tells them apart must not be lost with it."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 20)
+    X = np.array([[0, 0], [10, 0], [0, 10]])[y] + rng.standard_normal((60, 2))
+    p = GPUMClassifier(geometry="graph", smoothness="heat").fit(X, some(y, 1)).label_distributions_
+    assert p[np.arange(60), y].min() > 0.9
+
+
+def test_a_setting_without_finite_evidence_spoils_no_other(monkeypatch):
+    """It has no weight; its NaN must not come through by 0 × NaN."""
+
+    def spoiled(*arguments):
+        found = plain(*arguments)
+        if len(found.log_evidence) > 1:
+            for v in (found.log_evidence, found.alpha, found.R):
+                v[0] = np.nan
+        return found
+
+    plain = classes.propagate
+    monkeypatch.setattr(classes, "propagate", spoiled)
+    monkeypatch.setattr(classes, "FEW", 1000)  # nothing is screened
+    X, y = moons(40)
+    assert np.isfinite(GPUMClassifier(geometry="graph", smoothness="heat").fit(X, some(y, 2)).predict_proba(X)).all()
+
+
+def test_every_row_has_a_label():
+    """No row is left that could have had none."""
+    X, y = moons(40)
+    p = GPUMClassifier(geometry="graph").fit(X, y).predict_proba(X)
+    assert np.isfinite(p).all()
+    assert (p.argmax(1) == y).mean() > 0.9
 
 
 def test_names_of_classes_do_not_matter():
@@ -209,6 +260,27 @@ def test_many_labels_are_screened_and_it_is_told(fitted):
     model = GPUMClassifier(geometry="graph", smoothness="heat").fit(X, y)
     assert any("screened" in note for note in model.notes_)
     assert model.score(X, y) > 0.98
+
+
+def test_labels_beyond_the_modes(fitted, monkeypatch, tmp_path):
+    """Above MANY labels all is in modes: the same probabilities, also from a file; what is of full rank is told."""
+    _, X, y = fitted
+    known = np.arange(len(y)) % 4 > 0
+    few = np.where(known, y, -1)
+    monkeypatch.setattr(graphs, "ALL", 100)
+    monkeypatch.setattr(graphs, "MODES", 40)
+    plain = GPUMClassifier(geometry="graph", smoothness="heat").fit(X, few)
+    monkeypatch.setattr(classes, "MANY", 60)
+    model = GPUMClassifier(smoothness="heat").fit(X, few)
+    assert model._outputs[0].posterior.parts[0].alpha.shape[1] == 40
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=5e-3)
+    assert any("settings of full rank were left out" in note for note in model.notes_)
+    assert len(model.suggest(3)) == 3
+    model.save(tmp_path / "m.gpum")
+    np.testing.assert_allclose(GPUMClassifier.load(tmp_path / "m.gpum").predict_proba(X), model.predict_proba(X))
+    monkeypatch.setattr(classes, "FULL_RANK", 100)
+    with pytest.raises(ValueError, match="y has 150 labels, and all kernels are of full rank"):
+        GPUMClassifier(geometry="flat", smoothness="heat").fit(X, few)
 
 
 @pytest.mark.filterwarnings("ignore")

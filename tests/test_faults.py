@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -49,8 +50,37 @@ def test_killed_while_saving(tmp_path):
 def test_killed_at_200_moments(tmp_path):
     found = killed(tmp_path / "m.gpum", np.random.default_rng(0).uniform(0, 0.3, 200))
     assert len(found) > 3  # old ones and new ones
-    leftover = [p for p in tmp_path.iterdir() if p.name != "m.gpum"]
-    assert all(p.name.startswith(".m.gpum.") and p.name.endswith(".part") for p in leftover)  # what a kill leaves
+    model_io.write(tmp_path / "m.gpum", 5, force=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["m.gpum"]  # what the kills left is gone
+
+
+def test_the_next_save_removes_what_a_kill_left(tmp_path):
+    """But nothing that is being written, nor what is no such file."""
+    path, others = tmp_path / "m.gpum", [".m.gpum.part", ".m.gpum.01234567.part.csv", ".n.gpum.01234567.part"]
+    for name in [".m.gpum.01234567.part", *others]:
+        (tmp_path / name).write_bytes(b"half")
+    with whole.replacing(path) as file:
+        file.write(b"first")
+        with whole.replacing(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["m.gpum", *others])
+
+
+def test_writers_at_once_leave_one_whole_file(tmp_path):
+    """Eight threads replace one file forty times; none takes another's for a leftover."""
+    path = tmp_path / "m.txt"
+
+    def write(k):
+        for _ in range(40):
+            with whole.replacing(path) as file:
+                file.write(bytes([k]) * 5000)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    assert len(set(path.read_bytes())) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["m.txt"]
 
 
 class Full:

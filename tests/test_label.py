@@ -3,6 +3,7 @@
 import http.client
 import json
 import shutil
+import sys
 import threading
 
 import numpy as np
@@ -18,7 +19,8 @@ from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
-from gpum.report.labelling.session import Refused
+from gpum.report.labelling.session import Refused, Session, Work
+from gpum.report.labelling.views import setup
 from label_child import FAST, TOKEN, N, closing, give, lines_of, make_session, new_id, settled, truth, write_table
 
 ENTER = "\ue007"
@@ -328,6 +330,8 @@ def test_classes(tmp_path):
         assert chances[0] > 0.8
         assert chances[2] == 0
         assert sum(chances) == pytest.approx(1)
+        told = {name: (value, note) for name, value, note in state["figures"]}
+        assert told["Left-out labels right"] == ("6 of 6", "of those whose class has another label")
 
 
 def test_kinds_of_targets():
@@ -498,3 +502,40 @@ def test_rows_that_were_placed_afterwards_are_predicted_too():
     for belief in (quick, exact):
         assert len(belief.value) == len(X)
         assert np.sqrt(np.mean((belief.value - X[:, 0]) ** 2)) < 0.05
+
+
+def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
+    """What `gpum fit` reads, `gpum label` reads too; labels go back into the table as it writes numbers."""
+    path = tmp_path / "data.csv"
+    write_table(tmp_path / "plain.csv")
+    _, *lines = (tmp_path / "plain.csv").read_text().splitlines()
+    cells = [line.split(",") for line in lines]
+    cells[3][1], cells[4][2] = "", "100"  # a gap, and the code of one
+    text = "\n".join(["größe;a;b;c;y", *(";".join(row).replace(".", ",") for row in cells)]) + "\n"
+    path.write_bytes(text.encode("latin-1"))
+    seen = {}
+
+    def serve(data, table, target, X, used, names, known, classes, pictures, file, *rest):
+        seen["X"] = X
+        model = learned.learn(GPUMRegressor(**FAST), X, learned.beside(data))
+        work = Work(data, table, target, X, used, names, known, pictures)
+        with closing(Session(work, Numbers(model, X), file)) as session:
+            setup(session)
+            for row in (3, 4, 30):
+                give(session, row)
+
+    monkeypatch.setattr(sys.modules["gpum.cli.label"], "_serve", serve)
+    read = ["--decimal", ",", "--encoding", "latin-1"]
+    result = gpum("label", path, "--target", "y", "--index", "größe", "--missing", "100", *read)
+    assert result.exit_code == 0, result.output
+    assert np.isnan(seen["X"]).sum() == 2
+    assert np.isnan(seen["X"][3, 0])
+    assert np.isnan(seen["X"][4, 1])
+    result = gpum("label", path, "--target", "y", *read, "--export", path)
+    assert "with 3 labels of y" in result.output
+    assert path.read_bytes().decode("latin-1").splitlines()[4].endswith(";" + truth(3).replace(".", ","))
+    table = tables.read(path, decimal=",", encoding="latin-1")
+    assert table.numbers("y", "")[30] == float(truth(30))
+    result = gpum("label", path, "--target", "y")
+    assert result.exit_code == 2
+    assert "--encoding" in result.stderr

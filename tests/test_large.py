@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,9 @@ def test_classes_of_a_large_cloud(small_parts):
     assert any("drawn at random" in note for note in model.notes_)
     assert np.mean(model.transduction_ == truth) > 0.95
     np.testing.assert_array_equal(model.predict(X), model.transduction_)
+    posterior = model._outputs[0].posterior  # as after many labels, when some spaces have no weight any more
+    model._outputs = [replace(model._outputs[0], posterior=replace(posterior, parts=posterior.parts[:1]))]
+    assert len(np.unique(model.suggest(3))) == 3
 
 
 def test_same_labels_anew_on_a_warm_large_cloud(ring, small_parts):

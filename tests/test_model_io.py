@@ -8,6 +8,7 @@ import zipfile
 from hashlib import sha256
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.random import RandomState
 
@@ -469,3 +470,17 @@ def test_a_link_stays_a_link(tmp_path):
     model_io.write(tmp_path / "link.gpum", 5)
     assert (tmp_path / "link.gpum").is_symlink()
     assert model_io.read(tmp_path / "m.gpum") == 5
+
+
+def test_a_fit_to_a_data_frame_is_stored(tmp_path):
+    """With the names of its columns: another order is refused as before."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((10, 2)), columns=["a", "b"])
+    model = EuclideanGPRegressor(smoothness="heat").fit(X, X["a"])
+    model.save(tmp_path / "m.gpum")
+    again = EuclideanGPRegressor.load(tmp_path / "m.gpum")
+    assert again.feature_names_in_.dtype == object
+    assert again.feature_names_in_.tolist() == ["a", "b"]
+    assert np.array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(X[["b", "a"]])

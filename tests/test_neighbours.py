@@ -121,3 +121,12 @@ def test_dimension_of_even_clouds(q):
     assert neighbours.dimension(points) == pytest.approx(q, rel=0.06)
     assert neighbours.dimension(points[:2]) == 1.0
     assert neighbours.dimension(np.repeat(points, 2, 0)) == neighbours.dimension(points)
+
+
+def test_dimension_of_rows_far_from_the_origin():
+    """Their distances are differences of large numbers, and some come out as zero."""
+    rng = np.random.default_rng(14)
+    points = rng.standard_normal((24, 1)) + 1e6 * (np.arange(24) % 2)[:, None]
+    found = neighbours.dimension(points)
+    assert np.isfinite(found)
+    assert found > 0

@@ -1,5 +1,7 @@
 """Where rows never seen are placed: derivatives in closed form, and that no start ends higher."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -66,3 +68,21 @@ def test_a_place_does_not_depend_on_its_batch(decoded):
         parts = [placement.place(projection[some], x[some, None], dec, False) for some in (slice(7), slice(7, 30))]
     for a, b in zip(whole, zip(*parts, strict=True), strict=True):
         np.testing.assert_array_equal(a, np.concatenate(b))
+
+
+def test_rows_of_several_patterns_are_placed_as_those_of_each(decoded):
+    """A batch in which rows have two matrices, against one matrix at a time; the same to the last bit in any batch."""
+    dec, x, projection = decoded
+    twice = {name: np.multiply.outer([1.0, 2.0], np.asarray(getattr(dec, name))) for name in ("M", "weights")}
+    several = replace(dec, **twice)
+    own = np.arange(len(x)) % 2
+    with jax.enable_x64(True), kept_programs():
+        found = placement.place(projection, x[:, None], several, False, own)
+        part = placement.place(projection[5:9], x[5:9, None], several, False, own[5:9])
+        for k in (0, 1):
+            one = replace(dec, M=several.M[k], weights=several.weights[k])
+            alone = placement.place(projection[own == k], x[own == k, None], one, False)
+            for a, b in zip(found, alone, strict=True):
+                np.testing.assert_allclose(a[own == k], b, rtol=1e-5, atol=1e-6)
+    for a, b in zip(found, part, strict=True):
+        np.testing.assert_array_equal(a[5:9], b)

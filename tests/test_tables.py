@@ -226,3 +226,14 @@ def test_a_broken_parquet(tmp_path):
     pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="not a Parquet file"):
         tables.read(save(tmp_path / "t.parquet", "PAR1 and no more"))
+
+
+def test_an_npz_of_several_disks_is_refused(tmp_path):
+    """The end of the archive says that it goes on elsewhere, which zipfile notices before it has opened anything."""
+    path = tmp_path / "m.npz"
+    np.savez(path, a=np.zeros(3))
+    data, end = path.read_bytes(), b"PK\x05\x06"
+    locator = b"PK\x06\x07" + bytes([7, 0, 0, 0]) + bytes(8) + bytes([9, 0, 0, 0])
+    path.write_bytes(data.replace(end, locator + end))
+    with pytest.raises(ValueError, match="is not an NPZ file, or damaged"):
+        tables.read(path)

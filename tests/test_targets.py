@@ -126,6 +126,21 @@ def test_outliers_cost_a_student_likelihood_little():
     assert likelihoods.StudentPosterior.spread == 2  # of ν = 4
 
 
+@pytest.mark.parametrize(("labels", "wrong"), [(24, 4), (30, 6)])
+def test_many_outliers_are_still_found(labels, wrong):
+    """A fifth of few labels is wrong: found one after the other, not taken for a rough function."""
+    clean, student = [], []
+    for seed in range(3):
+        X, u = bent(seed=seed)
+        rng = np.random.default_rng(seed)
+        truth = np.sin(6 * u + seed)
+        y = truth + 0.05 * rng.standard_normal(120)
+        bad = y + np.where(np.arange(120) < wrong, rng.choice([-1, 1], 120) * rng.uniform(3, 5, 120), 0)
+        clean.append(rmse(fit(X, y, labels).predict(X), truth))
+        student.append(rmse(fit(X, bad, labels, likelihood="student").predict(X), truth))
+    assert np.mean(student) < 1.3 * np.mean(clean)
+
+
 def test_student_labels_are_weighed_by_distance():
     """Labels on a constant, one far off: it is all but ignored, the others are trusted alike."""
     y = np.concatenate([[8.0], 0.1 * RNG.standard_normal(len(KNOWN) - 1)])
@@ -309,3 +324,23 @@ def test_other_targets_keep_the_geometry_and_go_through_files(tmp_path):
         model.save(tmp_path / "model.gpum", force=True)
         again = GPUMRegressor.load(tmp_path / "model.gpum")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["noise", "angle", "poisson", "student"])
+def test_many_labels_of_every_kind_are_screened(kind, monkeypatch):
+    """Little is lost against all settings on all labels; kernels of full rank are bounded, and it is told."""
+    X, u = bent()
+    rng = np.random.default_rng(0)
+    y = {"angle": 300 * u % 360, "poisson": rng.poisson(np.exp(1 + np.sin(6 * u)))}.get(kind, np.sin(6 * u))
+    y = y + {"poisson": 0, "angle": 20}.get(kind, 0.05) * rng.standard_normal(120)
+    options = {"noise": {"noise_std": 0.05}, "angle": {"target": "angle"}}.get(kind, {"likelihood": kind})
+    whole = fit(X, y, 120, **options).predict(X)
+    monkeypatch.setattr(gp, "SCREEN", 100)
+    monkeypatch.setattr(gp, "SCREENED", 60)
+    monkeypatch.setattr(gp, "LARGEST", 120**2)
+    model = fit(X, y, 120, **options)
+    assert any("screened on 60 of them" in note and "more of full rank" in note for note in model.notes_)
+    assert rmse(model.predict(X), whole) < 0.05 * whole.std()
+    monkeypatch.setattr(gp, "LARGEST", 100**2)
+    with pytest.raises(ValueError, match="y has 120 labels, and all kernels that explain them are of full rank"):
+        fit(X, y, 120, **options)

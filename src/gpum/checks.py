@@ -91,12 +91,30 @@ def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> i
     return int(value)
 
 
+def jobs(value: Any) -> None:
+    """Refuse a number of joblib's workers that is none: None, or a whole number other than 0."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if value is not None and (not whole or value == 0):
+        raise ValueError(f"n_jobs must be None or a whole number other than 0, got {value!r}; -1 means all processors")
+
+
 def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     """value as a finite positive (or, with `zero`, non-negative) float."""
     fits = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     if not fits or float(value) < 0 or (float(value) == 0 and not zero):
         raise ValueError(f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}; {advice}")
     return float(value)
+
+
+def positives(values: Any, name: str, advice: str) -> np.ndarray:
+    """A number or a sequence of numbers, all finite and positive, as float64 [n]."""
+    try:
+        found = np.atleast_1d(np.asarray(values, float))
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.ndim != 1 or not len(found) or not np.all(np.isfinite(found)) or np.any(found <= 0):
+        raise ValueError(f"{name} must be positive and finite, got {values!r}; {advice}")
+    return found
 
 
 def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:

@@ -13,6 +13,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 
+PRECISE = 2e-8  # of the longest row: distances found as |x|² + |y|² - 2xy are no better
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is sought
 CANDIDATES = 5  # rows looked at for each row of a part
@@ -39,7 +40,7 @@ def dimension(points: np.ndarray, k: int = 20) -> float:
     k = min(k, len(points) - 1)
     if k < 3:
         return 1.0
-    r = nearest(points, k)[0]
+    r = np.maximum(nearest(points, k)[0], PRECISE * np.linalg.norm(points, axis=1).max())
     rate = np.mean(np.sum(np.log(r[:, -1:] / r[:, :-1]), 1)) / (k - 2)
     return float(1 / max(rate, 1e-12))
 

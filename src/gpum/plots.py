@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from . import checks
 from .estimators.latent_base import AUTO_SHARE as RELEVANT
 from .geometry import Chart, evaluate, magnification
 from .report import diagnostics
@@ -118,6 +119,8 @@ def plot_magnification(chart: Chart, *, n: int = 160, ax: Axes | None = None) ->
 
 def plot_variance(chart: Any, *, n: int = 160, ax: Axes | None = None) -> Axes:
     """√Var φ(x) over a learned chart, inside its boundary and out: where the surface is known (darker is less)."""
+    if not hasattr(chart, "variance"):
+        raise ValueError(f"a {type(chart).__name__} is known exactly, so that it has no variance; give a learned chart")
     ax = _axes(ax)
     axes, points, _ = _pixels(chart, n)
     return _background(ax, axes, np.sqrt(evaluate(chart, "variance", points)), "sd of the mapping φ")
@@ -145,7 +148,9 @@ def plot_boundary(
 
 def plot_paths(paths: Any, *, color: str = "#7b3294", ax: Axes | None = None) -> Axes:
     """Brownian paths, each [steps, 2] in a chart or [steps, 3] in space; a star marks where each starts."""
-    paths = [np.asarray(p, float) for p in paths]
+    paths = [checks.cloud(path, "a path") for path in paths] if np.iterable(paths) else []
+    if not paths or {path.shape[1] for path in paths} not in ({2}, {3}):
+        raise ValueError("paths must be a list of arrays [steps, 2], or [steps, 3]; see brownian_path")
     ax = _axes(ax, projection="3d" if paths[0].shape[1] == 3 else None)
     for path in paths:
         ax.plot(*path.T, color=color, linewidth=0.7, zorder=5)
@@ -174,7 +179,7 @@ def plot_calibration(model: Any, X: Any, truth: Any, *, ax: Axes | None = None) 
     """True values against predictions with their 95 % intervals."""
     ax = _axes(ax)
     mean, std = model.predict(X, return_std=True)
-    truth = np.asarray(truth, float)
+    truth = _numbers(truth, "truth", mean.shape)
     ax.errorbar(mean, truth, xerr=1.96 * std, fmt=".", ms=4, color="#0072b2", ecolor="#0072b255", elinewidth=0.8)
     ends = [float(min(mean.min(), truth.min())), float(max(mean.max(), truth.max()))]
     ax.plot(ends, ends, color="0.2", linewidth=1)
@@ -185,6 +190,7 @@ def plot_calibration(model: Any, X: Any, truth: Any, *, ax: Axes | None = None) 
 
 def plot_ard(model: Any, *, ax: Axes | None = None) -> Axes:
     """Relevance 1/ell² of each latent dimension."""
+    model = _learned(model, "ard_")
     ax = _axes(ax)
     ax.bar(np.arange(1, len(model.ard_) + 1), model.ard_, color="#0072b2")
     ax.set(xlabel="latent dimension", ylabel="ARD relevance 1/ℓ²", xticks=np.arange(1, len(model.ard_) + 1))
@@ -193,6 +199,7 @@ def plot_ard(model: Any, *, ax: Axes | None = None) -> Axes:
 
 def plot_relevance(model: Any, *, ax: Axes | None = None) -> Axes:
     """How far the surface reaches along each dimension that latent_dim="auto" began with, and which it keeps."""
+    model = _learned(model, "relevance_")
     ax = _axes(ax)
     shares = np.asarray(model.relevance_)
     index = np.arange(1, len(shares) + 1)
@@ -256,6 +263,7 @@ def plot_bound(model: Any, *, ax: Axes | None = None) -> Axes:
 
     Starts of a large cloud first have a part of its rows: their bound is shown times how many such parts there are.
     """
+    model = _learned(model, "history_")
     ax = _axes(ax)
     runs: dict[str, list[tuple[int, float]]] = {}
     for entry in model.history_:
@@ -297,13 +305,35 @@ def _axes(ax: Any, projection: str | None = None) -> Any:
 
 def _values(values: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Values [n], all NaN where none are given, and which are known."""
-    values = np.full(n, np.nan) if values is None else np.asarray(values, float)
+    values = np.full(n, np.nan) if values is None else _numbers(values, "values", (n,))
     return values, np.isfinite(values)
+
+
+def _numbers(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Values as an array of that shape."""
+    try:
+        found = np.asarray(values, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers, got {values!r}; give one for each row") from None
+    if found.shape != shape:
+        raise ValueError(f"{name} must have the shape {shape}, got {found.shape}; give one for each row")
+    return found
+
+
+def _learned(model: Any, attribute: str) -> Any:
+    """The latent model itself, or that of a regressor."""
+    for one in (model, getattr(model, "latent_model_", None)):
+        if getattr(one, attribute, None) is not None:
+            return one
+    raise ValueError(
+        f"this {type(model).__name__} has no {attribute}: it needs a latent model that was learned"
+        + (', with latent_dim="auto"' if attribute == "relevance_" else "")
+    )
 
 
 def _space(X: Any) -> np.ndarray:
     """Centred rows in three dimensions, [N, 3]: the first principal components of more, zeros for fewer."""
-    X = np.asarray(X, float)
+    X = checks.cloud(X, "X")
     X = X - X.mean(0)
     if X.shape[1] > 3:
         X = X @ np.linalg.svd(X, full_matrices=False)[2][:3].T
@@ -318,7 +348,8 @@ def _ends(values: np.ndarray) -> tuple[float, float]:
 
 def _even(ax: Any, X: np.ndarray) -> Any:
     """One unit is as long along each of three axes."""
-    ax.set_box_aspect(np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X)))
+    sides = np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X))
+    ax.set_box_aspect(sides if sides.any() else np.ones(3))
     ax.tick_params(labelsize="x-small", pad=-3)
     return ax
 
@@ -354,10 +385,14 @@ def _plane(model: Any) -> np.ndarray:
 def _pixels(chart: Chart, n: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     if chart.dim != 2:
         raise ValueError(f"only a two-dimensional chart can be drawn, this one has {chart.dim} dimension(s)")
+    checks.integer(n, "n", 2, None, "it is the number of pixels along each axis")
     pad = 0.03 * np.ptp(chart.bounds, axis=1)
     axes = [np.linspace(lo - e, hi + e, n) for (lo, hi), e in zip(chart.bounds, pad, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
-    return axes, points, evaluate(chart, "inside", points)
+    inside = evaluate(chart, "inside", points)
+    if not inside.any():
+        raise ValueError(f"none of {n} × {n} pixels is inside the boundary; raise n")
+    return axes, points, inside
 
 
 def _label(ax: Axes) -> Axes:

@@ -41,6 +41,21 @@ def check_apart(groups: dict[str, list[str]]) -> None:
         raise ValueError("no column is left for the features; name fewer with --target, --drop and --index")
 
 
+def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray:
+    """The features [N, p], NaN where a reading is missing or the code; every row and every column has one."""
+    advice = "remove the row, or leave the column out (--drop; --index if it names the rows)"
+    X = table.readings(used, advice, code)
+    for k in np.flatnonzero(np.isnan(X).all(0))[:1]:
+        raise ValueError(f"column {used[k]!r} of {table.source} has no value in any row; leave it out (--drop)")
+    return X
+
+
+def gaps_in(X: np.ndarray) -> str:
+    """How much of a table is missing, in words."""
+    share = float(np.isnan(X).mean())
+    return f", {share:.2g} of the readings missing" if share else ""
+
+
 def labels_of(table: Table, name: str) -> np.ndarray:
     """A target column, with one label at least; where all are the same, a note says so."""
     words = table.words(name)

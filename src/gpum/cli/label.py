@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
-from .models import Debug, Force, Quiet, _column, _option, _setting, _several
+from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, _column, _option, _setting, _several
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
@@ -53,6 +53,9 @@ def label(
     n_jobs: Annotated[
         int | None, _setting("N", "Processes at once while the geometry is learned (default: threads, one a core).")
     ] = None,
+    missing: Missing = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     port: Annotated[int, _option("N", "Port of the page; by default that of the last time, or a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
     force: Force = False,
@@ -73,20 +76,20 @@ def label(
     `gpum label data.csv --target y --export data.csv`
     """
     if export is not None:
-        return _export(data, target, export, force, quiet)
+        return _export(data, target, export, decimal, encoding, force, quiet)
     from ..files import labels, tables
-    from .columns import check_apart, named
+    from .columns import check_apart, named, readings_of
 
     kept = labels.beside(data)
     with stage(f"reading {data.name}", kept):
-        table = tables.read(data)
+        table = tables.read(data, decimal=decimal, encoding=encoding)
         targets = _target(table, target)
         dropped = named(table, "--drop", drop or [])
         index_name = named(table, "--index", [index] if index else [])
         others = [name for name in table.columns if name not in {target, *dropped, *index_name}]
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": index_name, "--features": used})
-        X = table.matrix(used, "remove the row, or leave the column out (--drop; --index if it names the rows)")
+        X = readings_of(table, used, missing)
         names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
         file = labels.LabelFile(kept)
         known, chosen = _known(table, target, classes)
@@ -116,13 +119,15 @@ def _serve(
     from ..report.labelling.server import LabelServer
     from ..report.labelling.session import Session, Work
     from ..report.labelling.views import setup
+    from .columns import gaps_in
 
     given = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
     model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**given)
     place = learned.beside(data)
     is_kept = learned.is_kept(model, X, place)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
-    say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features; {target}, {kind}, is known for {len(known)}.")
+    count = f"{len(X)} rows, {len(used)} features{gaps_in(X)}"
+    say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len(known)}.")
     begin = time.perf_counter()
     doing = "reading the geometry" if is_kept else "learning the geometry"
     with stage(doing, place), collected(), called(data.name):
@@ -153,10 +158,15 @@ def _serve(
         session.close()
     n = len(session.given.order)
     say(quiet, f"\n{n} label{'s' * (n != 1)} in {file.path}; gpum fit reads them there. Into the table:")
-    say(quiet, f"    {shlex.join(['gpum', 'label', str(data), '--target', target, '--export', str(data)])}")
+    read = [*_named("--decimal", table.decimal, "."), *_named("--encoding", table.encoding, "utf-8")]
+    say(quiet, f"    {shlex.join(['gpum', 'label', str(data), '--target', target, *read, '--export', str(data)])}")
 
 
-def _export(data: Path, target: str, out: Path, force: bool, quiet: bool) -> None:
+def _named(option: str, value: str, default: str) -> list[str]:
+    return [] if value == default else [option, value]
+
+
+def _export(data: Path, target: str, out: Path, decimal: str, encoding: str, force: bool, quiet: bool) -> None:
     from ..files import labelled, labels, tables
 
     back = out.resolve() == data.resolve()
@@ -170,7 +180,7 @@ def _export(data: Path, target: str, out: Path, force: bool, quiet: bool) -> Non
     if back:
         file.hold()
     with stage(f"writing {out.name}", out):
-        n = labelled.export(data, target, out)
+        n = labelled.export(data, target, out, decimal=decimal, encoding=encoding)
         if back and n:
             file.add(labels.Line(token_hex(8), "exported", target))
     file.release()
@@ -204,7 +214,7 @@ def _known(table: Table, target: str, given: str | None) -> tuple[dict[int, str]
     known = {row: cell for row, cell in enumerate(cells) if cell.lower() not in MISSING}
     if given is None:
         try:
-            return {row: parse_number(cell) for row, cell in known.items()}, None
+            return {row: parse_number(cell.replace(table.decimal, ".")) for row, cell in known.items()}, None
         except ValueError:
             found = sorted(set(known.values()))
     else:

@@ -49,6 +49,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output if it e
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and notes only.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="File of `gpum fit` or of `model.save`.")]
 Decimal = Annotated[str, typer.Option(metavar="CHARACTER", help="Decimal mark of .csv and .tsv, such as a comma.")]
+Missing = Annotated[
+    float | None,
+    typer.Option(metavar="VALUE", help="A number that means a missing reading, such as 100. Empty cells always do."),
+]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of .csv and .tsv, such as latin-1 or utf-16.")]
 
 
@@ -104,9 +108,7 @@ def fit(
     checkpoint: Annotated[
         Path | None, _setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
     ] = None,
-    missing: Annotated[
-        float | None, _option("VALUE", "A number that means a missing reading, such as 100. Empty cells always do.")
-    ] = None,
+    missing: Missing = None,
     scale_columns: Annotated[
         bool, typer.Option("--scale-columns", help="Divide every feature by its standard deviation.")
     ] = False,
@@ -131,7 +133,7 @@ def fit(
         import numpy as np
 
         from ..files import tables
-        from .columns import check_apart, coded, labels_of, named, spreads
+        from .columns import check_apart, coded, gaps_in, labels_of, named, readings_of, spreads
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
@@ -140,10 +142,7 @@ def fit(
         others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
-        advice = "remove the row, or leave the column out (--drop; --index if it names the rows)"
-        X = table.readings(used, advice, missing)
-        for k in np.flatnonzero(np.isnan(X).all(0))[:1]:
-            raise ValueError(f"column {used[k]!r} of {data.name} has no value in any row; leave it out (--drop)")
+        X = readings_of(table, used, missing)
         classes = classes or (len(targets) == 1 and bool(table.words(targets[0])))
         if classes and len(targets) > 1:
             raise ValueError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
@@ -154,7 +153,7 @@ def fit(
             labels = y if len(targets) > 1 else y[:, 0]
         scales = spreads(X, used) if scale_columns else None
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
-    say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features{_gaps(X)}; {known}.")
+    say(quiet, f"{data.name}: {len(X)} rows, {len(used)} features{gaps_in(X)}; {known}.")
     with stage("starting", out):
         from ..estimators.classifier import GPUMClassifier
         from ..estimators.regressor import GPUMRegressor
@@ -347,12 +346,6 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
     if latent[0] is not None:
         columns |= {f"latent_{k + 1}": column for k, column in enumerate(np.concatenate(latent).T)}
     return columns | {"far_from_surface": np.concatenate(far)}
-
-
-def _gaps(X: Any) -> str:
-    """How much of a table is missing, in words."""
-    share = float((X != X).mean())
-    return f", {share:.2g} of the readings missing" if share else ""
 
 
 def _several(text: str) -> Any:

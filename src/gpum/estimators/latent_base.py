@@ -240,12 +240,15 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         checks.option(self.boundary, "boundary", BOUNDARIES)
         checks.positive(self.boundary_level, "boundary_level", "0 is the tightest", zero=True)
         checks.positive(self.tol, "tol", "0.05 nats per row is the default")
+        checks.jobs(self.n_jobs)
         checks.integer(self.max_iter, "max_iter", 1, None, "10000 is the default")
         return S
 
     def _start_list(self) -> list[Any]:
         if isinstance(self.starts, str):
             return [self.starts]
+        if not isinstance(self.starts, list | tuple | np.ndarray) or not len(self.starts):
+            raise ValueError(f"starts is {self.starts!r}; give 'pca', 'isomap', an array of latent rows, or several")
         several = any(isinstance(start, str) for start in self.starts) or np.ndim(self.starts) != 2
         return list(self.starts) if several else [self.starts]
 
@@ -259,18 +262,10 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         def see(fit: Fit) -> None:
             now = fit.last
-            self.history_.append(
-                {
-                    "start": fit.start,
-                    "stage": now.stage,
-                    "iterations": now.iterations,
-                    "evaluations": now.evaluations,
-                    "bound": now.value,
-                    "rows": now.rows,
-                    "converged": now.converged,
-                    "status": now.status,
-                }
-            )
+            self.history_.append({
+                "start": fit.start, "stage": now.stage, "iterations": now.iterations, "evaluations": now.evaluations,
+                "bound": now.value, "rows": now.rows, "converged": now.converged, "status": now.status,
+            })  # fmt: skip
             if fit.theta is not None:
                 self._best = max(filter(None, (self._best, fit)), key=lambda one: (one.last.rows, one.bound))
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)

@@ -133,6 +133,7 @@ class Surfaces(LearnsLatent):
             checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
         else:
             checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
+        checks.jobs(self.n_jobs)
         checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
         checks.integer(self.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
         if self.max_time is not None:

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ class Checkpoint:
         """The folder of a run with these settings and data, made where there is none; another run's is refused."""
         if folder is None:
             return cls()
+        if not isinstance(folder, str | PathLike):
+            raise ValueError(f"checkpoint is {folder!r}; give the name of a folder, or None")
         folder = Path(folder).expanduser()
         about = {"gpum": __version__, **{name: plain(value) for name, value in {**settings, **data}.items()}}
         about = json.loads(json.dumps(about))

@@ -27,22 +27,35 @@ def merged(table: Table, path: Any, targets: list[str]) -> tuple[Table, dict[str
         values = kept.given(target, places).values
         if values:
             counts[target] = len(values)
-            columns[target] = _filled(columns.get(target), len(table), values)
+            written = {row: _written(value, table.decimal) for row, value in values.items()}
+            columns[target] = _filled(columns.get(target), len(table), written)
     return replace(table, columns=columns), counts
 
 
-def export(path: Any, target: str, out: Any = None) -> int:
-    """Write the table at `path` with its labels to `out` (default: in its place), whole or not at all; how many."""
+def _written(value: str, decimal: str) -> str:
+    """A label as the table writes numbers."""
+    try:
+        float(value)
+    except ValueError:
+        return value
+    return value.replace(".", decimal)
+
+
+def export(path: Any, target: str, out: Any = None, *, decimal: str = ".", encoding: str = "utf-8") -> int:
+    """Write the table at `path` with its labels to `out` (default: in its place), whole or not at all; how many.
+
+    `decimal` and `encoding` are those of the table, which keeps them; another file is written in UTF-8.
+    """
     path = Path(path)
     back = out is None or Path(out).resolve() == path.resolve()
     if back and path.suffix.lower() not in BACK:
         raise ValueError(f"labels cannot be written back into {path.name}; export them to another file, such as a .csv")
-    table = tables.read(path)
+    table = tables.read(path, decimal=decimal, encoding=encoding)
     whole, counts = merged(table, path, [target])
     if not back:
         tables.write(out, whole.columns)
     elif counts:
-        BACK[path.suffix.lower()](path, target, whole.columns[target])
+        BACK[path.suffix.lower()](path, target, whole)
     return counts.get(target, 0)
 
 
@@ -65,12 +78,10 @@ def _filled(column: np.ndarray | None, n: int, values: dict[int, str]) -> np.nda
     return found
 
 
-def _back_to_text(path: Path, target: str, column: np.ndarray) -> None:
-    """Every other cell, the separator, the line ends and the byte order mark stay as they are."""
-    data = path.read_bytes()
-    text = data.decode("utf-8-sig")
-    first = text.lstrip().splitlines()[0]
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+def _back_to_text(path: Path, target: str, table: Table) -> None:
+    """Every other cell, the separator, the line ends, the encoding and the byte order mark stay as they are."""
+    text, column = tables.decoded(path, table.encoding), table.columns[target]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else tables.separator(text, table.decimal)
     rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
     names = [name.strip() for name in rows[0]]
     if target in names:
@@ -79,19 +90,20 @@ def _back_to_text(path: Path, target: str, column: np.ndarray) -> None:
     else:
         rows = [[*rows[0], target], *([*row, str(value)] for row, value in zip(rows[1:], column, strict=True))]
     written = io.StringIO()
-    end = "\r\n" if "\r\n" in text[: len(first) + 2] else "\n"
+    end = "\r\n" if "\r\n" in text[: text.find("\n", len(text) - len(text.lstrip())) + 1] else "\n"
     csv.writer(written, delimiter=delimiter, lineterminator=end).writerows(rows)
+    marked = table.encoding == "utf-8" and path.read_bytes().startswith(b"\xef\xbb\xbf")
     with replacing(path) as file:
-        file.write((b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b"") + written.getvalue().encode())
+        file.write(written.getvalue().encode("utf-8-sig" if marked else table.encoding))
 
 
-def _back_to_parquet(path: Path, target: str, column: np.ndarray) -> None:
+def _back_to_parquet(path: Path, target: str, labelled: Table) -> None:
     """Every other column stays as it is."""
     import pyarrow
     from pyarrow import parquet
 
     table = parquet.ParquetFile(path).read()
-    values = pyarrow.array(column, from_pandas=True)
+    values = pyarrow.array(labelled.columns[target], from_pandas=True)
     at = table.column_names.index(target) if target in table.column_names else None
     table = table.append_column(target, values) if at is None else table.set_column(at, target, values)
     with replacing(path) as file:

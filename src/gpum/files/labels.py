@@ -181,7 +181,7 @@ class Places:
 
     def of(self, line: Line, columns: tuple[str, ...], lost: bool = False) -> int:
         """The row of a line whose check is made of these columns; -1 where it is gone and may be `lost`."""
-        checks = self._of_columns(columns)
+        checks = self.checks(columns)
         if 0 <= line.row < len(checks) and checks[line.row] == line.check:
             return line.row
         same = [row for row, check in enumerate(checks) if check == line.check]
@@ -194,7 +194,8 @@ class Places:
             "has other numbers now, and no other row has the old ones; restore the row, or move the file of labels away"
         )
 
-    def _of_columns(self, columns: tuple[str, ...]) -> list[str]:
+    def checks(self, columns: tuple[str, ...]) -> list[str]:
+        """The checks of all rows, made of these columns as the table has them."""
         if columns not in self._checks:
             gone = [name for name in columns if name not in self.table.columns]
             if gone:

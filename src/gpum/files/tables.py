@@ -47,6 +47,7 @@ class Table:
     columns: dict[str, np.ndarray]
     lines: list[int] | None = None  # where each row ends in a text file
     decimal: str = "."
+    encoding: str = "utf-8"
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -141,7 +142,7 @@ def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
         raise ValueError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
     if not columns or not len(columns[0]):
         raise ValueError(f"{path} has a header but no rows; add rows")
-    return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal)
+    return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal, encoding)
 
 
 def write(path: Any, columns: dict[str, Any]) -> None:
@@ -173,7 +174,8 @@ def _could_be_number(cell: str) -> bool:
     return True
 
 
-def _decoded(path: Path, encoding: str) -> str:
+def decoded(path: Path, encoding: str) -> str:
+    """The text in a file, without a mark of its byte order."""
     data = path.read_bytes()
     try:
         return data.decode("utf-8-sig" if encoding == "utf-8" else encoding)
@@ -187,14 +189,19 @@ def _decoded(path: Path, encoding: str) -> str:
         ) from None
 
 
-def _read_text(path: Path, decimal: str, encoding: str, delimiters: str = ",;\t") -> Found:
-    text = _decoded(path, encoding)
-    if not text.strip():
-        raise ValueError(f"{path} is empty; give a table with named columns")
+def separator(text: str, decimal: str, delimiters: str = ",;\t") -> str:
+    """What stands between the cells of a text: the most frequent of these in its first line."""
     first = text.lstrip().splitlines()[0]
     if decimal == "," and any(mark in first for mark in delimiters.replace(",", "")):
         delimiters = delimiters.replace(",", "")
-    delimiter = max(delimiters, key=first.count)
+    return max(delimiters, key=first.count)
+
+
+def _read_text(path: Path, decimal: str, encoding: str, delimiters: str = ",;\t") -> Found:
+    text = decoded(path, encoding)
+    if not text.strip():
+        raise ValueError(f"{path} is empty; give a table with named columns")
+    delimiter = separator(text, decimal, delimiters)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows, lines = [], []
     try:
@@ -226,11 +233,11 @@ def _read_parquet(path: Path, *_: str) -> Found:
 
 
 def _read_npz(path: Path, *_: str) -> Found:
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} is not an NPZ file, or damaged; write it with numpy.savez")
     try:
         arrays = _arrays(path)
-    except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error) as error:
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not an NPZ file, or damaged ({error}); write it with numpy.savez") from None
+    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error, struct.error) as error:
         raise ValueError(f"{path} cannot be read ({error}); save arrays of numbers or text with numpy.savez") from None
     named = {key: [str(name) for name in arrays.pop(key, [])] for key in ("feature_names", "target_names")}
     blocks = [block for block in ("X", "S") if block in arrays]

@@ -5,6 +5,7 @@
     {"array": ["float64", 120, [3, 2]]}   so many numbers from there on in the flat array of that type
     {"transposed": {"array": ...}}        such an array in the other order
     {"tuple": [...]}, {"dict": [[key, value], ...]}, {"slice": [...]}, {"float": "nan"}, {"text": [...], "shape": [...]}
+    {"words": [...]}                      an array of objects, all of them text: the names of a data frame's columns
     {"method": ["placement", 3]}, {"random_state": [...]}
 
 Objects stand in the order in which they can be built: one refers to those before it only, so that there are no loops.
@@ -78,6 +79,8 @@ class Writer:
             return {"transposed": self._array(array.T)}  # products are rounded by how numbers lie in memory
         if array.dtype.kind == "U":
             return {"text": array.ravel().tolist(), "shape": list(array.shape)}
+        if array.dtype == object and array.ndim == 1 and all(isinstance(word, str) for word in array):
+            return {"words": array.tolist()}
         name = array.dtype.name
         if name not in TYPES:
             raise ValueError(f"a model file cannot hold an array of type {array.dtype}; convert it to numbers or text")
@@ -290,6 +293,12 @@ def _float(reader: Reader, node: Any) -> float:
     return FLOATS[node]
 
 
+def _words(reader: Reader, node: Any) -> np.ndarray:
+    if not all(isinstance(word, str) for word in _list(node)):
+        raise ValueError("a list of words holds something else")
+    return np.array(node, object)
+
+
 def _transposed(reader: Reader, node: Any) -> np.ndarray:
     found = reader.value(node)
     if not isinstance(found, np.ndarray):
@@ -311,6 +320,7 @@ READERS = {
     "dict": Reader._dict,
     "slice": _slice,
     "float": _float,
+    "words": _words,
     "method": Reader._method,
     "random_state": Reader._random_state,
 }

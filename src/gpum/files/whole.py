@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from types import ModuleType
 from typing import Any, BinaryIO
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 
 def existing(path: Any) -> Path:
@@ -28,17 +36,23 @@ def existing(path: Any) -> Path:
 def replacing(path: Any) -> Iterator[BinaryIO]:
     """A new file beside `path` which takes its place when the block ends well, and goes away when it does not."""
     part, file = _open_beside(Path(path))
+    lock = os.dup(file.fileno())  # holds the lock until the file has its name
     try:
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if fcntl is None:  # Windows renames no open file
+            os.close(lock)
         os.replace(part, Path(path).resolve())  # where path is a link, what it points to is replaced
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno and error.filename is None:  # such as a full disk
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
+    finally:
+        with suppress(OSError):
+            os.close(lock)
 
 
 def check_writable(path: Any) -> None:
@@ -49,16 +63,50 @@ def check_writable(path: Any) -> None:
 
 
 def _open_beside(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside `path`, locked; what killed writers left there is removed."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
     target = path.resolve()
-    part = target.with_name(f".{target.name}.{token_hex(4)}.part")
+    _remove_leftovers(target)
+    while True:
+        part = target.with_name(f".{target.name}.{token_hex(4)}.part")
+        file = _created(path, part)
+        _locked(file)
+        if part.exists():  # else someone took it for a leftover before it was locked
+            return part, file
+        file.close()
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove files beside `target` that were to take its place and whose writer is gone: nobody holds their lock."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.part")
+    with suppress(OSError):  # a folder that cannot be read: the writer says what is wrong with it
+        for left in [p for p in target.parent.iterdir() if name.fullmatch(p.name) and not p.is_symlink()]:
+            with suppress(OSError), open(left, "rb") as file:
+                if fcntl is None:
+                    file.close()  # Windows removes no file that another has open
+                if fcntl is None or _locked(file, wait=False):
+                    left.unlink(missing_ok=True)
+
+
+def _locked(file: BinaryIO, wait: bool = True) -> bool:
+    """Whether the file is locked for this process now; never where the file system has no locks."""
+    if fcntl is None:
+        return False
     try:
-        return part, open(part, "xb")
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def _created(path: Path, part: Path) -> BinaryIO:
+    try:
+        return open(part, "xb")
     except FileNotFoundError:
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; create it first") from None
     except NotADirectoryError:
         raise NotADirectoryError(f"cannot write {path}: {path.parent} is a file; choose another folder") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise type(error)(f"cannot write {path}: {why} in {target.parent}; choose another folder") from None
+        raise type(error)(f"cannot write {path}: {why} in {part.parent}; choose another folder") from None

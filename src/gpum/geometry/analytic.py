@@ -15,6 +15,19 @@ from .chart import Chart
 from .precision import float64
 
 
+def _box(pairs: Any, name: str) -> np.ndarray:
+    """Pairs (low, high) as an array [q, 2]."""
+    try:
+        box = np.asarray(pairs, float)
+    except (TypeError, ValueError):
+        box = np.zeros(0)
+    if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)):
+        raise ValueError(f"{name} must be finite (low, high) pairs, got {pairs!r}; give two numbers a coordinate")
+    if np.any(box[:, 0] >= box[:, 1]):
+        raise ValueError(f"{name} needs low < high in every pair, got {pairs!r}; exchange or correct them")
+    return box
+
+
 @partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["phi", "domain", "periodic"])
 @dataclass(frozen=True)
 class EmbeddedChart(Chart):
@@ -33,11 +46,11 @@ class EmbeddedChart(Chart):
     periodic: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
-        box = np.asarray(self.domain, float)
-        if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)):
-            raise ValueError(f"domain must be a sequence of finite (low, high) pairs, got {self.domain!r}")
-        if np.any(box[:, 0] >= box[:, 1]):
-            raise ValueError(f"domain needs low < high in every pair, got {self.domain!r}")
+        box = _box(self.domain, "domain")
+        if not isinstance(self.periodic, Sequence) or isinstance(self.periodic, str):
+            raise ValueError(
+                f"periodic must be one True or False for each coordinate, got {self.periodic!r}; list them"
+            )
         periodic = tuple(bool(b) for b in self.periodic) or (False,) * len(box)
         if len(periodic) != len(box):
             raise ValueError(
@@ -73,6 +86,11 @@ class SwissRoll(Chart):
 
     r: tuple[float, float] = (2.0, 12.5)
     z: tuple[float, float] = (0.0, 12.0)
+
+    def __post_init__(self) -> None:
+        for name in ("r", "z"):
+            ((low, high),) = _box([getattr(self, name)], name).tolist()
+            object.__setattr__(self, name, (low, high))
 
     @property
     def bounds(self) -> np.ndarray:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import checks
 from ..files.programs import kept_programs
 from .precision import float64
 
@@ -94,6 +95,7 @@ def inverse_root(chart: Chart, x: Any) -> Any:
 def length(chart: Chart, a: Any, b: Any, n: int = 16) -> Any:
     """Riemannian length of the straight chart segment from a to b (Gauss-Legendre, n nodes)."""
     a, b = jnp.asarray(a, float), jnp.asarray(b, float)
+    checks.integer(n, "n", 1, None, "16 nodes are the default")
     nodes, weights = np.polynomial.legendre.leggauss(n)
     x = a + (b - a) * (0.5 + 0.5 * nodes)[:, None]
     speed = jax.vmap(lambda y: jnp.sqrt((b - a) @ chart.metric(y) @ (b - a)))(x)
@@ -110,6 +112,8 @@ def grid(chart: Chart, n: int) -> tuple[np.ndarray, float]:
 
 def volume(chart: Chart, n: int | None = None) -> float:
     """Riemannian volume ∫ √det G dx inside the boundary, by the midpoint rule on n^q cells."""
+    if n is not None:
+        checks.integer(n, "n", 1, None, "leave it out for a fine grid")
     points, cell = grid(chart, n or {1: 4000, 2: 250, 3: 60}.get(chart.dim, 16))
     points = points[evaluate(chart, "inside", points)]
     return float(cell * evaluate(chart, magnification, points).sum())
@@ -124,7 +128,12 @@ def evaluate(
     return a NumPy array [n, ...]. Anything that JAX takes apart may stand for the chart (a `Mapping` does);
     `batch` is for functions that need much memory at a point.
     """
-    points = np.asarray(points, float)
+    try:
+        points = np.asarray(points, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"points must be numbers [n, q], got {points!r}; give one row for each point") from None
+    if points.ndim != 2:
+        raise ValueError(f"points must be [n, q], got the shape {points.shape}; give one row for each point")
     if batch is None:
         batch = BATCHES[-1] if len(points) > BATCHES[0] else BATCHES[0]  # only two programs are ever compiled
     padded = np.pad(points, ((0, max(-len(points) % batch, batch * (not len(points)))), (0, 0)), mode="constant")

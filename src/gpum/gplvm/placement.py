@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,7 @@ from .psi import pair_features, psi1, row_features
 
 MAX_STEPS = 100
 BLOCK = 256  # rows of one program: bounds the memory, and a row's place does not depend on how many others there are
+ROOM = 2**22  # numbers in the matrices of such a block, where every row has its own
 ARRIVED = 1e-10  # what is left of the way when a row has arrived
 NEARLY = 1e-2  # and when it goes on as a posterior
 SMALL = 1e-7  # a step that is not worth another
@@ -49,7 +50,10 @@ FIRST_DAMPING, LAST_DAMPING = 1e-2, 1e12
 )
 @dataclass(frozen=True)
 class Decoder:
-    """What placing needs of a mapping: M = WWᵀ - pLam, and tr M ψ2* = Σ_t weights_t exp(exponent_t)."""
+    """What placing needs of a mapping: M = WWᵀ - pLam, and tr M ψ2* = Σ_t weights_t exp(exponent_t).
+
+    Where rows lack readings, M and the weights have one entry for each pattern of readings (see `incomplete`).
+    """
 
     Z: Any
     ell: Any
@@ -64,11 +68,15 @@ class Decoder:
 def decoder(mapping: Mapping) -> tuple[Decoder, Array]:
     """The `Decoder` of a mapping, and the scaled weights W [m, p] that project a scaled row."""
     W = mapping.W / mapping.scale
-    M = W @ W.T - W.shape[1] * mapping.Lam
-    i, j = np.triu_indices(len(W))
+    return with_matrix(mapping, W @ W.T - W.shape[1] * mapping.Lam), W
+
+
+def with_matrix(mapping: Mapping, M: Array) -> Decoder:
+    """The `Decoder` of a mapping with this M, [m, m] or [patterns, m, m]."""
+    i, j = np.triu_indices(len(mapping.Z))
     pairs, apart = pair_features(mapping.Z / mapping.ell)
-    weights = jnp.where(i == j, 1.0, 2.0) * M[i, j] * mapping.gamma**2 * jnp.exp(apart)
-    return Decoder(mapping.Z, mapping.ell, mapping.gamma, mapping.beta, M, pairs, weights), W
+    weights = jnp.where(i == j, 1.0, 2.0) * M[..., i, j] * mapping.gamma**2 * jnp.exp(apart)
+    return Decoder(mapping.Z, mapping.ell, mapping.gamma, mapping.beta, M, pairs, weights)
 
 
 def point_bound(x: Array, projection: Array, dec: Decoder) -> Array:
@@ -88,44 +96,67 @@ def row_bound(theta: Array, projection: Array, dec: Decoder) -> Array:
     return dec.beta * (first - 0.5 * second) - jnp.sum(divergence(mu, log_s))
 
 
-def place(projection: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool) -> tuple[np.ndarray, np.ndarray]:
+def place(
+    projection: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool, own: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Place n rows with projections [n, m] from starts [n, c, q]; mu and s [n, q].
 
-    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point.
+    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point. `own` [n] is the
+    pattern of each row, where the decoder has several.
     """
     n, c, q = starts.shape
-    ends, values = _climb(
-        at_points, starts.reshape(-1, q), np.repeat(projection, c, 0), dec, ARRIVED if as_points else NEARLY
-    )
+    told = Told(projection, own)
+    ends, values = _climb(at_points, starts.reshape(-1, q), told.repeated(c), dec, ARRIVED if as_points else NEARLY)
     x = ends.reshape(n, c, q)[np.arange(n), np.argmax(values.reshape(n, c), 1)]
-    w, V = np.linalg.eigh(-_evaluate(at_points, x, projection, dec)[2])
+    w, V = np.linalg.eigh(-_evaluate(at_points, x, told, dec)[2])
     s = np.einsum("nab,nb->na", V**2, 1 / np.maximum(w, 1.0))  # never wider than the prior
     if as_points:
         return x, s
-    theta, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), projection, dec, ARRIVED)
+    theta, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), told, dec, ARRIVED)
     return theta[:, :q], np.exp(theta[:, q:])
 
 
-Derivatives = Callable[[Any, Any, Decoder], tuple[Array, Array, Array]]
+class Told(NamedTuple):
+    """What is known of rows: projections [n, m], and the pattern of each [n] where there are several."""
+
+    projection: np.ndarray
+    own: np.ndarray | None
+
+    def of(self, some: Any) -> Told:
+        """That of some rows."""
+        return Told(self.projection[some], None if self.own is None else self.own[some])
+
+    def repeated(self, c: int) -> Told:
+        """That of every row c times, one after the other."""
+        return self.of(np.repeat(np.arange(len(self.projection)), c))
+
+
+Derivatives = Callable[[Any, Any, Decoder, Any], tuple[Array, Array, Array]]
 
 
 @jax.jit
-def at_points(x: Array, projection: Array, dec: Decoder) -> tuple[Array, Array, Array]:
+def at_points(
+    x: Array, projection: Array, dec: Decoder, own: Array | None = None
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """`point_bound` of rows at x [n, q] with its gradient [n, q] and Hessian [n, q, q]."""
+    M = dec.M if own is None else dec.M[own]
+    kM = (lambda k: k @ M) if own is None else (lambda k: jnp.einsum("nk,nkm->nm", k, M))
     away = (dec.Z - x[:, None]) / dec.ell**2  # [n, m, q]
     k = jax.vmap(lambda one: kernel.at(one, dec.Z, dec.ell, dec.gamma))(x)
     slope = away * k[..., None]
-    pull = projection - k @ dec.M
+    pull = projection - kM(k)
     value = dec.beta * jnp.sum(k * (projection + pull), 1) / 2 - 0.5 * jnp.sum(x**2, 1)
     gradient = dec.beta * jnp.einsum("nm,nmq->nq", pull, slope) - x
-    pulled = jnp.einsum("mk,nkq->nmq", dec.M, slope)
+    pulled = jnp.einsum("mk,nkq->nmq" if own is None else "nmk,nkq->nmq", M, slope)
     bend = jnp.einsum("nm,nma,nmb->nab", pull, away, slope) - jnp.einsum("nma,nmb->nab", slope, pulled)
     flat = jnp.sum(pull * k, 1)[:, None, None] * jnp.diag(1 / dec.ell**2) * dec.beta
     return value, gradient, dec.beta * bend - flat - jnp.eye(x.shape[1])
 
 
 @jax.jit
-def at_posteriors(theta: Array, projection: Array, dec: Decoder) -> tuple[Array, Array, Array]:
+def at_posteriors(
+    theta: Array, projection: Array, dec: Decoder, own: Array | None = None
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """`row_bound` of rows at theta [n, 2q] with its gradient [n, 2q] and Hessian [n, 2q, 2q]."""
     z = dec.Z / dec.ell
 
@@ -142,10 +173,10 @@ def at_posteriors(theta: Array, projection: Array, dec: Decoder) -> tuple[Array,
         return -jnp.sum(divergence(*jnp.split(t, 2)))
 
     data = _exponentials(first, jnp.concatenate([z, z**2], 1), dec.gamma * projection, theta)
-    model = _exponentials(second, dec.pairs, dec.weights, theta)
-    own = [jax.vmap(f)(theta) for f in (prior, jax.grad(prior), jax.hessian(prior))]
+    model = _exponentials(second, dec.pairs, dec.weights if own is None else dec.weights[own], theta)
+    alone = [jax.vmap(f)(theta) for f in (prior, jax.grad(prior), jax.hessian(prior))]
     value, gradient, hessian = (
-        dec.beta * (a - 0.5 * b) + c for a, b, c in zip(data, model, own, strict=True)
+        dec.beta * (a - 0.5 * b) + c for a, b, c in zip(data, model, alone, strict=True)
     )  # fmt: skip
     return value, gradient, hessian
 
@@ -167,17 +198,20 @@ def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: 
     return m1[:, -1], jnp.einsum("nr,nra->na", m1, J), hessian
 
 
-def _evaluate(f: Derivatives, theta: np.ndarray, projection: np.ndarray, dec: Decoder) -> list[np.ndarray]:
+def _evaluate(f: Derivatives, theta: np.ndarray, told: Told, dec: Decoder) -> list[np.ndarray]:
     """What f says of all rows, block by block; the last block is filled up."""
-    whole = -(-len(theta) // BLOCK) * BLOCK
-    filled, told = padding.fill(theta, whole), padding.fill(projection, whole)
-    parts = [f(filled[k : k + BLOCK], told[k : k + BLOCK], dec) for k in range(0, whole, BLOCK)]
+    block = BLOCK if told.own is None else min(BLOCK, max(1, ROOM // dec.M[0].size))
+    whole = -(-len(theta) // block) * block
+    filled, rows = padding.fill(theta, whole), padding.fill(told.projection, whole)
+    own = None if told.own is None else np.pad(told.own, (0, whole - len(theta)))
+    parts = [
+        f(filled[k], rows[k], dec, None if own is None else own[k])
+        for k in (slice(a, a + block) for a in range(0, whole, block))
+    ]
     return [np.concatenate([np.asarray(p) for p in some])[: len(theta)] for some in zip(*parts, strict=True)]
 
 
-def _climb(
-    f: Derivatives, theta: np.ndarray, projection: np.ndarray, dec: Decoder, left: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _climb(f: Derivatives, theta: np.ndarray, told: Told, dec: Decoder, left: float) -> tuple[np.ndarray, np.ndarray]:
     """Levenberg-Marquardt ascent of f from each row of theta [n, d]: where it ends, and f there.
 
     The damping of a row falls after a gain and rises after a refusal; short steps to a maximum are taken as they come.
@@ -185,13 +219,13 @@ def _climb(
     below `left`, or the step is SMALL.
     """
     theta, damping = theta.copy(), np.full(len(theta), FIRST_DAMPING)
-    value, gradient, hessian = _evaluate(f, theta, projection, dec)
+    value, gradient, hessian = _evaluate(f, theta, told, dec)
     going = np.arange(len(theta))
     for _ in range(MAX_STEPS):
         move, sound = _step(gradient[going], -hessian[going], damping[going])
         size = np.abs(move).max(1)
         move /= np.maximum(size, 1.0)[:, None]  # at most one unit a step
-        there = _evaluate(f, theta[going] + move, projection[going], dec)
+        there = _evaluate(f, theta[going] + move, told.of(going), dec)
         better = (there[0] > value[going]) | (sound & (size < CLOSE))
         small = (size < SMALL) | (better & (size * (size + damping[going]) < left))
         gained = going[better]

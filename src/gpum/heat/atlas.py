@@ -21,6 +21,8 @@ from ..geometry.atlas import Placement, Surface, surface
 from .simplicial import operators, solve
 from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
 
+TIMES = "pass diffusion times > 0"
+
 
 @dataclass(frozen=True)
 class AtlasEigenpairs:
@@ -138,9 +140,7 @@ class Atlas:
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
         self._check_fitted()
-        times = np.atleast_1d(np.asarray(times, float))
-        if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
-            raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
+        times = checks.positives(times, "times", TIMES)
         if n_modes is None:
             n_modes = min(modes_for(partial(weyl, self.volume_, self.dim), float(times.min())), MAX_MODES)
         pairs = self.eigenpairs(n_modes)

@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from .. import checks
 from ..geometry import Chart, evaluate, straighten
 from . import brownian, paths, walks
-from .atlas import Atlas
+from .atlas import TIMES, Atlas
 from .spectral import eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
@@ -78,7 +78,7 @@ def heat_kernel(
         return (kernel, std) if return_std else kernel
     starts = _points(chart, starts, "starts")
     targets = starts if targets is None else _points(chart, targets, "targets")
-    times = _times(times)
+    times = checks.positives(times, "times", TIMES)
     checks.option(estimator, "estimator", ("histogram", "ball"))
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
     if method == "auto":
@@ -110,7 +110,7 @@ def _across_atlas(
         if targets is None
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
-    ordered, back = np.unique(_times(times), return_inverse=True)
+    ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
     held, stiffness = atlas.walkable()
     nodes = walks.walk_on(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
@@ -127,13 +127,6 @@ def _across_atlas(
     return kernel, std
 
 
-def _times(times: Any) -> np.ndarray:
-    times = np.atleast_1d(np.asarray(times, float))
-    if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)) or np.any(times <= 0):
-        raise ValueError(f"times must be positive and finite, got {times!r}; pass diffusion times > 0")
-    return times
-
-
 def brownian_path(
     chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
@@ -144,6 +137,8 @@ def brownian_path(
     start = _points(chart, start, "start")
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
+    if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
+        raise ValueError(f"time is {time:.3g}, too long for {n_steps} steps; the path is everywhere long before")
     key = jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
     even = straighten(chart)
     walked = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)
@@ -261,7 +256,7 @@ def say_waited(waited: float, dt: float) -> None:
 
 
 def _points(chart: Chart, points: Any, name: str) -> np.ndarray:
-    points = checks.cloud(np.atleast_2d(points), name, columns=None)
+    points = checks.cloud([points] if np.ndim(points) == 1 else points, name)
     if points.shape[1] != chart.dim:
         raise ValueError(
             f"{name} has {points.shape[1]} columns, but the chart has {chart.dim} coordinates; "

@@ -40,7 +40,7 @@ def operators(stars: Stars, rows: np.ndarray) -> tuple[csc_matrix, csc_matrix]:
     W, E = mean(stars.weight), mean(stars.shared)
     mass = stars.mass[rows]
     load = 2 * CONSISTENT * np.asarray(E.sum(0)).ravel()
-    scale = np.minimum(1.0, DOMINANT * mass / np.maximum(load, 1e-300))
+    scale = np.divide(DOMINANT * mass, load, out=np.ones(n), where=load > DOMINANT * mass)
     E = _scaled(E, scale)
     K = diags(np.asarray(W.sum(0)).ravel()) - W
     L = diags(np.asarray(E.sum(0)).ravel()) - E

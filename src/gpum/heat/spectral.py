@@ -22,6 +22,7 @@ import skfem
 from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
+from .. import checks
 from ..geometry import Chart, evaluate
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
@@ -205,6 +206,13 @@ def eigenpairs(
     warn : whether to say when the largest mesh is reached before that; what is returned carries it in any case
         (`change`, `torn`, `pieces`, `per_wave`, `unknowns`).
     """
+    if min_time is not None:
+        checks.positive(min_time, "min_time", "it is the smallest diffusion time")
+    if n_modes is not None:
+        checks.integer(n_modes, "n_modes", 1, None, "leave it out to have it chosen")
+    if step is not None:
+        checks.positive(step, "step", "leave it out to have it chosen")
+    checks.positive(tol, "tol", "0.01 is the default")
     size = measure(chart)
     q = chart.dim
     if n_modes is None:

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log, pi
+from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, ive
+from scipy.special import gammaln, ive, logsumexp
 
 from . import gp
-from .family import Family
+from .family import Family, Setting
 from .posterior import Located, Part, Posterior
 
 DRAWS = 2000  # of each row, for quantiles
@@ -31,15 +32,18 @@ B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have vari
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
     labels, n = [rows[known] for rows in family.rows], len(y)
-    a, prior = gp.A0 + n, gp._ratio_prior()
-    points = np.cos(y), np.sin(y)
-    scored = []
-    for setting in family.settings:
-        one = gp.decompose(setting.covariance, labels[setting.space], points[0], noise)
-        other = one.of(points[1])
+    a, prior = gp.A0 + n, gp.RATIO_PRIOR
+    own = np.ones(n) if noise is None else noise
+
+    def score(setting: Setting, some: np.ndarray | slice) -> Any:
+        one = gp.decompose(setting.covariance, labels[setting.space][some], np.cos(y[some]), own[some])
+        other, shape = one.of(np.sin(y[some])), gp.A0 + len(one.U)
         b = B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
-        log_p = -a * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + prior
-        scored.append((log_p, setting, (one, other), b / (a - 1)))
+        log_p = -shape * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + prior
+        return log_p, setting, (one, other), b / (shape - 1)
+
+    settings, notes = gp.promising(family, labels, n, lambda s, some: float(logsumexp(score(s, some)[0])))
+    scored = [score(setting, slice(None)) for setting in settings]
     weights, total = gp.weigh([log_p for log_p, *_ in scored])
     constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi)
     evidence = total + constant - (0.0 if noise is None else float(np.log(noise).sum()))
@@ -53,6 +57,7 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
             labels,
             2 * a,
             evidence,
+            notes,
         )
         for k in range(2)
     ]

@@ -8,17 +8,7 @@ Only differences of the f_c matter, so that everything lives in the C - 1 dimens
 has a constant of its own: over the cloud each f_c is about zero, which keeps one class from taking all rows when labels
 are few.
 
-Inference is expectation propagation with sites that are the same in all of those directions,
-
-    site_i ∝ exp(ν_i·f(x_i) - ½ τ_i |f(x_i)|²),   ν_i ∈ R^C, τ_i a number
-
-so that all classes share one n × n matrix, and the posterior at x is Gaussian with one variance:
-
-    α = (I + TK)⁻¹ν,  R = (I + TK)⁻¹T:   mean(x) = k(x)ᵀα  [C],   var(x) = k(x, x) - k(x)ᵀR k(x)
-
-At few labels this has the evidence of a brute-force count to about 0.1; Laplace's (softmax) is off by several nats as
-soon as the signal is strong, prefers weak signals for that reason alone, and leaves nearly even probabilities;
-regression on codes takes distinct classes for distinct numbers, and its evidence prefers kernels that connect nothing.
+Inference is expectation propagation (`probit`).
 
 What evidence cannot say with one label a class the prior must: a kernel cuts the cloud into about
 
@@ -27,53 +17,45 @@ What evidence cannot say with one label a class the prior must: a kernel cuts th
 independent pieces, and log(pieces/C) ~ N(0, PIECES_SD²): about as many as there are classes.
 
 Classes in data are purer than those of a Gaussian process: their borders run where there are few rows. Probabilities
-are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ, whose prior (SHARP_MEAN, SHARP_SD) labels correct as soon as
-other labels of their class predict them.
+are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ. Its prior, log γ ~ N(0, SHARP_SD²), is that they are right as
+they are, and two things are told of it by scores log p(class):
+
+    labels         each as the others predict it, if others have its class
+    the cloud      had the classes been those that are predicted, and as many labels been elsewhere: what would have
+                   been said of the other rows. Where clusters are clear it does not matter which rows have labels, and
+                   little was said too boldly. All rows together count as ELSEWHERE labels of each class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import log_ndtr, logsumexp, softmax
+from scipy.special import logsumexp, softmax
 
-from .covariances import Covariance
+from .covariances import Covariance, Weighted
 from .family import Family, Setting
 from .posterior import Located, Mixture, Share
+from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
 PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
 PIECES_ROWS = 200  # of the cloud, in which pieces are counted
-SHARPNESS = np.geomspace(1.0, 8.0, 10)  # γ
-SHARP_MEAN, SHARP_SD = log(3.0), 0.7  # of log γ: clear clusters ask for 3 to 5, moons that touch for 1 to 3
+SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
+SHARP_SD = 0.6  # of log γ
+ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
+TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
+FIRST_SWEEPS = 3  # of a first look at all settings
 HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
-FIRST_SWEEPS, SWEEPS, SETTLED = 3, 30, 1e-2
-DAMPING = 0.8  # and from sweep CALM half of it, lest sites swing
-CALM = 10
-NARROWEST = 0.01  # of the cavity's variance: a site that contradicts all others asks for less than quadrature knows
-JITTER = 1e-6  # on the diagonal: rows that the kernel cannot tell apart
 SCREEN = 150  # labels above which settings are screened on SCREENED of them
 SCREENED = 100
 FEW = 12  # settings that then see all labels
+MANY = 600  # labels above which all is in modes,
+FULL_RANK = 1500  # or, where no kernel has fewer modes than there are labels, the most of these
 BLOCK = 4_000_000  # numbers in the largest array of a batch
-NODES, LOG_WEIGHTS = hermegauss(16)
-LOG_WEIGHTS = np.log(LOG_WEIGHTS / LOG_WEIGHTS.sum())
-LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0.01
-
-
-@dataclass(frozen=True)
-class Sites:
-    """What EP found for B problems."""
-
-    log_evidence: np.ndarray  # [B]
-    alpha: np.ndarray  # [B, n, C]
-    R: np.ndarray  # [B, n, n]
-    without: np.ndarray  # class probabilities of each label, as the others predict it, [B, n, C]
-    settled: np.ndarray  # [B], bool
+AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +65,7 @@ class Part(Share):
     setting: Setting
     ratios: np.ndarray  # [J]
     weights: np.ndarray  # [J]
-    alpha: np.ndarray  # [J, n, C]
+    alpha: np.ndarray  # [J, n, C], or of k modes
     R: np.ndarray  # [J, n, n]
 
 
@@ -111,9 +93,15 @@ class ClassPosterior(Mixture[Part]):
             found += np.where(rows.far[k][:, None], part.weight / self.n_classes, p)
         return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
 
+    def known(self, part: Part, b: np.ndarray) -> np.ndarray:
+        """k(x) of rows b: correlations with the labels, or modes, as a part's α and R have them."""
+        labels = self.labels[part.setting.space]
+        few = len(labels) == part.alpha.shape[1]
+        return correlation(part.setting.covariance, b, labels) if few else modes(part.setting.covariance, b)
+
     def _at(self, part: Part, b: np.ndarray) -> np.ndarray:
         """Probabilities times the weights of a part, [n, C]."""
-        K = correlation(part.setting.covariance, b, self.labels[part.setting.space])
+        K = self.known(part, b)
         found = np.zeros((len(b), self.n_classes))
         for r, weight, alpha, R in zip(part.ratios, part.weights, part.alpha, part.R, strict=True):
             variance = np.maximum(1 - np.sum((K @ R) * K, 1), 0.0) + r
@@ -125,6 +113,11 @@ def correlation(covariance: Covariance, a: np.ndarray, b: np.ndarray) -> np.ndar
     """The kernel without its constant, scaled to k(x, x) = 1, [n, m]."""
     of_a, of_b = (np.sqrt(np.maximum(covariance.diag(x) - 1, 1e-12)) for x in (a, b))
     return (covariance.gram(a, b) - 1) / of_a[:, None] / of_b
+
+
+def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
+    """F [n, k] of `correlation`(a, a) = FFᵀ, of a covariance that is a weighted sum over modes."""
+    return correlation(covariance, a, np.eye(a.shape[1]))
 
 
 def pieces(family: Family) -> np.ndarray:
@@ -140,9 +133,12 @@ def pieces(family: Family) -> np.ndarray:
 
 def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n_pieces: np.ndarray) -> ClassPosterior:
     """The posterior given classes y [n] (0 to C - 1) of the rows `known`; `n_pieces` are those of the settings."""
-    notes: list[str] = []
+    notes, J = list[str](), len(RATIOS)
     prior = np.array([s.log_prior for s in family.settings]) - 0.5 * (np.log(n_pieces / n_classes) / PIECES_SD) ** 2
     chosen = np.flatnonzero(prior > prior.max() + log(HOPELESS))
+    if len(known) > MANY:
+        chosen, left = _few_modes(family, chosen, len(known))
+        notes += left
     if len(known) > SCREEN:
         subset = _spread(y, n_classes, SCREENED)
         rough = _evidence(family, known[subset], y[subset], n_classes, chosen, FIRST_SWEEPS).log_evidence
@@ -171,99 +167,64 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"
         notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} settings: {end}")
-    alpha = found.alpha.reshape(*weights.shape, *found.alpha.shape[1:])
-    R = found.R.reshape(*weights.shape, *found.R.shape[1:])
+    alpha, R = (  # what has no weight must not bring in a NaN either
+        [np.array([v[b] if usable[b] else np.zeros_like(v[b]) for b in range(i, i + J)]) for i in range(0, len(v), J)]
+        for v in (found.alpha, found.R)
+    )
     keep = weights.sum(1) > HOPELESS * weights.sum(1).max()
     scale = weights[keep].sum()
     parts = [Part(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i]) for i in np.flatnonzero(keep)]
     left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
-    sharpness = _sharpness_weights(left_out, y, n_classes)
     labels = [rows[known] for rows in family.rows]
-    return ClassPosterior(
-        parts, labels, n_classes, sharpness, float(total), _sharpened(left_out, sharpness), tuple(notes)
-    )
+    posterior = ClassPosterior(parts, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
+    score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
+    several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
+    score += _scores(left_out[several], y[several]).sum(1)
+    if len(known) <= SCREEN:  # more labels speak for themselves
+        score += ELSEWHERE * n_classes * _elsewhere(posterior, family, known, y)
+    sharpness = softmax(score)
+    return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
+
+
+def _few_modes(family: Family, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
+    """Settings with fewer modes than n labels, and what to say of the others: these take n³."""
+    few = np.array([_low_rank(family, i, n) for i in chosen])
+    if few.any():
+        said = f"with {n:,} labels {np.sum(~few):,} settings of full rank were left out; up to {MANY:,} they take part"
+        return chosen[few], [said] * int(not few.all())
+    if n > FULL_RANK:
+        raise ValueError(
+            f"y has {n:,} labels, and all kernels are of full rank, which takes the cube of that; give at most "
+            f"{FULL_RANK:,} labels, or another geometry beside (graph, atlas)"
+        )
+    return chosen, []
+
+
+def _low_rank(family: Family, i: int, n: int) -> bool:
+    setting = family.settings[i]
+    return isinstance(setting.covariance, Weighted) and family.rows[setting.space].shape[1] < n
 
 
 def _evidence(
     family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, chosen: Sequence[int] | np.ndarray, sweeps: int
 ) -> Sites:
-    """EP for each chosen setting with each ratio (the fastest index)."""
+    """EP for each chosen setting, with each ratio."""
     found, J = [], len(RATIOS)
     size = max(1, BLOCK // (J * len(y) * max(len(y), n_classes * len(NODES))))
-    for begin in range(0, len(chosen), size):
+    in_full = len(y) <= MANY or not _low_rank(family, int(chosen[0]), len(y))
+    if not in_full:
+        for i in chosen:
+            s = family.settings[i]
+            F = modes(s.covariance, family.rows[s.space][known])
+            found.append(propagate(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
+    for begin in range(0, len(chosen) if in_full else 0, size):
         some = [family.settings[i] for i in chosen[begin : begin + size]]
         K = np.array([correlation(s.covariance, *[family.rows[s.space][known]] * 2) for s in some])
         found.append(propagate(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
-    return Sites(*(np.concatenate([getattr(s, name) for s in found]) for name in Sites.__dataclass_fields__))
-
-
-def propagate(K: np.ndarray, r: np.ndarray, y: np.ndarray, n_classes: int, sweeps: int = SWEEPS) -> Sites:
-    """Expectation propagation for B problems at once: K [B, n, n] with unit diagonal, ratios r [B], classes y [n]."""
-    B, n, _ = K.shape
-    K = K + JITTER * np.eye(n)
-    order = np.array([[c, *(d for d in range(n_classes) if d != c)] for c in y])[None]  # the label's own class first
-    back = np.argsort(order, 2)
-    tau, nu = np.zeros((B, n)), np.zeros((B, n, n_classes))
-    mean, variance = np.zeros((B, n, n_classes)), np.diagonal(K, axis1=1, axis2=2).copy()
-    alpha, R, log_det = np.zeros_like(nu), np.zeros_like(K), np.zeros(B)
-    active = np.arange(B)
-    for sweep in range(sweeps):
-        a = active
-        cavity, at = _cavity(mean[a], variance[a], tau[a], nu[a])
-        _, slope, bend = _tilted(np.take_along_axis(at, order, 2), cavity + r[a, None])
-        slope = np.take_along_axis(slope, back, 2)
-        narrow = np.clip(cavity + cavity**2 * bend, NARROWEST * cavity, cavity)
-        step = 1.0 if sweep == 0 else DAMPING if sweep < CALM else DAMPING / 2
-        change = step * (1 / narrow - 1 / cavity - tau[a])
-        moved = (at + cavity[..., None] * slope) / narrow[..., None] - at / cavity[..., None]
-        nu[a] += step * (moved - nu[a])
-        tau[a] += change
-        A = np.eye(n) + tau[a][:, :, None] * K[a]
-        T = tau[a][:, :, None] * np.eye(n)
-        both = np.linalg.solve(A, np.concatenate([nu[a], T], 2))
-        alpha[a], R[a] = both[..., :n_classes], both[..., n_classes:]
-        log_det[a] = np.linalg.slogdet(A)[1]
-        mean[a] = K[a] @ alpha[a]
-        variance[a] = np.maximum(1 + JITTER - np.sum((K[a] @ R[a]) * K[a], 2), 1e-9)
-        active = a[np.abs(change).max(1) > SETTLED * tau[a].max(1)]
-        if not len(active):
-            break
-    cavity, at = _cavity(mean, variance, tau, nu)
-    log_z, _, _ = _tilted(np.take_along_axis(at, order, 2), cavity + r[:, None])
-    D = n_classes - 1
-    joined = np.sum((at / cavity[..., None] + nu) ** 2, 2) / (1 / cavity + tau) - np.sum(at**2, 2) / cavity
-    log_evidence = np.sum(log_z + 0.5 * D * np.log1p(cavity * tau) - 0.5 * joined, 1)
-    log_evidence += -0.5 * D * log_det + 0.5 * np.sum(nu * mean, (1, 2))
-    without = softmax(LINK * at / np.sqrt(cavity + r[:, None])[..., None], axis=2)
-    return Sites(log_evidence, alpha, R, without, ~np.isin(np.arange(B), active))
-
-
-def _cavity(mean: np.ndarray, variance: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variance [B, n] and mean [B, n, C] at each label without its site; never wider than the prior."""
-    cavity = 1 / np.maximum(1 / variance - tau, 1.0)
-    return cavity, cavity[..., None] * (mean / variance[..., None] - nu)
-
-
-def _tilted(m: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log Z = log P(u_0 is the largest of u ~ N(m, V I)), its gradient in m, and the mean of its second derivatives.
-
-    Z = E_t Π_d Φ(t + a_d), a_d = (m_0 - m_d)/√V, by Gauss-Hermite quadrature about the integrand's
-    middle; the mean is over C - 1 directions.
-    """
-    sd = np.sqrt(V)[..., None]
-    a = (m[..., :1] - m[..., 1:]) / sd
-    middle = 0.5 * np.maximum(-a.min(-1), 0.0)[..., None]  # about where the integrand is, if the class seems wrong
-    x = a[..., None] + (middle + NODES)[..., None, :]  # [..., C-1, nodes]
-    log_phi = log_ndtr(x)
-    log_w = log_phi.sum(-2) + LOG_WEIGHTS - middle * NODES - 0.5 * middle**2
-    log_z = logsumexp(log_w, axis=-1)
-    w = np.exp(log_w - log_z[..., None])[..., None, :]
-    ratio = np.exp(-0.5 * x**2 - 0.5 * log(2 * np.pi) - log_phi)
-    q, d = np.sum(w * ratio, -1), -np.sum(w * x * ratio, -1)
-    cross = np.sum(w[..., 0, :] * (ratio.sum(-2) ** 2 - np.sum(ratio**2, -2)), -1)
-    own = cross + d.sum(-1) - q.sum(-1) ** 2
-    bend = (own + np.sum(d - q**2, -1)) / V / (m.shape[-1] - 1)
-    return log_z, np.concatenate([q.sum(-1, keepdims=True), -q], -1) / sd, bend
+    log_evidence, without, settled = (
+        np.concatenate([getattr(s, name) for s in found]) for name in ("log_evidence", "without", "settled")
+    )
+    return Sites(log_evidence, [a for s in found for a in s.alpha], [R for s in found for R in s.R], without, settled)
 
 
 def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -273,20 +234,48 @@ def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.nda
     return np.einsum("bi,bic->ic", share / share.sum(0), without)
 
 
-def _sharpness_weights(left_out: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
-    """Posterior weights of SHARPNESS, from labels of classes that have others."""
-    log_p = -0.5 * ((np.log(SHARPNESS) - SHARP_MEAN) / SHARP_SD) ** 2
-    scored = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
-    if len(scored):
-        z = SHARPNESS[:, None, None] * np.log(np.maximum(left_out[scored], 1e-300))
-        log_p = log_p + np.sum(z[:, np.arange(len(scored)), y[scored]] - logsumexp(z, axis=2), 1)
-    return np.exp(log_p - logsumexp(log_p))
+def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Mean of log p(class) for each of SHARPNESS, had the classes been as predicted and the labels elsewhere."""
+    rng, C = np.random.default_rng(0), posterior.n_classes
+    others = np.setdiff1d(np.arange(len(family.rows[0])), known)
+    rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
+    cloud = Located.exactly([r[rows] for r in family.rows])
+    truth = posterior.probabilities(cloud).argmax(1)
+    truth[: len(known)] = y
+    settings = [part.setting for part in posterior.parts for _ in part.ratios]
+    ratios = np.concatenate([part.ratios for part in posterior.parts])
+    share = np.cumsum(np.concatenate([part.weights for part in posterior.parts]))
+    steps = (np.arange(DRAWN) + 0.5) / DRAWN * share[-1]  # components as often as they weigh
+    drawn, times = np.unique(np.searchsorted(share, steps), return_counts=True)
+    found = []
+    for _ in range(TURNS if len(others) else 0):
+        turn = rng.permutation(len(rows))
+        chosen = np.concatenate([turn[truth[turn] == c][: np.sum(y == c)] for c in range(C)])
+        labels = [r[rows[chosen]] for r in family.rows]
+        K = np.array([correlation(settings[i].covariance, *[labels[settings[i].space]] * 2) for i in drawn])
+        sites = propagate(K, ratios[drawn], truth[chosen], C, FIRST_SWEEPS)
+        parts = [
+            Part(settings[i], ratios[[i]], times[[j]] / DRAWN, sites.alpha[j][None], sites.R[j][None])
+            for j, i in enumerate(drawn)
+            if np.isfinite(sites.log_evidence[j])
+        ]
+        rest = np.setdiff1d(np.arange(len(rows)), chosen)
+        if parts:
+            p = replace(posterior, parts=parts, labels=labels).probabilities(cloud)[rest]
+            found.append(_scores(p, truth[rest]).mean(1))
+    return np.mean(found or [np.zeros(len(SHARPNESS))], 0)
+
+
+def _scores(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """log p(class), [SHARPNESS, n], of classes y [n] under sharpened probabilities p [n, C]."""
+    z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
+    return z[:, np.arange(len(y)), y] - logsumexp(z, axis=2)
 
 
 def _sharpened(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """p_c^γ, normalised, averaged over γ."""
     log_p = np.log(np.maximum(p, 1e-300))
-    return sum(w * softmax(gamma * log_p, axis=1) for gamma, w in zip(SHARPNESS, weights, strict=True))
+    return sum(w * softmax(gamma * log_p, axis=1) for gamma, w in zip(SHARPNESS, weights, strict=True) if w)
 
 
 def _spread(y: np.ndarray, n_classes: int, size: int) -> np.ndarray:

@@ -175,7 +175,9 @@ def _of_part(
 
 def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
     """Beliefs of a classifier, each setting with its heaviest ratio; `cloud` are its rows in every space."""
-    at_a, at_b = (Located.exactly([r[x] for r in cloud]) for x in (asked.candidates, asked.targets))
+    at_a, at_b = (
+        Located.exactly([None if r is None else r[x] for r in cloud]) for x in (asked.candidates, asked.targets)
+    )
     p, q = posterior.probabilities(at_a), posterior.probabilities(at_b)
     square = np.sum(q**2, 1)
     swing = square - 2 * np.sum(q**3, 1) + square**2  # |diag(q) - qqᵀ|²
@@ -191,7 +193,7 @@ def _of_class_part(
     covariance, k, j = part.setting.covariance, part.setting.space, int(np.argmax(part.weights))
     R, D = part.R[j], posterior.n_classes - 1
     a, b = asked.of_cloud(cloud[k])
-    of_a, of_b = (classes.correlation(covariance, x, posterior.labels[k]) for x in (a, b))
+    of_a, of_b = (posterior.known(part, x) for x in (a, b))
     scaled = of_a @ R
     var_a = np.maximum(1 - np.sum(scaled * of_a, 1), 1e-9)
     var_b = np.maximum(1 - np.sum((of_b @ R) * of_b, 1), 1e-9)

@@ -20,27 +20,25 @@ Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follo
 Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
 
 Above SCREEN labels all settings see SCREENED of them first, and only those that come within NATS of the best see all:
-differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all.
+differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all (`promising`,
+for every likelihood).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import log, pi
-from typing import Any, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, log_softmax, logsumexp
 
 from .covariances import Covariance
 from .family import Family, Setting
 from .posterior import Decomposed, Part, Posterior, mixture_quantiles
 from .workers import results
-
-T = TypeVar("T")
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
@@ -51,12 +49,14 @@ Inference = Callable[..., Posterior]
 A0, B0 = 1.0, 3.0
 RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
 RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
+RATIO_PRIOR = log_softmax(-0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2)  # of RATIOS
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
 ALONE = 100  # labels up to which a setting is scored sooner than a thread begins
+LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -71,12 +71,6 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def _ratio_prior() -> np.ndarray:
-    """Log prior weights of RATIOS."""
-    log_p = -0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2
-    return log_p - logsumexp(log_p)
-
-
 def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
     """Eigenvalues of the Gram matrix on labels a, from n × n or, where that is smaller, k × k.
 
@@ -86,12 +80,13 @@ def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.nd
     F = covariance.factor(a)
     if F is not None and F.shape[1] < len(a):
         F = F * root[:, None]
-        S, V = np.linalg.eigh(F.T @ F)  # which, unlike SciPy's, lets other threads run
+        S, V = np.linalg.eigh(F.T @ F)
         keep = 1e-12 * max(S[-1], 1e-300) < S
         S = S[keep]
         U = F @ (V[:, keep] / np.sqrt(S))
     else:
-        S, U = np.linalg.eigh(root[:, None] * covariance.gram(a, a) * root)
+        K = covariance.gram(a, a) if F is None else F @ F.T
+        S, U = np.linalg.eigh(root[:, None] * K * root)
         S = np.maximum(S, 0.0)
     return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
 
@@ -121,8 +116,11 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
     labels = [rows[known] for rows in family.rows]
     a = A0 + len(y) / 2
-    settings, notes = _promising(family.settings, labels, y, noise)
-    scores = _each(_score, settings, labels, y, noise)
+    own = np.ones(len(y)) if noise is None else noise
+    mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
+    settings, notes = promising(family, labels, len(y), mass)
+    tasks = [partial(_score, setting, labels[setting.space], y, noise) for setting in settings]
+    scores = results(tasks, None if len(y) > ALONE else 1)
     scored = [(*score, setting) for score, setting in zip(scores, settings, strict=True)]
     weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
@@ -154,45 +152,54 @@ def _score(
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS, of a setting with labels at a."""
     d, shape = decompose(setting.covariance, a, y, noise), A0 + len(y) / 2
     b = B0 + 0.5 * d.quadratic(RATIOS)
-    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + _ratio_prior()
+    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
     return log_p, d, b / (shape - 1)
 
 
-def _mass(*about: Any) -> float:
-    """The log of a setting's mass."""
-    return float(logsumexp(_score(*about)[0]))
+def promising(
+    family: Family, labels: Sequence[np.ndarray], n: int, mass: Callable[[Setting, np.ndarray], float]
+) -> tuple[list[Setting], tuple[str, ...]]:
+    """The settings that are worth all n labels, and what to say of it.
 
-
-def _each(
-    f: Callable[..., T], settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray, noise: Any
-) -> Iterator[T]:  # fmt: skip
-    """f, one of the above, of every setting; of many labels side by side."""
-    tasks = [partial(f, setting, labels[setting.space], y, noise) for setting in settings]
-    return results(tasks, None if len(y) > ALONE else 1)
-
-
-def _promising(
-    settings: Sequence[Setting], labels: Sequence[np.ndarray], y: np.ndarray, noise: np.ndarray | None = None
-) -> tuple[list[Setting], tuple[str, ...]]:  # fmt: skip
-    """The settings that are worth all labels, and what to say of it."""
-    if len(y) <= SCREEN:
+    `mass` gives the log evidence of a setting, weighted by its prior, on some of the labels (places among them).
+    Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for.
+    """
+    settings = family.settings
+    if n <= SCREEN:
         return list(settings), ()
-    some = np.random.default_rng(0).permutation(len(y))[:SCREENED]  # labels may come in an order
-    own = None if noise is None else noise[some]
-    mass = np.array(list(_each(_mass, settings, [rows[some] for rows in labels], y[some], own)))
-    kept = [setting for setting, m in zip(settings, mass, strict=True) if m > mass.max() - NATS]
+    some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
+    found = np.array(list(results([partial(mass, setting, some) for setting in settings], None)))
+    order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
+    full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
+    room = LARGEST // n**2
+    if room < 1 and len(full) == len(order):
+        raise ValueError(
+            f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
+            f"numbers each; give at most {int(LARGEST**0.5):,} labels, or another geometry beside (graph, atlas)"
+        )
+    left = set(full[room:])
+    kept = [setting for k, setting in enumerate(settings) if k in order and k not in left]
     said = (
-        f"with {len(y):,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
+        f"with {n:,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
         "saw all"
     )
+    if left:
+        said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
     return kept, (said,)
+
+
+def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
+    F = covariance.factor(a[:1])
+    return F is None or F.shape[1] >= n
 
 
 def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = [rows[known] for rows in family.rows], len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = _promising(family.settings, labels, y, noise)
+    own = np.ones(n) if noise is None else noise
+    mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
+    settings, said = promising(family, labels, n, mass)
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
@@ -245,7 +252,7 @@ def leave_one_out(
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
         b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), part.signal, np.zeros_like(c)
         if averaged:
-            log_p = part.setting.log_prior + _ratio_prior() - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
+            log_p = part.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
     log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))

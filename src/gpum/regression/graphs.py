@@ -52,6 +52,7 @@ BANDWIDTH_RANGE = (0.3, 1.0)  # of the widest gap: the affinity across it is 6 %
 CONNECTED = 1e-6  # of the last eigenvalue: a graph, or a domain, whose second one is below counts as torn
 SPARE = 20  # vectors that a solver has at least beside those asked for: half as many, a quarter faster than twice
 FAINT = 1e-12  # least affinity along an edge
+BRIDGE = 1e-4  # the same for classes: with less, clusters far apart are pieces, and no mode tells them apart
 EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
 LEAST = 1e-6  # and of the second pair, which is always kept
 RIDGE = 1e-3  # in the weights a
@@ -177,7 +178,7 @@ def cluster_spaces(
 def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
     edges = neighbour_graph(X, k).tocoo()
     width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], np.finfo(float).tiny)
-    w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), FAINT)
+    w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
     alpha, phi, _, _ = _walk(affinity, len(X) if len(X) <= ALL else MODES, even=False)
     phi *= 1 / np.sqrt(np.mean(phi**2, 0))

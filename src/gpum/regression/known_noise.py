@@ -16,9 +16,9 @@ from math import log, pi
 import numpy as np
 from scipy.special import logsumexp
 
-from .family import Family
-from .gp import A0, B0, _inverse, decompose, weigh
-from .posterior import Part, Posterior
+from .family import Family, Setting
+from .gp import A0, B0, _inverse, decompose, promising, weigh
+from .posterior import Decomposed, Part, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
 
@@ -31,11 +31,14 @@ def average(
     ratios = unit / signals
     prior = -A0 * np.log(signals) - B0 / signals  # of log σ_h²
     prior = prior - logsumexp(prior)
-    scored = []
-    for setting in family.settings:
-        d = decompose(setting.covariance, labels[setting.space], y, variance / unit)
-        log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + n * np.log(signals))
-        scored.append((log_p + prior + setting.log_prior, setting, d))
+
+    def score(setting: Setting, some: np.ndarray | slice) -> tuple[np.ndarray, Setting, Decomposed]:
+        d = decompose(setting.covariance, labels[setting.space][some], y[some], variance[some] / unit)
+        log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(d.U) * np.log(signals))
+        return log_p + prior + setting.log_prior, setting, d
+
+    settings, notes = promising(family, labels, n, lambda s, some: float(logsumexp(score(s, some)[0])))
+    scored = [score(setting, slice(None)) for setting in settings]
     weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
         Part(setting, d, ratios, w, signals)
@@ -43,13 +46,13 @@ def average(
         if w is not None
     ]
     constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
-    return Posterior(parts, labels, np.inf, total + constant)
+    return Posterior(parts, labels, np.inf, total + constant, notes)
 
 
 def heaviest(found: Posterior) -> Posterior:
     """The one setting and signal of largest posterior weight."""
     part = found.best
-    return Posterior([part.only(int(np.argmax(part.weights)))], found.labels, np.inf, found.log_evidence)
+    return Posterior([part.only(int(np.argmax(part.weights)))], found.labels, np.inf, found.log_evidence, found.notes)
 
 
 def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

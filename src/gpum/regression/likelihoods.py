@@ -1,12 +1,14 @@
 """Labels that are not a function plus Gaussian noise, on the same family of covariances.
 
-Outliers.  ε_i ~ Student t, ν degrees of freedom: Gaussian with variance σ²/λ_i, λ_i ~ Gamma(ν/2, ν/2). Variational
-    Bayes: given E[λ] it is the regression of `gp` with noise of each label's own, averaged over all settings, and
-    given that posterior
+Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior weights: those of Student t noise, λ ~
+    Gamma(ν/2, ν/2), or with probability GROSS much smaller, a gross error of any size. Variational Bayes: given E[λ] it
+    is the regression of `gp` with noise of each label's own, averaged over all settings, and given that posterior
 
-        E[λ_i] = (ν + 1)/(ν + E[(y_i - f(x_i))²]/σ²)
+        q(λ_i) ∝ p(λ_i) √λ_i exp(-½ λ_i E[(y_i - f(x_i))²]/σ²)
 
-    so that a label far from what the others say counts for little. The bound stands in for the evidence.
+    so that a label far from what the others say counts for little, one very far for nothing. The bound stands in for
+    the evidence. Student t alone never quite lets go: an error of 40 σ would still count as a label with noise of
+    18 σ, and be 7 nats less likely, so that three of them are sooner taken for a function that is rough.
 
 Counts, shares.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), η = c + f (`observations`).
     Expectation propagation, the mixture over settings and signals being the prior: each label's likelihood becomes one
@@ -24,12 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import log, pi
+from math import pi
 from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import logsumexp
 from scipy.stats import gamma
 
 from . import gp, known_noise
@@ -39,10 +41,13 @@ from .posterior import Located, Posterior, mixture_quantiles
 
 LIKELIHOODS = ("gaussian", "student", "poisson", "binomial")
 DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists
+GROSS = 0.1  # probability of a gross error
+TAILS = 12  # values of λ, equally probable, that stand for Student t noise
+SIZES = np.logspace(-1, -6, 11)  # and for gross errors: of 3 to 1000 σ
 REWEIGHTS, REWEIGHTED = 40, 0.03  # rounds at most, and the change of log E[λ] below which they end
-BEGINNINGS = 2  # besides all labels trusted
+SUSPECTS, AWAY = 0.2, 3.0  # share of labels that may be left out at the beginning; and how many sds off the others
+THINNED = 4  # one of so many settings finds them
 FULL = 3  # rounds with all settings; then those with weight, and all of them at the end
-TAILS = 12  # values of λ, equally probable, that stand for it in quantiles
 SIGNALS = np.geomspace(0.03, 6.0, 10)  # σ_h² of log rates and log odds: beyond, a factor of 100 in the rate is usual
 SWEEPS, SETTLED, DAMPING = 20, 1e-2, 0.8
 LIGHT = 1e-4  # settings lighter than this, relative to the heaviest, are left out while sites are sought
@@ -67,7 +72,7 @@ class StudentPosterior(Posterior):
         """Quantiles of the mixture, [n, levels]; Student t noise as a mixture over λ."""
         if not noise:
             return super().quantiles(rows, levels, False)
-        tails = 1 / gamma.ppf((np.arange(TAILS) + 0.5) / TAILS, DOF / 2, scale=2 / DOF)
+        tails = 1 / _usual()
         weights, means, sds = [], [], []
         for part, mean, variance in self.components(rows, False):
             for tail in tails:
@@ -79,23 +84,40 @@ class StudentPosterior(Posterior):
         )  # fmt: skip
 
 
+def _usual() -> np.ndarray:
+    """TAILS values of λ of Student t noise."""
+    return gamma.ppf((np.arange(TAILS) + 0.5) / TAILS, DOF / 2, scale=2 / DOF)
+
+
 def student(
     family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None,
     infer: Callable[..., Posterior] = gp.average,
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
     """The posterior given labels y [n] with outliers, and E[λ] [n]; `noise` is d of `gp`.
 
-    From several beginnings: all labels trusted, and each as far as the others predict it (an outlier spoils those of
-    its neighbours too, so again with what was found); the largest bound is kept.
+    From several beginnings, of which the largest bound is kept: all labels are trusted, or all but suspects.
     """
     own = np.ones(len(y)) if noise is None else noise
-    begin = [np.ones(len(y))]
-    for _ in range(BEGINNINGS if len(y) > 2 else 0):
-        away = y - gp.leave_one_out(gp.average(family, known, y, own / begin[-1]), y)[0]
-        usual = 1.4826 * float(np.median(np.abs(away)))
-        begin.append((DOF + 1) / (DOF + (away / max(usual, 1e-12)) ** 2))
-    found = [_reweighted(family, known, y, own, trust, infer) for trust in begin]
+    found = [_reweighted(family, known, y, own, trust, infer) for trust in _beginnings(family, known, y, own)]
     return max(found, key=lambda pair: pair[0].log_evidence)
+
+
+def _beginnings(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -> list[np.ndarray]:
+    """E[λ] [n] to begin with: all labels; without those that the rest say are AWAY; without a share of SUSPECTS.
+
+    The label furthest off goes first, since an outlier spoils what is said of its neighbours.
+    """
+    some = replace(family, settings=family.settings[::THINNED])
+    trust, most = np.ones(len(y)), int(SUSPECTS * len(y))
+    begin = [trust.copy()]
+    step = -(-most // 10)  # ten rounds at most
+    while np.sum(trust < 1) < most:
+        mean, variance, _ = gp.leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,))
+        away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
+        if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
+            begin.append(trust.copy())
+        trust[np.argsort(-away, kind="stable")[: min(step, most - int(np.sum(trust < 1)))]] = SIZES[-1]
+    return [*begin, trust] if most else begin
 
 
 def _reweighted(
@@ -104,6 +126,8 @@ def _reweighted(
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
     """The posterior and E[λ] that are reached from one beginning of E[λ]."""
     notes, some = tuple[str, ...](), family
+    values = np.concatenate([_usual(), SIZES])
+    prior = np.repeat(np.log([(1 - GROSS) / TAILS, GROSS / len(SIZES)]), [TAILS, len(SIZES)])
     for turn in range(REWEIGHTS):
         found = infer(some, known, y, own / trust)
         if turn == FULL and infer is gp.average:  # the weights of the others have hardly a say in what comes
@@ -112,16 +136,17 @@ def _reweighted(
         off = np.zeros(len(y))
         for part, means, variances in found.components(labels, False):
             off += (((y[:, None] - means) ** 2 + variances) / (part.signal * part.ratios)) @ part.weights
-        b = 0.5 * (DOF + off / own)
-        before, trust = trust, 0.5 * (DOF + 1) / b
+        log_q = prior + 0.5 * np.log(values) - 0.5 * np.outer(off / own, values)
+        log_q -= logsumexp(log_q, axis=1, keepdims=True)
+        q = np.exp(log_q)
+        before, trust = trust, q @ values
         if np.abs(np.log(trust / before)).max() < REWEIGHTED:
             break
     else:
         notes = (f"labels were still being weighed for outliers after {REWEIGHTS} rounds",)
     found = infer(family, known, y, own / trust) if some is not family else found
-    a, a0 = 0.5 * (DOF + 1), 0.5 * DOF
-    divergence = (a - a0) * digamma(a) - gammaln(a) + gammaln(a0) + a0 * np.log(b / a0) + a * (a0 - b) / b
-    bound = found.log_evidence + float(np.sum(0.5 * (digamma(a) - log(a)) - divergence))
+    gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
+    bound = found.log_evidence + float(gap.sum())
     return StudentPosterior(found.parts, found.labels, found.dof, bound, (*found.notes, *notes)), trust
 
 

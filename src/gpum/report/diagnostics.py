@@ -138,6 +138,8 @@ class LeftOutClasses:
 def left_out_classes(model: Any) -> LeftOutClasses:
     """Each label of a fitted classifier as the others predict it, from the cavities of expectation propagation."""
     found = _output(model, 0)
+    if not hasattr(found.posterior, "left_out"):
+        raise ValueError(f"a {type(model).__name__} has no classes to leave out; leave_one_out is for numbers")
     return LeftOutClasses(found.rows, found.labels, found.posterior.left_out)
 
 

@@ -35,7 +35,7 @@ class Belief:
 
     value : the mean, or the place of the likeliest class, [N].
     spread : standard deviation of a new observation, or the chance that this class is wrong, [N].
-    left_out : how far off a label is that is predicted from the others, in words.
+    left_out : how far off a label is that is predicted from the others, or how many come out right, in words.
     weights : of each geometry, heaviest first.
     """
 
@@ -183,7 +183,7 @@ class Classes(Target):
         whole = classes.classify(family, rows, codes, len(seen), self.model._pieces[some])
         drawn = self.heaviest(whole)
         p = drawn.probabilities(Located.exactly(self.family.rows))
-        return self._belief(whole, p, seen, exact=False)
+        return self._belief(whole, p, codes, seen, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """See the module; None where `stop` says that nobody waits for it any more."""
@@ -195,7 +195,8 @@ class Classes(Target):
             self.model.fit(self.X, everyone)
         if stop():
             return None
-        return self._belief(self.model._outputs[0].posterior, self.model.label_distributions_, seen, exact=True)
+        whole = self.model._outputs[0].posterior
+        return self._belief(whole, self.model.label_distributions_, codes, seen, exact=True)
 
     def _codes(self, labels: Labels) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Labelled rows, their classes as places in `seen`, and `seen`: the classes that have a label."""
@@ -204,17 +205,16 @@ class Classes(Target):
         seen, codes = np.unique(places, return_inverse=True)
         return rows, codes, [int(k) for k in seen]
 
-    def _belief(self, whole: Any, p: np.ndarray, seen: list[int], exact: bool) -> Belief:
+    def _belief(self, whole: Any, p: np.ndarray, codes: np.ndarray, seen: list[int], exact: bool) -> Belief:
         everyone = np.zeros((len(p), len(self.names)))
         everyone[:, seen] = p
 
         def detail(row: int) -> dict[str, Any]:
             return {"chances": [float(v) for v in everyone[row]]}
 
-        value = np.argmax(everyone, 1)
-        return Belief(
-            value.astype(float), 1 - everyone.max(1), "", self.weights_of(whole), self.settings_of(whole), exact, detail
-        )
+        value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
+        weights, settings = self.weights_of(whole), self.settings_of(whole)
+        return Belief(value, 1 - everyone.max(1), left_out, weights, settings, exact, detail)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""
@@ -256,3 +256,11 @@ def _left_out(posterior: Any, y: np.ndarray) -> str:
         return ""
     mean, _, _ = gp.leave_one_out(posterior, y, (0.5,))
     return number(float(np.sqrt(np.mean((mean - y) ** 2))))
+
+
+def _left_out_classes(p: np.ndarray, codes: np.ndarray) -> str:
+    """How many labels come out right from the others; for the only label of a class nothing else speaks."""
+    several = np.bincount(codes)[codes] > 1
+    if several.sum() < ENOUGH_FOR_ERROR:
+        return ""
+    return f"{np.sum(p.argmax(1)[several] == codes[several]):,} of {several.sum():,}"

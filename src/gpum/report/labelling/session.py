@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...files import labelled
-from ...files.labels import LabelFile, Line, Places, row_checks
+from ...files.labels import LabelFile, Line, Places
 from ...files.tables import Table
 from ..findings import percent, the
 from .beliefs import Belief, Classes, Labels, Numbers
@@ -58,8 +58,8 @@ class Session:
 
     def __init__(self, work: Work, target: Numbers | Classes, file: LabelFile) -> None:
         self.work, self.target, self.file = work, target, file
-        self.checks = row_checks(work.X)
         self.places = Places(work.table, file.path)
+        self.checks = self.places.checks(tuple(work.features))
         if file.columns() != work.features:
             file.add(Line(token_hex(8), "columns", "", value=json.dumps(work.features)))
         self.changed = Condition()
@@ -119,7 +119,9 @@ class Session:
         """Write the labels into the table; what was done, in a sentence."""
         with self.changed:
             try:
-                n = labelled.export(self.work.path, self.work.target)
+                n = labelled.export(
+                    self.work.path, self.work.target, decimal=self.work.table.decimal, encoding=self.work.table.encoding
+                )
             except (ValueError, OSError) as error:
                 raise Refused(f"Nothing was exported: {error}") from error
             if n:
@@ -281,7 +283,9 @@ class Session:
             words = isinstance(self.target, Classes)
             note = "chance of a wrong class" if words else "of a row: one standard deviation"
             found.append(["Average uncertainty", self.target.average(belief), note])
-            if belief.left_out:
+            if belief.left_out and words:
+                found.append(["Left-out labels right", belief.left_out, "of those whose class has another label"])
+            elif belief.left_out:
                 found.append(["Left-out error", belief.left_out, "of a label that the others predict"])
             title, share = next(iter(belief.weights.items()))
             found.append(["Geometry", percent(share), f"of the weight is on {the(title)}"])

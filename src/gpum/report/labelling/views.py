@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...geometry import evaluate, magnification
+from ...gplvm.missing import fill_in
 from ...neighbours import spacing
 from ...regression.surfaces import ChartSurface
 from ..cells import column, columns, short
@@ -33,8 +34,13 @@ def setup(session: Session) -> dict[str, Any]:
         "names": [short(name) for name in work.names],
         "pictures": "" if work.pictures is None else "pixels" if isinstance(work.pictures, Pixels) else "files",
         "file": session.file.path.name,
-        "views": views(target.model, np.nan_to_num(work.X), work.features),
+        "views": views(target.model, _shown(work.X), work.features),
     }
+
+
+def _shown(X: np.ndarray) -> np.ndarray:
+    """Rows as they are drawn: something stands for missing readings."""
+    return fill_in(X).rows if np.isnan(X).any() else X
 
 
 def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]]:
