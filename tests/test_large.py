@@ -1,6 +1,10 @@
 """Clouds of more rows than surfaces are learned from: a part that covers them, all others placed, memory bounded."""
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,6 +202,7 @@ def shapes(n):
         "spiral": np.stack([t * np.cos(15 * t), t * np.sin(15 * t)], 1),
         "two pieces": np.stack([t + 10 * side, np.sin(3 * t)], 1),
         "roll on a grid": swiss_roll_points(grid),
+        "roll": swiss_roll_points(np.stack([2 + 10.5 * t, rng.uniform(0, 12, n)], 1)),
     }
 
 
@@ -208,10 +213,46 @@ def test_every_shape_is_fitted_and_predicted(name, n, monkeypatch):
     if n == 100:
         monkeypatch.setattr(cloud_module, "PART", 60)
     X = shapes(n)[name]
-    target = X[:, 2 if name == "roll on a grid" else 0]  # along the roll it changes too fast for twenty labels
+    target = X[:, 2 if "roll" in name else 0]  # along the roll it changes too fast for twenty labels
     y = np.where(np.random.default_rng(1).permutation(n) < max(n // 50, 20), target, np.nan)
     model = GPUMRegressor(geometry=["atlas", "graph", "flat"], random_state=0).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()
     assert np.sqrt(np.mean((mean - target) ** 2)) < 0.5 * target.std()
+
+
+LIMIT = 600  # seconds for one fit: several times what the largest takes on two idle cores
+CHILD = """
+import json, sys
+import numpy as np
+from gpum import GPUMRegressor
+from test_large import shapes
+
+n = int(sys.argv[2])
+X = shapes(n)[sys.argv[1]]
+X = np.pad(X, ((0, 0), (0, 4 - X.shape[1])))  # room for charts of three dimensions
+X += 0.005 * X.std() * np.random.default_rng(1).standard_normal(X.shape)
+y = np.where(np.random.default_rng(2).permutation(len(X)) < 30, X[:, 0], np.nan)
+model = GPUMRegressor(random_state=0).fit(X, y)
+mean, std = model.predict(X[:500], return_std=True)
+told = {"finite": bool(np.isfinite(mean).all() and np.isfinite(std).all()), "notes": model.notes_}
+print(json.dumps({**told, "geometries": list(model.geometry_weights_)}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", shapes(10))
+@pytest.mark.parametrize("n", [100, 1500, 20_000])
+def test_nothing_hangs(name, n):
+    """All geometries, default settings: each fit ends in time, and says what it left out.
+
+    A process of its own, because a hang inside a solver can be ended in no other way.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", CHILD, name, str(n)]
+    here = Path(__file__).parent
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LIMIT, cwd=here)
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert found["finite"]
+    left_out = {"chart", "atlas", "graph", "flat"} - set(found["geometries"])
+    assert all(any(name in note and "left out" in note for note in found["notes"]) for name in left_out)

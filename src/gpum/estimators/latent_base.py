@@ -260,18 +260,10 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         def see(fit: Fit) -> None:
             now = fit.last
-            self.history_.append(
-                {
-                    "start": fit.start,
-                    "stage": now.stage,
-                    "iterations": now.iterations,
-                    "evaluations": now.evaluations,
-                    "bound": now.value,
-                    "rows": now.rows,
-                    "converged": now.converged,
-                    "status": now.status,
-                }
-            )
+            self.history_.append({
+                "start": fit.start, "stage": now.stage, "iterations": now.iterations, "evaluations": now.evaluations,
+                "bound": now.value, "rows": now.rows, "converged": now.converged, "status": now.status,
+            })  # fmt: skip
             if fit.theta is not None:
                 self._best = max(filter(None, (self._best, fit)), key=lambda one: (one.last.rows, one.bound))
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)

@@ -26,11 +26,10 @@ for every likelihood).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import log, pi
-from typing import TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -40,8 +39,6 @@ from .covariances import Covariance
 from .family import Family, Setting
 from .posterior import Decomposed, Part, Posterior, mixture_quantiles
 from .workers import results
-
-T = TypeVar("T")
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
@@ -58,8 +55,8 @@ KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
-LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
 ALONE = 100  # labels up to which a setting is scored sooner than a thread begins
+LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -123,7 +120,8 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
     settings, notes = promising(family, labels, len(y), mass)
     tasks = [partial(_score, setting, labels[setting.space], y, noise) for setting in settings]
-    scored = [(*score, setting) for score, setting in zip(side_by_side(tasks, len(y)), settings, strict=True)]
+    scores = results(tasks, None if len(y) > ALONE else 1)
+    scored = [(*score, setting) for score, setting in zip(scores, settings, strict=True)]
     weights, total = weigh([log_p for log_p, *_ in scored])
     parts = [
         Part(setting, d, RATIOS, w, signal)
@@ -158,11 +156,6 @@ def _score(
     return log_p, d, b / (shape - 1)
 
 
-def side_by_side(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
-    """Results of tasks that see n labels each; of many labels they run in threads."""
-    return results(tasks, None if n > ALONE else 1)
-
-
 def promising(
     family: Family, labels: Sequence[np.ndarray], n: int, mass: Callable[[Setting, np.ndarray], float]
 ) -> tuple[list[Setting], tuple[str, ...]]:
@@ -175,7 +168,7 @@ def promising(
     if n <= SCREEN:
         return list(settings), ()
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
-    found = np.array(list(side_by_side([partial(mass, setting, some) for setting in settings], SCREENED)))
+    found = np.array(list(results([partial(mass, setting, some) for setting in settings], None)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
     room = LARGEST // n**2
