@@ -248,3 +248,16 @@ def test_few_rows_tell_starts_apart(sheet):
     assert len(grown) == 1
     assert outcome.held.theta.mu.shape == (20, 2)
     assert outcome.finalists[0].theta.mu.shape == (40, 2)
+
+
+def test_a_closed_curve_is_cut_where_it_is_thinnest():
+    """Angles from the gap on, whatever the unit of each axis; a full disc is not cut."""
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0.4, 2 * np.pi - 0.2, 80))
+    cut = starts.unrolled(np.stack([3 * np.cos(t), np.sin(t)], 1) - [0.1, 0.0])
+    assert np.all(np.diff(cut[:, 0]) > 0)
+    assert starts.unrolled(rng.standard_normal((80, 2))) is None
+    assert starts.unrolled(np.zeros((5, 2))) is None
+    S = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t)], 1)
+    assert any(name.endswith("unrolled") for name, *_ in starts.named(S, 1, ["isomap"], rng))
+    assert not any(name.endswith("unrolled") for name, *_ in starts.named(S[:30], 1, ["isomap"], rng))

@@ -1,4 +1,8 @@
-"""Where the optimiser starts: PCA, and Isomap on a neighbour graph that is made connected."""
+"""Where the optimiser starts: PCA, and Isomap on a neighbour graph that is made connected.
+
+In one dimension Isomap folds a closed curve, half of it upon the other. So the curve is also cut open where it is
+thinnest, and laid along its angle in two dimensions of Isomap.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from ..neighbours import neighbour_graph
 
 LANDMARKS = 1000
 ISOMAP_NEIGHBOURS = (5, 7, 10)
+HOLLOW = 0.5  # of the median radius: a cloud without rows closer to its middle than that goes around it
 THIN = 0.1  # a coordinate of Isomap that much smaller than another may be noise: also start with one scale for all
 
 
@@ -40,6 +45,18 @@ def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) ->
     return -0.5 * (D2 - centre[:, None]).T @ (V / np.sqrt(w))
 
 
+def unrolled(X: np.ndarray) -> np.ndarray | None:
+    """Angles [N, 1] of rows of the plane about their middle, from the widest gap on; None if the middle is no hole."""
+    X = X / np.maximum(X.std(0), 1e-300)
+    radius = np.linalg.norm(X, axis=1)
+    if radius.min() <= HOLLOW * np.median(radius):
+        return None
+    angle = np.arctan2(X[:, 1], X[:, 0])
+    order = np.sort(angle)
+    gaps = np.diff(order, append=order[0] + 2 * np.pi)
+    return (angle - order[(np.argmax(gaps) + 1) % len(order)])[:, None] % (2 * np.pi)
+
+
 def named(
     rows: np.ndarray, q: int, asked: Sequence[Any], rng: np.random.Generator
 ) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
@@ -55,6 +72,7 @@ def named(
             kinds.append(("pca", None))
         else:
             kinds += [(f"isomap({k})", k) for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS})]
+    cut = False
     for (name, kind), own in zip(kinds, rng.spawn(len(kinds)), strict=True):
         if name == "given":
             yield name, kind, own
@@ -63,6 +81,11 @@ def named(
         yield name, standardise(X), own
         if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
             yield f"{name}, one scale", standardise(X, by_column=False), own
+        if q == 1 and not cut and name != "pca" and len(rows) > 2:
+            turn = unrolled(isomap(rows, 2, kind, own))
+            if turn is not None:
+                cut = True
+                yield f"{name}, unrolled", standardise(turn), own
 
 
 def standardise(X: np.ndarray, by_column: bool = True) -> np.ndarray:

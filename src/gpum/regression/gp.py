@@ -57,6 +57,7 @@ SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
 ALONE = 100  # labels up to which a setting is scored sooner than a thread begins
 LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
+COSTLY = 2000  # labels
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -162,7 +163,8 @@ def promising(
     """The settings that are worth all n labels, and what to say of it.
 
     `mass` gives the log evidence of a setting, weighted by its prior, on some of the labels (places among them).
-    Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for.
+    Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for, and
+    above COSTLY labels, where one takes minutes, none but the best of all settings.
     """
     settings = family.settings
     if n <= SCREEN:
@@ -171,8 +173,8 @@ def promising(
     found = np.array(list(results([partial(mass, setting, some) for setting in settings], None)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
-    room = LARGEST // n**2
-    if room < 1 and len(full) == len(order):
+    room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
+    if n**2 > LARGEST and len(full) == len(order):
         raise ValueError(
             f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
             f"numbers each; give at most {int(LARGEST**0.5):,} labels, or another geometry beside (graph, atlas)"
