@@ -5,10 +5,10 @@ BIN := .venv/bin
 .PHONY: test test-all lint format audit bench demo docs clean
 
 test: .venv/.installed
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: .venv/.oracles
-	$(BIN)/python -m pytest -n 2 -m "" --hypothesis-profile=many
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=many
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -119,6 +119,7 @@ def test_sphere(globe):
     assert not globe[1].notes_
 
 
+@pytest.mark.slow
 def test_flat_torus():
     assert worst(Atlas(2).fit(torus(2000)), torus_values(2)) < 0.02
 
@@ -222,6 +223,7 @@ def test_figure_eight():
     assert worst(Atlas(1).fit(np.stack([np.sin(t), np.sin(t) * np.cos(t)], 1)), exact, 8) < 0.07
 
 
+@pytest.mark.slow
 def test_three_dimensions():
     assert worst(Atlas(3).fit(torus(1500, p=6, q=3)), torus_values(3)) < 0.03
     sides = np.array([1.0, 0.9, 0.8])

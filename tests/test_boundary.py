@@ -63,6 +63,7 @@ def test_the_gap_and_the_middle_of_a_ring_stay_open(ring_model):
     assert not chart.inside(X.mean(0))
 
 
+@pytest.mark.slow
 def test_a_closed_ring_is_closed():
     S, _ = make_ring(n=60, gap=6.0)
     model = BayesianGPLVM(random_state=0).fit(S)

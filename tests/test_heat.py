@@ -18,6 +18,7 @@ BAND = EmbeddedChart(SPHERE.phi, [(-1.0, 1.0), (0, 2 * np.pi)], (False, True))
 INTERVAL = EmbeddedChart(lambda x: x, [(0.0, 4.0)])
 
 
+@pytest.mark.slow
 def test_table_interpolates_the_chart():
     table = brownian.tabulate(ROLL)
     points = np.random.default_rng(0).uniform([2, 0], [12.5, 12], (200, 2))
@@ -245,6 +246,7 @@ def _positions(x, leg, extra):
     return x
 
 
+@pytest.mark.slow
 def test_brownian_path_stays_inside_and_spreads_like_its_time(roll_model):
     start = roll_model.latent_[40]
     path = brownian_path(roll_model.chart_, start, 20.0, n_steps=500, random_state=0)

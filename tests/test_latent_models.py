@@ -189,6 +189,7 @@ def test_an_unused_dimension_is_reported():
     assert evaluate(model.chart_, "inside", model.latent_).all()
 
 
+@pytest.mark.slow
 def test_scaling_is_mapped_back():
     """Lengths are in the units of the data, whatever they are."""
     S = small_cloud()

@@ -50,6 +50,7 @@ def test_each_plot_draws_on_the_axes_it_is_given(roll, roll_model, fitted):
         ax.figure.canvas.draw()
 
 
+@pytest.mark.slow
 def test_axes_are_made_where_none_are_given(roll, roll_model):
     assert plots.plot_ard(roll_model).get_xlabel() == "latent dimension"
     space = plots.plot_cloud(roll.X, roll.y, label="y")

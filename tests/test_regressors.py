@@ -364,6 +364,7 @@ def test_options_that_a_kernel_does_not_have():
         GPUMRegressor(latent_model=chart, kernel="brownian", metric_draws=3, random_state=0).fit(X, y)
 
 
+@pytest.mark.slow
 def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
     X, y, _ = labelled
     model = BayesianGPLVM(random_state=0, n_inducing=20, max_iter=300).fit(X)
@@ -500,6 +501,7 @@ def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
         GPUMRegressor(latent_dim=9, geometry=["chart", "atlas"]).fit(X, y)
 
 
+@pytest.mark.slow
 def test_fits_do_not_stay_in_memory():
     """What is computed on a surface goes when its owner goes."""
     import gc
