@@ -158,7 +158,9 @@ def sphere_kernel(x, y, t):
     return np.sum(terms * eval_legendre(degree, np.clip(x @ y.T, -1, 1)), 0)
 
 
-@pytest.mark.parametrize("t", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize(
+    "t", [pytest.param(0.05, marks=pytest.mark.slow), 0.2, pytest.param(1.0, marks=pytest.mark.slow)]
+)
 def test_heat_kernel_of_the_sphere(globe, t):
     X, atlas = globe
     peak = sphere_kernel(X[:1], X[:1], t)[0, 0]

@@ -25,6 +25,7 @@ def ring_model():
     return BayesianGPLVM(random_state=0).fit(S)
 
 
+@pytest.mark.slow
 def test_every_level_holds_the_data_in_one_piece(roll_model, ring_model):
     for model in (roll_model, ring_model):
         points = np.random.default_rng(0).uniform(*model.chart_.bounds.T, (4000, 2))

@@ -62,6 +62,7 @@ def test_variance_shrinks_at_the_labels(fitted, labelled):
     assert np.all(model.predict(X, return_std=True)[1] > std)
 
 
+@pytest.mark.slow
 def test_more_labels_less_variance(roll_model, labelled):
     X, y, truth = labelled
     more = np.where(np.isnan(y) & (np.arange(len(y)) % 3 > 0), np.nan, np.where(np.isnan(y), truth, y))
@@ -411,6 +412,7 @@ def test_a_cell_too_large_is_named(labelled):
         GPUMRegressor().fit(X, y)
 
 
+@pytest.mark.slow
 def test_two_far_apart_patches():
     """No hang, no crash; each piece is predicted from its own labels, the other's mean at most."""
     rng = np.random.default_rng(0)
