@@ -11,7 +11,7 @@ from scipy.interpolate import RBFInterpolator
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from gpum import GPLVM, BayesianGPLVM, datasets, neighbours
+from gpum import GPLVM, BayesianGPLVM, SwissRoll, neighbours
 from gpum.geometry import evaluate, length, volume
 
 MODELS = [BayesianGPLVM, GPLVM]
@@ -385,7 +385,7 @@ def test_an_array_may_stand_beside_words():
 def test_swiss_roll_tasks(tasks, n, seed):
     data = np.load(tasks / f"swissroll_{n}.npz")
     model = BayesianGPLVM(random_state=seed).fit(data["S"])
-    chart = datasets.SwissRoll()
+    chart = SwissRoll()
     along, across = errors_on_the_roll(model, data["rz"], chart)
     area = volume(model.chart_)
     print(f"N={n} seed={seed}: along {along:.2%} across {across:.2%} area {area:.1f}")
