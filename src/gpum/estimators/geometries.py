@@ -99,9 +99,9 @@ def build(
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     count = {"chart": len(of_charts), "atlas": len(of_atlases)}
-    together = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
+    side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
-        "chart": [partial(charts, q, 0 if together else verbose) for q in of_charts],
+        "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1) for q in of_atlases],
         "graph": [lambda: [GraphSurface(graph(whole, n_jobs=n_jobs))]],
         "flat": [lambda: [flat_surface(whole)]],
@@ -109,27 +109,24 @@ def build(
     surfaces: list[Surface] = []
     log_priors: list[float] = []
     notes: list[str] = [] if filled is None else [_missing(X, filled)]
-    tasks = {name: [partial(_tried, make) for make in members[name]] for name in names}
+    within = {name: None if filled is None or name == "chart" else (filled, X) for name in names}
+    tasks = {name: [partial(_tried, make, within[name]) for make in members[name]] for name in names}
     everything = [task for name in names for task in tasks[name]]
-    with Reporter(together and verbose, len(everything), "learning the surface in several ways") as report:
-        made = results(everything, n_jobs) if together else iter(())
+    with Reporter(side_by_side and verbose, len(everything), "learning the surface in several ways") as report:
+        made = results(everything, n_jobs) if side_by_side else iter(())
         for name in names:
             found: list[list[Surface]] = []
-            made = made if together else results(tasks[name], n_jobs if name == "atlas" else 1)
+            made = made if side_by_side else results(tasks[name], n_jobs if name == "atlas" else 1)
             for k in range(len(tasks[name])):
-                try:
-                    with Reporter(verbose and not together and name != "chart", None, f"building geometry: {name}"):
-                        some = next(made)
-                    report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
-                    if isinstance(some, Exception):
-                        raise some
-                    if filled is not None and name != "chart":
-                        some = [IncompleteSurface(one, filled, X) for one in some]
+                with Reporter(verbose and not side_by_side and name != "chart", None, f"building geometry: {name}"):
+                    some = next(made)
+                report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
+                if not isinstance(some, Exception):
                     found.append(some)
-                except FAILURES as error:
-                    if len(names) == len(members[name]) == 1:
-                        raise
-                    notes.append(f"one {name} is left out: {error}")
+                elif len(names) == len(tasks[name]) == 1:
+                    raise some
+                else:
+                    notes.append(f"one {name} is left out: {some}")
             for some in found:
                 surfaces += some
                 log_priors += [-log(len(found) * len(some))] * len(some)
@@ -139,10 +136,13 @@ def build(
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
 
 
-def _tried(make: Callable[[], Iterable[Surface]]) -> list[Surface] | Exception:
-    """The surfaces, or why there are none: what a worker raised would end the others."""
+def _tried(make: Callable[[], Iterable[Surface]], cloud: tuple[Filled, np.ndarray] | None) -> list[Surface] | Exception:
+    """The surfaces, or why there are none: what a worker raised would end the others.
+
+    `cloud` is one with missing readings, of whose sound rows they are made.
+    """
     try:
-        return list(make())
+        return [one if cloud is None else IncompleteSurface(one, *cloud) for one in make()]
     except FAILURES as error:
         return error
 
