@@ -38,7 +38,8 @@ from scipy.special import gammaln, log_softmax, logsumexp
 
 from .covariances import Covariance
 from .family import Family, Setting
-from .posterior import Decomposed, Part, Posterior, mixture_quantiles
+from .posterior import Decomposed, Part, Posterior
+from .quantiles import mixture_quantiles
 from .workers import results
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
