@@ -96,11 +96,14 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         """Coordinates of all rows of the cloud on a chart, [N, q]."""
         if self._part is None:
             return shown.rows
-        found = np.empty((len(self._cloud), shown.rows.shape[1]))
-        found[self._part] = shown.rows
-        rest = np.setdiff1d(np.arange(len(found)), self._part)
-        found[rest] = place_on(shown, self._cloud[rest]).points
-        return found
+        owner = next(k for k, surface in enumerate(self._surfaces) if surface is shown)
+        if owner not in self._points:
+            found = np.empty((len(self._cloud), shown.rows.shape[1]))
+            found[self._part] = shown.rows
+            rest = np.setdiff1d(np.arange(len(found)), self._part)
+            found[rest] = place_on(shown, self._cloud[rest]).points
+            self._points[owner] = found
+        return self._points[owner].copy()
 
 
 class Surfaces(LearnsLatent):
