@@ -9,7 +9,7 @@ from scipy.ndimage import label
 from conftest import make_ring
 from gpum import BayesianGPLVM, datasets
 from gpum.geometry import evaluate, volume
-from gpum.geometry.boundary import paper_alpha, variance_boundary
+from gpum.geometry.boundary import corridor_boundary, paper_alpha, variance_boundary
 
 
 def pieces(chart, n=500):
@@ -71,6 +71,16 @@ def test_a_closed_ring_is_closed():
     X = model.latent_
     between = X[0] + np.linspace(0, 1, 9)[:, None] * (X[-1] - X[0])
     assert evaluate(model.chart_.with_level(0.2), "inside", between).all()
+
+
+def test_rows_in_one_place_of_a_huge_cloud(roll_model):
+    """Steps of no length: what is not known between such rows, in steps, is a number all the same."""
+    mapping, X = roll_model.chart_.mapping, roll_model.latent_[[0, 0, 40, 90, 90, 200]]
+    mapping = replace(mapping, scale=1e17 * mapping.scale)
+    family = corridor_boundary(np.random.default_rng(0), mapping, X)
+    assert np.isfinite(family.max_level)
+    assert not np.isnan(family.corridor_level).any()
+    assert evaluate(replace(roll_model.chart_, mapping=mapping, boundary=family.at(0.0)), "inside", X).all()
 
 
 def test_paper_rule(roll_model):

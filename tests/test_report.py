@@ -41,6 +41,14 @@ def ring_page():
     return render(Fitted(model, list("abcd"), ["y"], X, y, [f"row {i}" for i in range(40)], {}))
 
 
+def test_rows_in_one_place_have_no_main_directions():
+    X, y = np.ones((4, 5)), np.array([1.0, 2.0, np.nan, np.nan])[:, None]
+    model = GPUMRegressor(geometry="flat", smoothness="heat").fit(X, y[:, 0])
+    found = contents(render(Fitted(model, list("abcde"), ["y"], X, y, list("1234"), {})))
+    assert found["cloud"]["shares"] == ["0 %"] * 3
+    assert np.all(np.array(found["chart"]["axes"]) == 0)
+
+
 class Tags(HTMLParser):
     """Every tag of a page with its attributes."""
 

@@ -29,6 +29,7 @@ ODD = [
     None, True, -1, 0, 1, 10**12, 1e308, "", "../x", "nan", [], {}, [[]], {"object": 0}, {"object": -1},
     {"array": ["float64", 0, [3]]}, {"array": ["int64", 0, [1 << 40]]}, {"tuple": [{}]}, {"dict": [[[], 1]]},
 ]  # fmt: skip
+LONG = 1.0  # seconds of the processor for one file
 BYTES = [b"\x00", b"\xff", b"\x80", b"\n", b",", b'"', b"PK\x01\x02", b"\x93NUMPY", b"1e999", b"9" * 40, b"\x80\x04."]
 
 
@@ -169,10 +170,12 @@ def read_table(path):
 def fuzz(count, seed=0, endings=ENDINGS):
     """Read `count` mutated files of each ending; anything but a ValueError or OSError gets through to the caller.
 
-    Returns how many were read and refused, and the longest time of one. The files lie in memory where the system has
-    a folder there: to open one on a disk takes longer than to read it.
+    Returns how many were read and refused, and for each ending the most seconds of the processor that one file took,
+    sound ones too. A file that took more than LONG is kept. The files lie in memory where the system has a folder
+    there: to open one on a disk takes longer than to read it.
     """
-    rng, seen, slowest = np.random.default_rng(seed), Counter(), 0.0
+    rng, seen, slowest = np.random.default_rng(seed), Counter(), {}
+    kept = Path(tempfile.gettempdir())
     in_memory = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
     known_types = patch.object(tree, "get_type_hints", cache(tree.get_type_hints))  # a fifth of the time of a file
     with in_memory as folder, known_types:
@@ -182,24 +185,34 @@ def fuzz(count, seed=0, endings=ENDINGS):
             mutated = MUTATED.get(ending, lambda rng, sound: bytes_of(rng, sound.data))
             for path in paths:  # libraries are imported now
                 read(path)
+            slowest[ending] = max(_seconds(read, path) for path in paths)
             sound, path = [Sound(path) for path in paths], Path(folder) / f"m{ending}"
             for _ in range(count):
                 data = mutated(rng, sound[rng.integers(len(sound))])
                 path.write_bytes(data)
-                begin = time.perf_counter()
+                begin = time.process_time()
                 try:
                     read(path)
                     seen[ending, "read"] += 1
                 except (ValueError, OSError):
                     seen[ending, "refused"] += 1
                 except BaseException:
-                    (Path(tempfile.gettempdir()) / f"gpum-fuzz{ending}").write_bytes(data)
+                    (kept / f"gpum-fuzz{ending}").write_bytes(data)
                     raise
-                slowest = max(slowest, time.perf_counter() - begin)
+                took = time.process_time() - begin
+                if took > LONG:
+                    (kept / f"gpum-fuzz-slow{ending}").write_bytes(data)
+                slowest[ending] = max(slowest[ending], took)
     return seen, slowest
+
+
+def _seconds(read, path):
+    begin = time.process_time()
+    read(path)
+    return time.process_time() - begin
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     found, longest = fuzz(int(sys.argv[1]), int([*sys.argv, 0][2]), tuple(sys.argv[3:]) or ENDINGS)
-    print(dict(found), f"slowest {longest:.3f} s")
+    print(dict(found), "slowest, in seconds:", {ending: round(seconds, 3) for ending, seconds in longest.items()})

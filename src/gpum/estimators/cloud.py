@@ -27,7 +27,7 @@ from ..gplvm import scaling
 from ..gplvm.missing import fill_in
 from ..regression.family import Family, join, smoothness_names
 from ..regression.incomplete import IncompleteSurface
-from ..regression.surfaces import Placement, Surface, Wanted
+from ..regression.surfaces import AtlasSurface, Placement, Surface, Wanted
 from . import features, kept
 from .geometries import FAILURES, Built
 from .places import Placed, among, place_on
@@ -183,6 +183,8 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
     def _placement(self, owner: int, X: np.ndarray, index: np.ndarray) -> Placement:
         """Rows on a surface; those of the cloud that were placed on it in `fit` are where they were."""
         known, fresh = self._points.get(owner), index < 0
+        if isinstance(self._surfaces[owner], AtlasSurface):  # places are rows; only whether a new one is far is to find
+            known = self._cloud
         if known is None or fresh.all():
             return place_on(self._placer(owner, X), X)
         if not fresh.any():

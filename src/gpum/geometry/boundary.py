@@ -187,7 +187,7 @@ def corridor_boundary(
     between = a[:, None] + np.linspace(0.1, 0.9, 5)[:, None] * (b - a)[:, None]
     variance = evaluate(mapping, "variance", between.reshape(-1, X.shape[1])).reshape(len(edges), -1)
     variance = np.maximum(variance.max(1), 0.0)
-    unknown = np.sqrt(np.sum(mapping.scale**2) * variance) / np.maximum(typical, 1e-300)
+    unknown = gaps.in_steps(np.sqrt(np.sum(mapping.scale**2) * variance), typical)
     level_of_edge = wide * np.maximum(unknown, KNOWN)
     # The tree counts from the first; beside it and the closest pairs, only what the paper's α admits.
     level_of_edge[gaps.members(edges, tree)] = 0.0

@@ -76,10 +76,15 @@ def close_slits(sides: np.ndarray, length: np.ndarray, level: np.ndarray) -> np.
             return level
 
 
+def in_steps(lengths: np.ndarray, typical: np.ndarray) -> np.ndarray:
+    """Lengths in steps, [e]. Rows may lie in one place: a step is a billionth of the greatest length at the least."""
+    floor = max(1e-9 * float(lengths.max(initial=0.0)), np.finfo(float).tiny)
+    return lengths / np.maximum(typical, floor)
+
+
 def looseness(gap: np.ndarray, typical: np.ndarray) -> np.ndarray:
     """v of each pair, [e], given its length along the surface and its minimax distance."""
-    floor = max(1e-9 * float(gap.max(initial=0.0)), np.finfo(float).tiny)
-    return np.maximum(gap / np.maximum(typical, floor) - 1, 0.0)
+    return np.maximum(in_steps(gap, typical) - 1, 0.0)
 
 
 def step_size(points: np.ndarray, tree: np.ndarray) -> np.ndarray:

@@ -167,8 +167,8 @@ class _View:
     """How the cloud is looked at: as it is, or along the first three principal components of more columns."""
 
     def __init__(self, X: np.ndarray) -> None:
-        self.pca = PCA(3, svd_solver="full").fit(X) if X.shape[1] > 3 else None
-        shares = [] if self.pca is None else self.pca.explained_variance_ratio_
+        self.pca = _main_directions(X, 3) if X.shape[1] > 3 else None
+        shares = [] if self.pca is None else np.nan_to_num(self.pca.explained_variance_ratio_)
         self.shares = [findings.percent(share) for share in shares]
 
     def at(self, X: np.ndarray) -> np.ndarray:
@@ -176,11 +176,17 @@ class _View:
         return X if self.pca is None else self.pca.transform(X)
 
 
+def _main_directions(X: np.ndarray, k: int) -> PCA:
+    """The first k principal components; where all rows lie in one place their shares of the variance are 0/0."""
+    with np.errstate(invalid="ignore"):
+        return PCA(k, svd_solver="full").fit(X)
+
+
 def _chart(fitted: Fitted, view: _View) -> dict[str, Any]:
     """The flat map: the chart of largest weight; where there is none, the first two main directions of the data."""
     model = fitted.model
     if model.chart_ is None:
-        plain = fitted.X if fitted.X.shape[1] < 3 else PCA(2, svd_solver="full").fit_transform(fitted.X)
+        plain = fitted.X if fitted.X.shape[1] < 3 else _main_directions(fitted.X, 2).transform(fitted.X)
         own = [short(name) for name in fitted.features]
         names = own if plain is fitted.X else ["main direction 1", "main direction 2"]
         return {"axes": columns(plain), "dim": plain.shape[1], "names": names, "kind": "directions"}
