@@ -175,7 +175,7 @@ def latents_answer(data, make):
 
 
 @pytest.mark.slow
-@covers("BayesianGPLVM", "geometry.CorridorBoundary", "geometry.VarianceBoundary", seconds=1)
+@covers("BayesianGPLVM", "geometry.CorridorBoundary", "geometry.VarianceBoundary", seconds=0.4)
 @given(data=st.data())
 def test_variational_latent_models(data):
     more = {"n_inducing": data.draw(st.sampled_from([None, 2, 50])), "scale_columns": data.draw(st.booleans())}
@@ -184,7 +184,7 @@ def test_variational_latent_models(data):
 
 
 @pytest.mark.slow
-@covers("GPLVM", seconds=1)
+@covers("GPLVM", seconds=0.4)
 @given(data=st.data())
 def test_latent_models_by_points(data):
     latents_answer(data, lambda q: GPLVM(q, scale_columns=data.draw(st.booleans()), **LATENT))
