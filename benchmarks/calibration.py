@@ -59,6 +59,10 @@ TASKS = (
     Task("sheet, atlas", "sheet", {"geometry": "atlas", "latent_dim": 2}),
     Task("ring, atlas", "ring", {"geometry": "atlas", "latent_dim": 1}),
     Task("ring, atlas, paths", "ring", {"geometry": "atlas", "latent_dim": 1, "kernel": "brownian", "n_paths": 200}),
+    Task("roll, paths", "roll", {"kernel": "brownian"}),
+    Task("ring, paths", "ring", {"kernel": "brownian"}),
+    Task("sphere, paths", "sphere", {"kernel": "brownian"}),
+    Task("sheet, paths", "sheet", {"kernel": "brownian"}),
     Task("roll, chart", "roll", {"geometry": "chart", "latent_dim": 2}),
     Task("roll, chart, 5 metrics", "roll", {"geometry": "chart", "latent_dim": 2, "metric_draws": 5}),
 )

@@ -1,9 +1,11 @@
 """Killed at any moment, the same fit goes on where it stopped and ends with the same numbers."""
 
+import io
 import signal
 import subprocess
 import sys
 import time
+from copy import copy
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor
 from gpum.files.checkpoint import Checkpoint
 from gpum.gplvm import race
+from gpum.heat import atlas as heat_atlas
+from gpum.regression import graphs, surfaces
 
 # One cloud, made the same way here and in the process that is killed.
 CLOUD = """
@@ -132,6 +136,101 @@ def test_pieces_are_arrays_without_pickles(tmp_path):
     assert kept.get("two") is None
     assert len(kept.notes) == 1
     assert Checkpoint().get("one") is None
+
+
+def fitted(folder, **options):
+    return GPUMRegressor(1, **{"geometry": ["atlas", "graph"], "random_state": 0, "checkpoint": folder, **options})
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """What is built, not recalled: surfaces of atlases, eigenpairs of graphs, domains of charts, paths."""
+    made = []
+
+    def counted(module, name):
+        true = getattr(module, name)
+
+        def run(*args, **options):
+            made.append(name)
+            return true(*args, **options)
+
+        monkeypatch.setattr(module, name, run)
+
+    for module, name in (
+        (heat_atlas, "surface"), (heat_atlas, "piecewise"), (graphs, "_walk"), (surfaces, "_eigenfunctions"),
+        (surfaces, "walk_features"),
+    ):  # fmt: skip
+        counted(module, name)
+    return made
+
+
+def test_atlases_and_graphs_are_recalled(tmp_path, built):
+    plain = fitted(None).fit(S, y)
+    assert set(built) == {"surface", "piecewise", "_walk"}
+    first = fitted(tmp_path).fit(S, y)
+    built.clear()
+    second = fitted(tmp_path).fit(S, y)
+    assert built == []
+    for found in (first, second):
+        np.testing.assert_array_equal(
+            found.predict(S + 0.01, return_std=True), plain.predict(S + 0.01, return_std=True)
+        )
+        assert found.notes_ == plain.notes_
+        assert found.log_evidence_ == plain.log_evidence_
+
+
+def tampered(data):
+    """A piece of another kind: no object at all."""
+    out = io.BytesIO()
+    np.savez(out, document=np.frombuffer(b'{"objects": [], "root": 7}', np.uint8))
+    return out.getvalue()
+
+
+def foreign(data):
+    """A piece that names a class which no file may hold."""
+    out = io.BytesIO()
+    np.savez(out, document=np.frombuffer(b'{"objects": [["os.system", {}]], "root": {"object": 0}}', np.uint8))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("piece", "made", "damage"),
+    [
+        ("atlas-1", ["piecewise", "surface"], lambda data: data[: len(data) // 2]),
+        ("atlas-1", ["piecewise", "surface"], foreign),
+        ("graphs", ["_walk"], lambda data: b""),
+        ("graphs", ["_walk"], tampered),
+    ],
+)
+def test_what_is_damaged_of_them_is_made_again(tmp_path, built, piece, made, damage):
+    first = fitted(tmp_path).fit(S, y)
+    path = tmp_path / f"{piece}.npz"
+    path.write_bytes(damage(path.read_bytes()))
+    built.clear()
+    found = fitted(tmp_path).fit(S, y)
+    assert sorted(set(built)) == made
+    assert found.notes_ == [f"a damaged piece of the checkpoint, {path.name}, was made again", *first.notes_]
+    np.testing.assert_array_equal(found.predict(S), first.predict(S))
+    assert fitted(tmp_path).fit(S, y).notes_ == first.notes_
+
+
+@pytest.mark.parametrize(("kernel", "made"), [("spectral", "_eigenfunctions"), ("brownian", "walk_features")])
+def test_domains_of_a_chart_are_recalled(tmp_path, whole, built, kernel, made):
+    options = {"geometry": "chart", "kernel": kernel, "n_paths": 20}
+    plain = fitted(None, latent_model=whole, **options).fit(S, y)
+    whole._surfaces.clear()
+    fitted(tmp_path, latent_model=whole, **options).fit(S, y)
+    assert set(built) == {made}
+    whole._surfaces.clear()
+    built.clear()
+    found = fitted(tmp_path, latent_model=whole, **options).fit(S, y)
+    assert built == []
+    np.testing.assert_array_equal(found.predict(S), plain.predict(S))
+    # Another model of the same settings has domains of its own.
+    other = copy(whole)
+    other.latent_, other._surfaces = whole.latent_ + 1e-3, {}
+    fitted(tmp_path, latent_model=other, **options).fit(S, y)
+    assert set(built) == {made}
 
 
 @pytest.mark.slow

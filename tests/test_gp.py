@@ -11,7 +11,8 @@ from gpum.regression import gp
 from gpum.regression.covariances import SMOOTHNESS, Features, Spectral, Stationary
 from gpum.regression.family import Family, Setting, join
 from gpum.regression.path_spaces import path_settings
-from gpum.regression.posterior import Located, mixture_quantiles
+from gpum.regression.posterior import Located
+from gpum.regression.quantiles import mixture_quantiles
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))
@@ -150,17 +151,43 @@ def test_quantiles_over_places_and_far_away():
     assert np.all(np.abs(draws.var(1) / np.diag(cov) - 1) < 4.5 * np.sqrt(2 / 4000))
 
 
+def distribution(weights, means, sds, dof, x):
+    """F(x) and 1 - F(x) of mixtures at x [n, levels], [n, levels] each."""
+    z = (x.T[:, None] - means) / (sds if np.isinf(dof) else sds * np.sqrt((dof - 2) / dof))
+    weights = np.broadcast_to(weights / weights.sum(0), means.shape)
+    return [np.einsum("jn,ljn->nl", weights, of(z, dof)) for of in (student.cdf, student.sf)]
+
+
 @pytest.mark.parametrize("dof", [3.0, 12.0, np.inf])
-def test_quantiles_of_a_mixture_invert_its_distribution(dof):
+@pytest.mark.parametrize("spread", [0.1, 1.0, 4.0])
+def test_quantiles_of_a_mixture_invert_its_distribution(dof, spread):
+    """To 1e-8 of the level, or of what is left to 1, at any level and any mixture of scales."""
     rng = np.random.default_rng(0)
-    weights = rng.dirichlet(np.ones(50))
-    means, sds = rng.normal(size=(50, 4)), np.exp(rng.normal(size=(50, 4)))
-    levels = np.array([1e-8, 0.025, 0.5, 0.975])
-    found = mixture_quantiles(weights[:, None], means, sds, dof, levels)
-    unit = 1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)
-    cdf = student.cdf((found.T[:, None] - means) / (unit * sds), dof)
-    assert np.allclose(np.einsum("j,ljn->nl", weights, cdf), levels, atol=1e-6)
-    assert np.all(np.diff(found, axis=1) > 0)
+    weights = rng.dirichlet(np.ones(50), 20).T
+    weights[:5, :10] = 0.0
+    weights[weights < 1e-3] = 0.0
+    means, sds = rng.normal(size=(50, 20)), np.exp(spread * rng.normal(size=(50, 20)))
+    levels = np.array([1e-100, 1e-8, 1e-3, 0.025, 0.5, 0.9, 0.975, 1 - 1e-6])
+    found = mixture_quantiles(weights, means, sds, dof, levels)
+    below, above = distribution(weights, means, sds, dof, found)
+    np.testing.assert_allclose(below, np.tile(levels, (20, 1)), rtol=1e-8)
+    np.testing.assert_allclose(above, np.tile(1 - levels, (20, 1)), rtol=1e-8)
+    # whatever the rows beside it, the units, and whether weights are those of all rows
+    other = mixture_quantiles(weights[:, 12:13], 1e9 * means[:, 12:13], 1e9 * sds[:, 12:13], dof, levels)
+    np.testing.assert_allclose(other, 1e9 * found[12:13], rtol=1e-9)
+    same = mixture_quantiles(np.tile(weights[:, [3]], 20), means, sds, dof, levels)
+    np.testing.assert_allclose(mixture_quantiles(weights[:, [3]], means, sds, dof, levels), same, rtol=1e-12)
+
+
+def test_quantiles_of_components_that_are_all_but_points():
+    weights, means = np.array([[0.3], [0.3], [0.4]]), np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
+    found = mixture_quantiles(weights, means, np.zeros((3, 2)), 7.0, np.array([0.1, 0.5, 0.7, 0.999]))
+    np.testing.assert_allclose(found, [[1, 2, 3, 3], [5, 5, 5, 5]], atol=1e-14)
+    sds = np.array([[1e-12, 1e-12], [1e-12, 1.0], [1e3, 1e-12]])
+    found = mixture_quantiles(weights, means, sds, np.inf, np.array([0.001, 0.25, 0.5]))
+    below, _ = distribution(weights, means[:, :1], sds[:, :1], np.inf, found[:1, :1])
+    np.testing.assert_allclose(below, 0.001, rtol=1e-8)
+    np.testing.assert_allclose(found[0, 1:], [1, 2], atol=1e-11)
 
 
 def test_best_climbs_to_the_optimum():

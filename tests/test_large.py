@@ -104,6 +104,27 @@ def test_a_chart_of_a_part_places_all_rows(ring, small_parts, monkeypatch):
         np.testing.assert_allclose(model.transform(X[outside]), model.latent_[outside], atol=1e-9)
         np.testing.assert_array_equal(model.predictive(X).latent, model.latent_)
         assert not model.far_from_surface(X).any()
+        new = X[outside[:5]] + 1e-3
+        mixed = model.predict(np.concatenate([X[outside], new]), return_std=True)
+        alone = [model.predict(rows, return_std=True) for rows in (X[outside], new)]
+        model._points = {}  # as after reading a file: all rows are placed
+        placed = model.predict(np.concatenate([X[outside], new]), return_std=True)
+        for k in range(2):
+            np.testing.assert_allclose(mixed[k], np.concatenate([a[k] for a in alone]), atol=1e-9)
+            np.testing.assert_allclose(mixed[k], placed[k], atol=1e-9)
+
+
+def test_rows_are_placed_once(ring, small_parts, monkeypatch):
+    monkeypatch.setattr(cloud_module, "PART", 60)
+    X, y, _ = (v[ring[0][:, 1] > -0.2][:150] for v in ring)
+    learned = BayesianGPLVM(1, starts="isomap", n_inducing=10, random_state=0)
+    model = GPUMRegressor(1, geometry="chart", latent_model=learned, boundary="variance", random_state=0).fit(X, y)
+    seen = []
+    place = places.place_on
+    monkeypatch.setattr(cloud_module, "place_on", lambda surface, rows: seen.append(len(rows)) or place(surface, rows))
+    model.predict(X)
+    model.predict(np.concatenate([X, X[:3] + 1e-3]))
+    assert seen == [3]
 
 
 def test_many_labels_are_screened_and_little_is_lost(ring, monkeypatch):

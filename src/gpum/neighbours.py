@@ -17,6 +17,7 @@ PRECISE = 2e-8  # of the longest row: distances found as |x|² + |y|² - 2xy are
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is sought
 CANDIDATES = 5  # rows looked at for each row of a part
+LEADERS = 128  # the farthest of these, among which the next rows of a part are found
 DIRECTIONS = 64  # random ones, in which distances between rows of more columns are as good for choosing a part
 
 
@@ -64,19 +65,39 @@ def cover(
 
 
 def _farthest(points: np.ndarray, pool: np.ndarray, taken: np.ndarray, n: int) -> np.ndarray:
-    """`taken` and n more rows of the pool, each the farthest from those taken before it; none is taken twice."""
+    """`taken` and n more rows of the pool, each the farthest from those taken before it; none is taken twice.
+
+    Distances only fall. So while a row among the LEADERS is still farther than all others were, it is the farthest, and
+    the others are looked at for many rows at once.
+    """
     among = points[pool]
     norms = np.sum(among**2, 1)
-    away = nearest(points[taken], 1, among)[0][:, 0] ** 2 if len(taken) else np.sum((among - among.mean(0)) ** 2, 1)
-    away[np.isin(pool, taken)] = -1.0
-    found = []
-    for k in range(n):
-        i = int(np.argmax(away))
-        found.append(pool[i])
-        gap = np.maximum(norms + norms[i] - 2 * among @ among[i], 0.0)
-        away = gap if k == 0 and not len(taken) else np.minimum(away, gap)
-        away[i] = -1.0
-    return np.concatenate([taken, np.array(found, int)])
+
+    def squares(rows: np.ndarray, others: np.ndarray | slice = slice(None)) -> np.ndarray:
+        gap = norms[others, None] + norms[rows] - 2 * among[others] @ among[rows].T
+        return np.maximum(gap, 0.0)
+
+    found: list[int] = []
+    if len(taken):
+        away = nearest(points[taken], 1, among)[0][:, 0] ** 2
+        away[np.isin(pool, taken)] = -1.0
+    elif n:
+        found = [int(np.argmax(np.sum((among - among.mean(0)) ** 2, 1)))]
+        away = squares(np.array(found))[:, 0]
+        away[found] = -1.0
+    while len(found) < n:
+        order = np.argsort(-away, kind="stable")
+        leaders, others = order[:LEADERS], away[order[LEADERS:]].max(initial=-1.0)
+        apart, left = squares(leaders, leaders), away[leaders]
+        new: list[int] = []
+        while len(found) + len(new) < n and (left[i := int(np.argmax(left))] >= others or not new):
+            new.append(i)
+            left = np.minimum(left, apart[i])
+            left[new] = -1.0
+        found += leaders[new].tolist()
+        away = np.minimum(away, squares(leaders[new]).min(1))
+        away[found] = -1.0
+    return np.concatenate([taken, pool[found]])
 
 
 def extent(points: np.ndarray) -> float:

@@ -27,14 +27,15 @@ from ..gplvm import scaling
 from ..gplvm.missing import fill_in
 from ..regression.family import Family, join, smoothness_names
 from ..regression.incomplete import IncompleteSurface
-from ..regression.surfaces import Placement, Surface, Wanted
+from ..regression.surfaces import AtlasSurface, Placement, Surface, Wanted
 from . import features, kept
 from .geometries import FAILURES, Built
-from .places import Placed, place_on
+from .places import Placed, among, place_on
 from .stored import Stored
 
 WAITING = ("_surfaces", "_family", "_outputs")  # what a model file has as `kept.Kept`
-NOT_STORED = (*WAITING, "_rows", "_built_from", "_pieces")  # nor what only another fit to the same cloud would use
+# Nor is what follows from the cloud, or only another fit to it would use.
+NOT_STORED = (*WAITING, "_rows", "_points", "_built_from", "_pieces")
 LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
 PART = 3000  # rows from which surfaces are learned: two dimensions of charts and three of atlases in a few minutes
 
@@ -48,6 +49,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
     _surfaces: list[Surface]
     _part: np.ndarray | None  # rows that the surfaces were learned from; None: all
     _cloud: np.ndarray  # all rows
+    _points: dict[int, np.ndarray]  # where they all are on a surface, if they were placed on it
 
     def _enter(self, X: Any) -> np.ndarray:
         """X, checked, as it is fitted: divided by a unit such that squares of its numbers are numbers."""
@@ -76,7 +78,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
             self._build_surfaces(X)
 
     def _build_surfaces(self, X: np.ndarray) -> None:
-        self._cloud, self._part = X, None
+        self._cloud, self._part, self._points = X, None, {}
         notes = []
         if len(X) > PART:
             self._part = self._choose(X, PART)
@@ -172,11 +174,22 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         own = np.where(missing, -1, own)
         new = np.flatnonzero(own < 0)
         owners = sorted({self._family.owners[k] for k in needed}) if len(new) else []
-        placements = {owner: place_on(self._placer(owner, X[new]), X[new]) for owner in owners}
+        placements = {owner: self._placement(owner, X[new], np.where(missing, -1, index)[new]) for owner in owners}
         far = np.zeros(len(X), bool)
         if np.any(index < 0):  # rows of the cloud never are
             far = self._mostly_far(placements, new, len(X)) & (index < 0)
         return Placed(X, index, own, missing, placements, far, self._family, needed)
+
+    def _placement(self, owner: int, X: np.ndarray, index: np.ndarray) -> Placement:
+        """Rows on a surface; those of the cloud that were placed on it in `fit` are where they were."""
+        known, fresh = self._points.get(owner), index < 0
+        if isinstance(self._surfaces[owner], AtlasSurface):  # places are rows; only whether a new one is far is to find
+            known = self._cloud
+        if known is None or fresh.all():
+            return place_on(self._placer(owner, X), X)
+        if not fresh.any():
+            return Placement(known[index], None, fresh)
+        return among(place_on(self._placer(owner, X[fresh]), X[fresh]), fresh, known[index])
 
     def _placer(self, owner: int, X: np.ndarray) -> Surface:
         """The surface that places rows X; one made of whole rows sees completions of those with missing readings."""
@@ -226,7 +239,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         rows = [output.rows for output in self._kept.outputs]
         if not all(r.ndim == 1 and r.dtype == int and np.all((r >= 0) & (r < len(self._cloud))) for r in rows):
             raise ValueError("its labels belong to rows that are not there")
-        self._rows = _index_of(self._cloud)
+        self._rows, self._points = _index_of(self._cloud), {}
 
     if not TYPE_CHECKING:
 

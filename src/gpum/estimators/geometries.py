@@ -12,7 +12,7 @@ A geometry that cannot be built on a cloud is left out, and a note says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import log
 from numbers import Integral
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks, neighbours
+from ..files.checkpoint import Checkpoint
 from ..gplvm.missing import Filled, fill_in, together
 from ..gplvm.threads import at_once
 from ..progress import Reporter
@@ -83,12 +84,13 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Surface]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None, verbose: int = 0,
+    *, pieces: Checkpoint, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The surfaces of a cloud [N, p]; `charts(q, verbose)` learns those of one dimension (`once`: of its own).
 
-    `graph` makes the graphs. By default all are made side by side in threads. Of joblib's workers atlases and graphs
-    make use; charts do by the starts of each.
+    `graph` makes the graphs. Atlases and graphs that are among `pieces` are not made again. By default all are made
+    side by side in threads. Of joblib's workers atlases and graphs make use; charts do by the starts of each.
     """
     dims = dimensions(latent_dim)
     filled = fill_in(X) if np.isnan(X).any() else None  # of charts, the latent model takes care of that
@@ -99,37 +101,34 @@ def build(
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     count = {"chart": len(of_charts), "atlas": len(of_atlases)}
-    together = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
+    side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
-        "chart": [partial(charts, q, 0 if together else verbose) for q in of_charts],
-        "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1) for q in of_atlases],
-        "graph": [lambda: [GraphSurface(graph(whole, n_jobs=n_jobs))]],
+        "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
+        "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1, pieces) for q in of_atlases],
+        "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), pieces)],
         "flat": [lambda: [flat_surface(whole)]],
     }
     surfaces: list[Surface] = []
     log_priors: list[float] = []
     notes: list[str] = [] if filled is None else [_missing(X, filled)]
-    tasks = {name: [partial(_tried, make) for make in members[name]] for name in names}
+    within = {name: None if filled is None or name == "chart" else (filled, X) for name in names}
+    tasks = {name: [partial(_tried, make, within[name]) for make in members[name]] for name in names}
     everything = [task for name in names for task in tasks[name]]
-    with Reporter(together and verbose, len(everything), "learning the surface in several ways") as report:
-        made = results(everything, n_jobs) if together else iter(())
+    with Reporter(side_by_side and verbose, len(everything), "learning the surface in several ways") as report:
+        made = results(everything, n_jobs) if side_by_side else iter(())
         for name in names:
             found: list[list[Surface]] = []
-            made = made if together else results(tasks[name], n_jobs if name == "atlas" else 1)
+            made = made if side_by_side else results(tasks[name], n_jobs if name == "atlas" else 1)
             for k in range(len(tasks[name])):
-                try:
-                    with Reporter(verbose and not together and name != "chart", None, f"building geometry: {name}"):
-                        some = next(made)
-                    report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
-                    if isinstance(some, Exception):
-                        raise some
-                    if filled is not None and name != "chart":
-                        some = [IncompleteSurface(one, filled, X) for one in some]
+                with Reporter(verbose and not side_by_side and name != "chart", None, f"building geometry: {name}"):
+                    some = next(made)
+                report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
+                if not isinstance(some, Exception):
                     found.append(some)
-                except FAILURES as error:
-                    if len(names) == len(members[name]) == 1:
-                        raise
-                    notes.append(f"one {name} is left out: {error}")
+                elif len(names) == len(tasks[name]) == 1:
+                    raise some
+                else:
+                    notes.append(f"one {name} is left out: {some}")
             for some in found:
                 surfaces += some
                 log_priors += [-log(len(found) * len(some))] * len(some)
@@ -139,10 +138,13 @@ def build(
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
 
 
-def _tried(make: Callable[[], Iterable[Surface]]) -> list[Surface] | Exception:
-    """The surfaces, or why there are none: what a worker raised would end the others."""
+def _tried(make: Callable[[], Iterable[Surface]], cloud: tuple[Filled, np.ndarray] | None) -> list[Surface] | Exception:
+    """The surfaces, or why there are none: what a worker raised would end the others.
+
+    `cloud` is one with missing readings, of whose sound rows they are made.
+    """
     try:
-        return list(make())
+        return [one if cloud is None else IncompleteSurface(one, *cloud) for one in make()]
     except FAILURES as error:
         return error
 
@@ -160,9 +162,15 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
                    "and placed on them" if badly else "")  # fmt: skip
 
 
-def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool) -> list[Surface]:
+def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], pieces: Checkpoint) -> list[Surface]:
+    """All graphs, with one cloud among them."""
+    found = pieces.once("graphs", list, lambda: list(make()))
+    return [GraphSurface([replace(space, cloud=X) for space in found])]
+
+
+def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, pieces: Checkpoint) -> list[Surface]:
     """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
-    found = AtlasSurface.of(X, dim, n_modes, seed)
+    found = pieces.once(f"atlas {dim}", AtlasSurface, partial(AtlasSurface.of, X, dim, n_modes, seed))
     if found.atlas.rough_ > ROUGH and not alone:
         raise ValueError(
             f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"

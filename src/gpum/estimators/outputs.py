@@ -20,7 +20,8 @@ from scipy.stats import norm
 
 from ..regression import angles, design, gp, known_noise, likelihoods, observations
 from ..regression.family import Family
-from ..regression.posterior import Located, Posterior, mixture_quantiles
+from ..regression.posterior import Located, Posterior
+from ..regression.quantiles import mixture_quantiles
 
 TARGETS = ("value", "angle")
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}

@@ -112,3 +112,16 @@ def place_on(surface: Surface, X: np.ndarray) -> Placement:
         np.concatenate([f.far for f in found]),
         tuple(np.concatenate(points) for points in others),
     )
+
+
+def among(found: Placement, fresh: np.ndarray, points: np.ndarray) -> Placement:
+    """A placement of the rows that are `fresh` [n] among others that are known to be at points [n, ...]."""
+
+    def put(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+        others = others.copy()
+        others[fresh] = values
+        return others
+
+    sd = None if found.sd is None else put(found.sd, np.zeros_like(points))
+    far = put(found.far, np.zeros(len(fresh), bool))
+    return Placement(put(found.points, points), sd, far, tuple(put(other, points) for other in found.others))

@@ -62,8 +62,9 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
     period : of angles: 360 (default) for degrees, 2π for radians.
     warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
         take a fraction of a second.
-    checkpoint : a folder in which finished parts of the latent models are kept: killed at any moment, the same fit to
-        the same data goes on from there, to the same answer. Other settings or data are refused.
+    checkpoint : a folder in which finished parts of the latent models, atlases, graphs and domains are kept: killed at
+        any moment, the same fit to the same data goes on from there, to the same answer. Other settings or data are
+        refused.
     random_state : seed; verbose : 1 shows progress.
 
     Attributes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from .. import checks
+from ..files.checkpoint import Checkpoint
+from ..files.tree import digest
 from ..geometry import Chart
 from ..regression import graphs
 from ..regression.family import smoothness_names
@@ -96,11 +99,14 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         """Coordinates of all rows of the cloud on a chart, [N, q]."""
         if self._part is None:
             return shown.rows
-        found = np.empty((len(self._cloud), shown.rows.shape[1]))
-        found[self._part] = shown.rows
-        rest = np.setdiff1d(np.arange(len(found)), self._part)
-        found[rest] = place_on(shown, self._cloud[rest]).points
-        return found
+        owner = next(k for k, surface in enumerate(self._surfaces) if surface is shown)
+        if owner not in self._points:
+            found = np.empty((len(self._cloud), shown.rows.shape[1]))
+            found[self._part] = shown.rows
+            rest = np.setdiff1d(np.arange(len(found)), self._part)
+            found[rest] = place_on(shown, self._cloud[rest]).points
+            self._points[owner] = found
+        return self._points[owner].copy()
 
 
 class Surfaces(LearnsLatent):
@@ -172,14 +178,15 @@ class Surfaces(LearnsLatent):
         )
         if not (self.warm_start and getattr(self, "_built_from", None) == key):
             self._built_from = None
-            open_checkpoint(self, X=X, y=y)
+            self._run = open_checkpoint(self, X=X, y=y)
             super()._build(X, y)
+            self._family.notes[:0] = self._run.notes
             self._built_from = key
 
     def _learn(self, X: np.ndarray) -> Built:
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(self.latent_model, Chart):
-            return Built.one(ChartSurface(self.latent_model, X))
+            return Built.one(self._in_pieces(ChartSurface(self.latent_model, X)))
         names = geometry_names(self.geometry)
         named = isinstance(self.latent_model, str)
 
@@ -188,15 +195,23 @@ class Surfaces(LearnsLatent):
             model = self._learn_latent(self.latent_model, X, latent_dim, verbose=verbose, **options)
             # A given model is used as it is; of those learned here, other fits may stand beside the best.
             for one in model.different_fits() if named else [model]:
-                yield one.surface(one.coordinates(X))
+                yield self._in_pieces(one.surface(one.coordinates(X)))
 
         built = build(
             names, self.latent_dim, X, charts, self._graphs,
-            once=not named, seed=self._seed, n_jobs=self.n_jobs, verbose=self.verbose,
+            pieces=self._run, once=not named, seed=self._seed, n_jobs=self.n_jobs, verbose=self.verbose,
         )  # fmt: skip
         learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartSurface)]
         built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))
         return built
+
+    def _in_pieces(self, surface: ChartSurface) -> ChartSurface:
+        """The surface, whose domains are kept among the pieces of the run; not those of charts that are code."""
+        surface.pieces = Checkpoint()
+        if self._run.folder is not None:
+            with suppress(ValueError):
+                surface.pieces = self._run.of(f"chart {digest([surface.chart, surface.rows])}")
+        return surface
 
     def _wanted(self) -> Wanted:
         return Wanted(

@@ -1,36 +1,48 @@
 """A folder from which a long computation goes on after it was killed.
 
 `run.json` says whose folder it is: settings, data and version, as plain values and digests. Each finished piece is a
-file of arrays (.npz, no pickle) that appears whole or not at all. A piece that is damaged is made again, and a note
-says so; a folder of another run is refused.
+file of arrays (.npz, no pickle) that appears whole or not at all; of an object it holds what a model file would
+(`tree`). A piece that is damaged is made again, and a note says so; a folder of another run is refused.
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import __version__
+from .container import TYPES
+from .tree import Reader, Writer
 from .whole import replacing
 
+T = TypeVar("T")
 ABOUT = "run.json"
+DOCUMENT = "document"  # beside the flat arrays of an object
 DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Pieces of one run in a folder (None: nothing is kept), and what there is to say of them."""
+    """Pieces of one run in a folder (None: nothing is kept), and what there is to say of them.
+
+    `part` is the part of the run that pieces are of.
+    """
 
     folder: Path | None = None
     notes: list[str] = field(default_factory=list)
+    part: str = ""
+
+    def of(self, part: str) -> Checkpoint:
+        """The same for a part of the run."""
+        return replace(self, part=f"{self.part}{part} ")
 
     @classmethod
     def open(cls, folder: Any, settings: Mapping[str, Any], **data: Any) -> Checkpoint:
@@ -74,7 +86,7 @@ class Checkpoint:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return {name: arrays[name] for name in arrays.files}
         except DAMAGE:
-            self.notes.append(f"a damaged piece of the checkpoint, {path.name}, was made again")
+            self._damaged(path)
             return None
 
     def put(self, piece: str, arrays: Mapping[str, Any]) -> None:
@@ -84,10 +96,46 @@ class Checkpoint:
             with replacing(path) as file:
                 np.savez(file, **arrays)
 
+    def recall(self, piece: str, kind: type[T]) -> T | None:
+        """The object of a piece, or None where it is not there, damaged, or of another kind."""
+        arrays, path = self.get(piece), self._path(piece)
+        if arrays is None or path is None:
+            return None
+        try:
+            document = json.loads(arrays.pop(DOCUMENT).tobytes())
+            if any(array.ndim != 1 or array.dtype != TYPES[name] for name, array in arrays.items()):
+                raise ValueError("arrays of an object are flat")
+            reader = Reader(arrays)
+            reader.build(document["objects"])
+            found = reader.value(document["root"])
+            if not isinstance(found, kind):
+                raise ValueError(f"a {type(found).__name__} is no {kind.__name__}")
+            return found
+        except (*DAMAGE, TypeError, RecursionError):
+            self._damaged(path)
+            return None
+
+    def keep(self, piece: str, content: T) -> T:
+        """`content`, an object that a model file may hold, kept as a piece; not on a machine without the folder."""
+        if self.folder is not None and self.folder.is_dir():
+            writer = Writer()
+            root = writer.node(content)
+            document = json.dumps({"objects": writer.objects, "root": root}).encode()
+            self.put(piece, {DOCUMENT: np.frombuffer(document, np.uint8), **writer.arrays()})
+        return content
+
+    def once(self, piece: str, kind: type[T], make: Callable[[], T]) -> T:
+        """The object of a piece; where it is not there it is made and kept."""
+        found = self.recall(piece, kind)
+        return self.keep(piece, make()) if found is None else found
+
+    def _damaged(self, path: Path) -> None:
+        self.notes.append(f"a damaged piece of the checkpoint, {path.name}, was made again")
+
     def _path(self, piece: str) -> Path | None:
         if self.folder is None:
             return None
-        return self.folder / f"{''.join(c if c.isalnum() else '-' for c in piece)}.npz"
+        return self.folder / f"{''.join(c if c.isalnum() else '-' for c in self.part + piece)}.npz"
 
 
 def plain(value: Any) -> Any:

@@ -36,7 +36,7 @@ KNOWN: dict[str, str] = {
     "regression.observations": "Counts Shares",
     "regression.incomplete": "IncompleteSurface",
     "regression.posterior": "Decomposed Part Posterior",
-    "regression.path_spaces": "PathSpace",
+    "regression.path_spaces": "PathRows PathSpace",
     "regression.spaces": "PlaneSpace ScaledSpace SpectralSpace",
     "regression.surfaces": "AtlasSurface ChartSurface FlatSurface GraphSurface NamedSurface",
     "estimators.classifier": "ClassOutput GPUMClassifier",

@@ -49,6 +49,8 @@ def finer(
     """The mesh with more nodes, where rows are smooth [N] and there is room; `beyond` as `stars.rim` has it."""
     q = frame.shape[2]
     for _ in range(HALVINGS[q]):
+        if len(nodes) + len(stars.simplices) > MAX_NODES:
+            break
         halves = smooth[stars.simplices].all(1)
         nodes, frame, h, stars = halved_curve(nodes, frame, h, smooth, stars)
         smooth = np.append(smooth, halves)

@@ -15,14 +15,17 @@ for its neighbours: `links` joins them in the data space.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import gamma, log, pi
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import ConvexHull, QhullError
 
+from .planar import closed_stars
 from .tangents import blocks
 
 NEAR = {1: 30, 2: 48, 3: 80}  # rows around a row among which its star is looked for
@@ -92,26 +95,21 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
     """The stars of charts of dimension 2 or 3; `beyond` as `rim` has it."""
     N, k, q = v.shape
     ghost, alpha = 2 * beyond * h, hole_radius(N, q)
-    found, is_open = [], np.zeros(N, bool)
-    for i in range(N):
+
+    def star(i: Any, limit: np.ndarray) -> Star:
         places = np.flatnonzero(near[i] & (np.arange(k) > 0))
-        star = _star(v[i, places], np.full(len(places), alpha * h[i]), ghost[i])
-        is_open[i] = star.n_ghosts > 0
-        found.append((places, star))
-    for i in range(N):  # at the edge balls are small: simplices between rows of the edge must not reach outside
-        places, star = found[i]
-        if not len(places):
-            continue
-        outer = is_open[index[i, places]]
-        real = star.tips < len(places)
-        beside = np.where(real, outer[np.minimum(star.tips, len(places) - 1)], True).all(1)
-        if is_open[i] or np.any(beside & (np.linalg.norm(star.centre, axis=1) > EDGE * h[i])):
-            limit = np.where(outer, EDGE, alpha) * h[i]
-            found[i] = places, _star(v[i, places], limit, ghost[i])
-    at = np.repeat(np.arange(N), [len(star.tips) for _, star in found])
-    centre = np.concatenate([star.centre for _, star in found])
-    point = np.concatenate([star.point for _, star in found])  # [K, q, q]
-    tips = np.concatenate([np.append(p, np.full(s.n_ghosts, -1))[s.tips] for p, s in found]).astype(int)
+        return _star(v[i, places], limit[places], ghost[i]).among(places)
+
+    closed = _closed(v, near, alpha * h) if q == 2 else [None] * N
+    found = [known or star(i, np.full(k, alpha * h[i])) for i, known in enumerate(closed)]
+    is_open = np.array([star.n_ghosts > 0 for star in found])
+    # At the edge balls are small: simplices between rows of the edge must not reach outside.
+    at, tips, _, centre = _joined(found)
+    beside = np.where(tips < 0, True, is_open[index[at[:, None], tips]]).all(1)
+    beside &= np.linalg.norm(centre, axis=1) > EDGE * h[at]
+    for i in np.flatnonzero(is_open | (np.bincount(at[beside], minlength=N) > 0)):
+        found[i] = star(i, np.where(is_open[index[i]], EDGE, alpha) * h[i])
+    at, tips, point, centre = _joined(found)
     flux = _faces(point, centre)  # [K, q]
     cell = np.sum(flux * np.sum(point**2, -1), 1) / (2 * q)
     volume = np.where((tips >= 0).all(1), np.abs(np.linalg.det(point)) / (2 if q == 2 else 6), 0.0)
@@ -138,6 +136,33 @@ class Star:
     point: np.ndarray
     centre: np.ndarray
     n_ghosts: int
+
+    def among(self, places: np.ndarray) -> Star:
+        """With the numbers that its points have elsewhere; ghosts have -1."""
+        return replace(self, tips=np.append(places, np.full(self.n_ghosts, -1)).astype(int)[self.tips])
+
+
+def _joined(found: Sequence[Star]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Simplices of all stars: the row whose star it is [K], its corners, their places and its centre."""
+    at = np.repeat(np.arange(len(found)), [len(star.tips) for star in found])
+    tips, point, centre = (
+        np.concatenate([getattr(star, name) for star in found]) for name in ("tips", "point", "centre")
+    )
+    return at, tips, point, centre
+
+
+def _closed(v: np.ndarray, near: np.ndarray, limit: np.ndarray) -> list[Star | None]:
+    """Stars in the plane that need no ghosts; None for the others."""
+    a, b, count = closed_stars(v, near, limit)
+    row, place = np.nonzero(np.arange(v.shape[1]) < count[:, None])
+    tips = np.stack([a[row, place], b[row, place]], 1)
+    point = v[row[:, None], tips]
+    centre = np.linalg.solve(point, 0.5 * np.sum(point**2, -1)[..., None])[..., 0]
+    ends = np.cumsum(count)
+    return [
+        Star(tips[e - n : e], point[e - n : e], centre[e - n : e], 0) if n else None
+        for e, n in zip(ends, count, strict=True)
+    ]
 
 
 def _star(points: np.ndarray, limit: np.ndarray, ghost: float) -> Star:

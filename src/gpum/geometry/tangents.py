@@ -127,13 +127,14 @@ def along_surface(
     """The k nearest [N, k] of a pool [N, K]; those off the plane (of either row with `both`) count as farther."""
     k = min(k, pool.shape[1])
     near = np.empty((len(pool), k), int)
-    for rows in blocks(len(pool), pool.shape[1] * X.shape[1] * frame.shape[2]):
+    axes = np.ascontiguousarray(np.moveaxis(frame, 2, 0))
+    for rows in blocks(len(pool), 2 * pool.shape[1] * X.shape[1]):
         delta = X[pool[rows]] - X[pool[rows, :1]]
         total = np.sum(delta**2, -1)
         tangent = np.sum((delta @ frame[pool[rows, 0]]) ** 2, -1)
         if both:
-            there = (delta[:, :, None] @ frame[pool[rows]])[:, :, 0]
-            tangent = np.minimum(tangent, np.sum(there**2, -1))
+            there = sum(np.einsum("nkp,nkp->nk", delta, axis[pool[rows]]) ** 2 for axis in axes)
+            tangent = np.minimum(tangent, there)
         steep = np.maximum(total - tangent, 0) / np.maximum(tangent, 1e-300 + 1e-9 * total)
         order = np.argsort(total * (1 + STEEP * steep), axis=1, kind="stable")[:, :k]
         near[rows] = np.take_along_axis(pool[rows], order, 1)

@@ -35,6 +35,8 @@ from .psi import pair_features, psi1, row_features
 
 MAX_STEPS = 100
 BLOCK = 256  # rows of one program: bounds the memory, and a row's place does not depend on how many others there are
+DEVICE_BLOCK = 8192  # the same on a GPU, which a program keeps waiting longer than its rows
+DEVICE_ROOM = 2**25  # numbers for pairs of inducing points that such a block has
 ROOM = 2**22  # numbers in the matrices of such a block, where every row has its own
 ARRIVED = 1e-10  # what is left of the way when a row has arrived
 NEARLY = 1e-2  # and when it goes on as a posterior
@@ -200,7 +202,11 @@ def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: 
 
 def _evaluate(f: Derivatives, theta: np.ndarray, told: Told, dec: Decoder) -> list[np.ndarray]:
     """What f says of all rows, block by block; the last block is filled up."""
-    block = BLOCK if told.own is None else min(BLOCK, max(1, ROOM // dec.M[0].size))
+    block = BLOCK
+    if told.own is not None:
+        block = min(BLOCK, max(1, ROOM // dec.M[0].size))
+    elif jax.default_backend() != "cpu":
+        block = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ROOM // len(dec.pairs)))
     whole = -(-len(theta) // block) * block
     filled, rows = padding.fill(theta, whole), padding.fill(told.projection, whole)
     own = None if told.own is None else np.pad(told.own, (0, whole - len(theta)))

@@ -15,7 +15,8 @@ from sklearn.cluster import KMeans
 
 from ..neighbours import neighbour_graph
 
-LANDMARKS = 1000
+WHOLE = 1000  # rows, of which all are landmarks
+LANDMARKS = 300  # of a larger cloud; 1000 move the coordinates by less than 1 % of their spread
 ISOMAP_NEIGHBOURS = (5, 7, 10)
 HOLLOW = 0.5  # of the median radius: a cloud without rows closer to its middle than that goes around it
 THIN = 0.1  # a coordinate of Isomap that much smaller than another may be noise: also start with one scale for all
@@ -35,8 +36,8 @@ def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) ->
     """Classical scaling of shortest-path distances, through landmarks for a large cloud; [N, q]."""
     N = len(S)
     graph = neighbour_graph(S, n_neighbors)
-    landmarks = np.arange(N) if N <= LANDMARKS else rng.choice(N, LANDMARKS, replace=False)
-    D2 = shortest_path(graph, directed=False, indices=landmarks) ** 2  # [L, N]
+    landmarks = np.arange(N) if N <= WHOLE else rng.choice(N, LANDMARKS, replace=False)
+    D2 = shortest_path(graph, indices=landmarks) ** 2  # [L, N]
     inner = D2[:, landmarks]
     centre = inner.mean(0)
     B = -0.5 * (inner - centre[:, None] - centre + centre.mean())
@@ -77,12 +78,13 @@ def named(
         if name == "given":
             yield name, kind, own
             continue
-        X = pca(rows, q) if name == "pca" else isomap(rows, q, kind, own)
+        wide = pca(rows, q) if name == "pca" else isomap(rows, max(q, 2), kind, own)
+        X = wide[:, :q]
         yield name, standardise(X), own
         if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
             yield f"{name}, one scale", standardise(X, by_column=False), own
         if q == 1 and not cut and name != "pca" and len(rows) > 2:
-            turn = unrolled(isomap(rows, 2, kind, own))
+            turn = unrolled(wide)
             if turn is not None:
                 cut = True
                 yield f"{name}, unrolled", standardise(turn), own

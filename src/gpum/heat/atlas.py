@@ -63,7 +63,7 @@ class Atlas:
     ----------
     dim : dimension of the surface, 1 to 3.
     n_neighbors : rows in the fit of each local chart; by default as many as suit the cloud's noise and curvature.
-    random_state : seed of the eigensolver's first vector; results differ by rounding only.
+    random_state : taken as elsewhere; nothing here is random.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Atlas:
             raise ValueError(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
             checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        check_random_state(self.random_state)
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         self._cloud = self._reduced(X)[0]
@@ -118,7 +118,7 @@ class Atlas:
             checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), int(np.sum(self.surface_.piece >= 0))
         )
         if self._solved is None or len(self._solved.values) < n:
-            self._solved = AtlasEigenpairs(*piecewise(self.surface_, n, self._seed), self)
+            self._solved = AtlasEigenpairs(*piecewise(self.surface_, n), self)
         return AtlasEigenpairs(self._solved.values[:n], self._solved.vectors[:, :n], self)
 
     def place(self, rows: Any) -> Placement:
@@ -168,10 +168,10 @@ class Atlas:
         return inside, np.maximum(np.sum(centred**2, 1) - np.sum(inside**2, 1), 0.0)
 
 
-def piecewise(surface: Surface, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def piecewise(surface: Surface, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The n smallest eigenvalues and their functions at all nodes [nodes, n], each of one piece and 0 on the others."""
     parts = [np.flatnonzero(surface.piece == piece) for piece in range(int(surface.piece.max()) + 1)]
-    solved = [_solve_piece(surface, nodes, n, seed) for nodes in parts]
+    solved = [_solve_piece(surface, nodes, n) for nodes in parts]
     order = np.argsort(np.concatenate([values for values, _ in solved]), kind="stable")[:n]
     vectors, done = np.zeros((len(surface.nodes), n)), 0
     for nodes, (values, some) in zip(parts, solved, strict=True):
@@ -181,9 +181,9 @@ def piecewise(surface: Surface, n: int, seed: int) -> tuple[np.ndarray, np.ndarr
     return np.concatenate([values for values, _ in solved])[order], vectors
 
 
-def _solve_piece(surface: Surface, nodes: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _solve_piece(surface: Surface, nodes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     K, M = operators(surface.stars, nodes)
-    values, vectors = solve(K, M, n, seed)
+    values, vectors = solve(K, M, n)
     values[0], vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
     return values, vectors
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import SuperLU, splu
 from threadpoolctl import threadpool_limits
 
 BLOCK = 8  # columns: products of matrices instead of vectors, with few more columns in all
@@ -84,14 +84,18 @@ def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.nd
         width += LOOK
 
 
+def factors(A: csc_matrix) -> SuperLU:
+    """LU of a sparse symmetric positive definite matrix."""
+    return splu(A.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+
+
 class _Krylov:
     """Q and T for one shift; see the module."""
 
     def __init__(
         self, K: csc_matrix, M: csc_matrix, Z: np.ndarray, shift: float, block: np.ndarray, most: int
     ) -> None:  # fmt: skip
-        symmetric = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-        self._solve = splu((K + shift * M).tocsc(), **symmetric).solve
+        self._solve = factors(K + shift * M).solve
         self._M, self._Z, self._shift = M, Z, shift
         self._room, self._width = np.empty((len(Z), most + BLOCK), order="F"), 0
         self._T = np.zeros((most + BLOCK,) * 2)

@@ -11,17 +11,13 @@ by order λh²; c = 0.4 cancels most of it on rows scattered at random.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.sparse import coo_matrix, csc_matrix, diags
-from scipy.sparse.linalg import eigsh
-from threadpoolctl import threadpool_limits
 
 from ..geometry.stars import Stars
+from .lanczos import lowest
 
 CONSISTENT = 0.4  # c
 DOMINANT = 0.8  # share of m_i that c·2Σ_j e_ij may reach: M stays positive definite
-DENSE = 600  # rows up to which all eigenpairs are computed at once
-SHIFT = 1e-6  # of the operator's scale, below 0, where it is factorised
 
 
 def operators(stars: Stars, rows: np.ndarray) -> tuple[csc_matrix, csc_matrix]:
@@ -52,18 +48,7 @@ def _scaled(E: csc_matrix, scale: np.ndarray) -> csc_matrix:
     return csc_matrix((C.data * np.minimum(scale[C.row], scale[C.col]), (C.row, C.col)), shape=C.shape)
 
 
-def solve(K: csc_matrix, M: csc_matrix, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def solve(K: csc_matrix, M: csc_matrix, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The n smallest eigenvalues, ascending, and their vectors [rows, n]."""
-    size = K.shape[0]
-    n = min(n, size)
-    if size <= DENSE or n > 0.4 * size:
-        values, vectors = eigh(K.toarray(), M.toarray(), subset_by_index=(0, n - 1))
-    else:
-        scale = K.diagonal().sum() / M.diagonal().sum()
-        start = np.random.default_rng(seed).standard_normal(size)
-        ncv = min(size, n + max(20, n // 2))
-        with threadpool_limits(1, "blas"):
-            values, vectors = eigsh(K, n, M, sigma=-SHIFT * scale, which="LM", v0=start, ncv=ncv)
-        order = np.argsort(values)
-        values, vectors = values[order], vectors[:, order]
-    return np.maximum(values, 0.0), vectors
+    found = lowest(K.tocsr(), M.tocsr(), n)
+    return found.values, found.vectors

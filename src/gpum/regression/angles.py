@@ -19,7 +19,7 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, ive, logsumexp
+from scipy.special import gammaln, ive
 
 from . import gp
 from .family import Family, Setting
@@ -32,35 +32,19 @@ B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have vari
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
     labels, n = [rows[known] for rows in family.rows], len(y)
-    a, prior = gp.A0 + n, gp.RATIO_PRIOR
-    own = np.ones(n) if noise is None else noise
+    a, own = gp.A0 + n, np.ones(n) if noise is None else noise
 
-    def score(setting: Setting, some: np.ndarray | slice) -> Any:
-        one = gp.decompose(setting.covariance, labels[setting.space][some], np.cos(y[some]), own[some])
-        other, shape = one.of(np.sin(y[some])), gp.A0 + len(one.U)
+    def score(setting: Setting, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
+        one = gp.decompose(setting.covariance, at, np.cos(y[some]), own[some])
+        other, shape = one.of(np.sin(y[some])), gp.A0 + len(at)
         b = B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
-        log_p = -shape * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + prior
-        return log_p, setting, (one, other), b / (shape - 1)
+        log_p = -shape * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + gp.RATIO_PRIOR
+        return log_p, ((one, other), b / (shape - 1))
 
-    settings, notes = gp.promising(family, labels, n, lambda s, some: float(logsumexp(score(s, some)[0])))
-    scored = [score(setting, slice(None)) for setting in settings]
-    weights, total = gp.weigh([log_p for log_p, *_ in scored])
-    constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi)
-    evidence = total + constant - (0.0 if noise is None else float(np.log(noise).sum()))
-    return [
-        Posterior(
-            [
-                Part(setting, both[k], gp.RATIOS, w, signal)
-                for w, (_, setting, both, signal) in zip(weights, scored, strict=True)
-                if w is not None
-            ],
-            labels,
-            2 * a,
-            evidence,
-            notes,
-        )
-        for k in range(2)
-    ]
+    found, total, notes = gp.weighed(family, labels, n, score)
+    constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi) - float(np.log(own).sum())
+    parts = [[Part(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)]
+    return [Posterior(some, labels, 2 * a, total + constant, notes) for some in parts]
 
 
 def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:

@@ -64,10 +64,10 @@ class Weighted(Covariance):
         return 1 + (a * self.weights) @ b.T
 
     def diag(self, a: np.ndarray) -> np.ndarray:
-        return 1 + np.sum(a**2 * self.weights, 1)
+        return 1 + np.einsum("nk,nk->n", a * self.weights, a)
 
     def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
-        return U.sum(0) + (a * self.weights) @ (b.T @ U)
+        return U.sum(0) + a @ ((b * self.weights).T @ U)
 
     def factor(self, a: np.ndarray) -> np.ndarray | None:
         return np.concatenate([np.ones((len(a), 1)), a * np.sqrt(self.weights)], 1)

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import log, pi
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -37,11 +38,15 @@ from scipy.special import gammaln, log_softmax, logsumexp
 
 from .covariances import Covariance
 from .family import Family, Setting
-from .posterior import Decomposed, Part, Posterior, mixture_quantiles
+from .posterior import Decomposed, Part, Posterior
+from .quantiles import mixture_quantiles
 from .workers import results
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
+# Of a setting with labels `some` (places among all of them) at a: the logs of the masses of its components, evidence
+# times prior up to a constant, and what else its part of a posterior is made of.
+Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 
 # σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
 # labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
@@ -115,54 +120,50 @@ def log_evidence(
 
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
-    labels = [rows[known] for rows in family.rows]
+    labels, own = [rows[known] for rows in family.rows], np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
-    own = np.ones(len(y)) if noise is None else noise
-    mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
-    settings, notes = promising(family, labels, len(y), mass)
-    tasks = [partial(_score, setting, labels[setting.space], y, noise) for setting in settings]
-    scores = results(tasks, None if len(y) > ALONE else 1)
-    scored = [(*score, setting) for score, setting in zip(scores, settings, strict=True)]
-    weights, total = weigh([log_p for log_p, *_ in scored])
-    parts = [
-        Part(setting, d, RATIOS, w, signal)
-        for w, (_, d, signal, setting) in zip(weights, scored, strict=True)
-        if w is not None
-    ]
-    constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi)
-    constant -= 0.0 if noise is None else 0.5 * float(np.log(noise).sum())
+    found, total, notes = weighed(family, labels, len(y), partial(_score, y, own))
+    parts = [Part(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
+    constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(parts, labels, 2 * a, total + constant, notes)
 
 
-def weigh(scores: Sequence[np.ndarray]) -> tuple[list[np.ndarray | None], float]:
-    """Weights of every setting's components from the logs of their masses, None for settings too light to be kept.
+def weighed(
+    family: Family, labels: Sequence[np.ndarray], n: int, score: Score
+) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, tuple[str, ...]]:
+    """Settings that are not too light to be kept, with the weights of their components and what `score` found besides.
 
-    Also returns the log of the mass of all settings.
+    Also the log of the mass of all settings, and what to say of it. `labels` are those of each space, `n` how many.
     """
-    mass = logsumexp(scores, axis=1)
+    settings, notes = promising(family, labels, n, score)
+    tasks = [partial(score, setting, labels[setting.space], slice(None)) for setting in settings]
+    scores = list(results(tasks, None if n > ALONE else 1))
+    mass = logsumexp([log_p for log_p, _ in scores], axis=1)
     heavy = mass > mass.max() + log(KEEP)
     kept = logsumexp(mass[heavy])
-    return [np.exp(log_p - kept) if keep else None for log_p, keep in zip(scores, heavy, strict=True)], float(
-        logsumexp(mass)
-    )
+    found = [
+        (setting, np.exp(log_p - kept), rest)
+        for setting, (log_p, rest), keep in zip(settings, scores, heavy, strict=True)
+        if keep
+    ]
+    return found, float(logsumexp(mass)), notes
 
 
 def _score(
-    setting: Setting, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None
-) -> tuple[np.ndarray, Decomposed, np.ndarray]:
-    """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS, of a setting with labels at a."""
-    d, shape = decompose(setting.covariance, a, y, noise), A0 + len(y) / 2
-    b = B0 + 0.5 * d.quadratic(RATIOS)
+    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
+) -> tuple[np.ndarray, tuple[Decomposed, np.ndarray]]:
+    """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
+    d = decompose(setting.covariance, a, y[some], noise[some])
+    shape, b = A0 + len(a) / 2, B0 + 0.5 * d.quadratic(RATIOS)
     log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
-    return log_p, d, b / (shape - 1)
+    return log_p, (d, b / (shape - 1))
 
 
 def promising(
-    family: Family, labels: Sequence[np.ndarray], n: int, mass: Callable[[Setting, np.ndarray], float]
+    family: Family, labels: Sequence[np.ndarray], n: int, score: Score
 ) -> tuple[list[Setting], tuple[str, ...]]:
     """The settings that are worth all n labels, and what to say of it.
 
-    `mass` gives the log evidence of a setting, weighted by its prior, on some of the labels (places among them).
     Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for, and
     above COSTLY labels, where one takes minutes, none but the best of all settings.
     """
@@ -170,7 +171,9 @@ def promising(
     if n <= SCREEN:
         return list(settings), ()
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
-    found = np.array(list(results([partial(mass, setting, some) for setting in settings], None)))
+    few = [a[some] for a in labels]
+    tasks = [partial(_mass, score, setting, few[setting.space], some) for setting in settings]
+    found = np.array(list(results(tasks, None)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
@@ -190,6 +193,10 @@ def promising(
     return kept, (said,)
 
 
+def _mass(score: Score, setting: Setting, a: np.ndarray, some: np.ndarray) -> float:
+    return float(logsumexp(score(setting, a, some)[0]))
+
+
 def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
     F = covariance.factor(a[:1])
     return F is None or F.shape[1] >= n
@@ -199,9 +206,7 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = [rows[known] for rows in family.rows], len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    own = np.ones(n) if noise is None else noise
-    mass = lambda s, some: float(logsumexp(_score(s, labels[s.space][some], y[some], own[some])[0]))
-    settings, said = promising(family, labels, n, mass)
+    settings, said = promising(family, labels, n, partial(_score, y, np.ones(n) if noise is None else noise))
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)

@@ -34,11 +34,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse import csr_matrix, diags_array
+from scipy.sparse import csr_matrix, diags_array, identity
 from scipy.sparse.linalg import eigsh
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from ..heat.lanczos import factors, lowest
 from ..neighbours import neighbour_graph, spanning_tree
 from .workers import results
 
@@ -56,6 +57,8 @@ BRIDGE = 1e-4  # the same for classes: with less, clusters far apart are pieces,
 EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
 LEAST = 1e-6  # and of the second pair, which is always kept
 RIDGE = 1e-3  # in the weights a
+FEW = 64  # edges a row, and
+FILL = 300  # numbers a row in the factors, above which products with A alone are cheaper than solving with it
 DENSE = 2000  # rows up to which eigenpairs are found without iteration
 TIES = 100  # points whose |x - x_j|² for all j are held at once, times DENSE
 
@@ -249,20 +252,30 @@ def _walk(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, n
     k = N if n_modes is None else min(n_modes, N)
     q = np.asarray(w.sum(1)).ravel()
     W = _scaled(w, 1 / q) if even else w
-    root = 1 / np.sqrt(np.asarray(W.sum(1)).ravel())
-    A = _scaled(W, root)
+    degree = np.asarray(W.sum(1)).ravel()
+    root = 1 / np.sqrt(degree)
     if N <= DENSE or k > N // 2:
-        dense = A if isinstance(A, np.ndarray) else A.toarray()
-        alpha, U = eigh(dense, subset_by_index=(N - k, N - 1))
+        A = _scaled(W, root)
+        alpha, U = eigh(A if isinstance(A, np.ndarray) else A.toarray(), subset_by_index=(N - k, N - 1))
+        alpha, U = alpha[::-1], U[:, ::-1] * root[:, None]
+    elif _thin(W):
+        D = csr_matrix(diags_array(degree))
+        found = lowest(D - W, D, k)
+        alpha, U = 1 - found.values, found.vectors
     else:
-        alpha, U = eigsh(A, k, which="LA", v0=np.ones(N), ncv=min(k + max(k // 2, SPARE), N))
-        order = np.argsort(alpha)
-        alpha, U = alpha[order], U[:, order]
-    U = U[:, ::-1] * root[:, None]
+        alpha, U = eigsh(_scaled(W, root), k, which="LA", v0=np.ones(N), ncv=min(k + max(k // 2, SPARE), N))
+        order = np.argsort(alpha)[::-1]
+        alpha, U = alpha[order], U[:, order] * root[:, None]
     U *= np.where(U[np.abs(U).argmax(0), np.arange(k)] < 0, -1.0, 1.0)  # signs do not depend on the solver
-    alpha = np.minimum(alpha[::-1], 1.0)
+    alpha = np.minimum(alpha, 1.0)
     alpha[0] = 1.0
     return alpha, U, W, q
+
+
+def _thin(W: csr_matrix) -> bool:
+    """Whether factors of the graph's Laplacian are small: the graph of a surface is, that of a solid is not."""
+    N = W.shape[0]
+    return W.nnz <= FEW * N and factors(identity(N, format="csc") - 0.5 * W / W.sum(1).max()).nnz <= FILL * N
 
 
 def _scaled(w: Any, s: np.ndarray) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .family import Family, Setting
-from .gp import A0, B0, _inverse, decompose, promising, weigh
+from .gp import A0, B0, _inverse, decompose, weighed
 from .posterior import Decomposed, Part, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
@@ -32,19 +32,13 @@ def average(
     prior = -A0 * np.log(signals) - B0 / signals  # of log σ_h²
     prior = prior - logsumexp(prior)
 
-    def score(setting: Setting, some: np.ndarray | slice) -> tuple[np.ndarray, Setting, Decomposed]:
-        d = decompose(setting.covariance, labels[setting.space][some], y[some], variance[some] / unit)
-        log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(d.U) * np.log(signals))
-        return log_p + prior + setting.log_prior, setting, d
+    def score(setting: Setting, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
+        d = decompose(setting.covariance, a, y[some], variance[some] / unit)
+        log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
+        return log_p + prior + setting.log_prior, d
 
-    settings, notes = promising(family, labels, n, lambda s, some: float(logsumexp(score(s, some)[0])))
-    scored = [score(setting, slice(None)) for setting in settings]
-    weights, total = weigh([log_p for log_p, *_ in scored])
-    parts = [
-        Part(setting, d, ratios, w, signals)
-        for w, (_, setting, d) in zip(weights, scored, strict=True)
-        if w is not None
-    ]
+    found, total, notes = weighed(family, labels, n, score)
+    parts = [Part(setting, d, ratios, w, signals) for setting, w, d in found]
     constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
     return Posterior(parts, labels, np.inf, total + constant, notes)
 

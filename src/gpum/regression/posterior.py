@@ -16,10 +16,9 @@ from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize.elementwise import find_root
-from scipy.stats import t as student
 
 from .family import Setting
+from .quantiles import mixture_quantiles
 
 S = TypeVar("S", bound="Share")
 
@@ -201,14 +200,16 @@ class Posterior(Mixture[Part]):
 
     def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles of the mixture, [n, levels]."""
-        weights, means, sds = [], [], []
-        for part, mean, variance in self.components(rows, noise):
-            weights.append(part.weights)
-            means.append(mean.T)
-            sds.append(np.sqrt(variance.T))
-        return mixture_quantiles(
-            np.concatenate(weights)[:, None], np.concatenate(means), np.concatenate(sds), self.dof, levels
-        )  # fmt: skip
+        weights, means, variances, _ = self.flat(rows, noise)
+        return mixture_quantiles(weights[:, None], means, np.sqrt(variances), self.dof, levels)
+
+    def flat(self, rows: Located, noise: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Weights [J], means and variances [J, n] of all components, and the variances σ² of their noise [J]."""
+        found = [(part, mean.T, variance.T) for part, mean, variance in self.components(rows, noise)]
+        weights, own = (
+            np.concatenate(v) for v in zip(*((p.weights, p.signal * p.ratios) for p, _, _ in found), strict=True)
+        )
+        return weights, np.concatenate([m for _, m, _ in found]), np.concatenate([v for _, _, v in found]), own
 
     def choose(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """A component, counted over parts and ratios, for each of n draws."""
@@ -240,28 +241,3 @@ class Posterior(Mixture[Part]):
 def _known(rows: np.ndarray | None) -> np.ndarray:
     assert rows is not None, "rows were not located in a space that the posterior uses"
     return rows
-
-
-def mixture_quantiles(
-    weights: np.ndarray, means: np.ndarray, sds: np.ndarray, dof: float, levels: np.ndarray
-) -> np.ndarray:
-    """Quantiles [n, levels] of n mixtures of Student t: means and sds [J, n], weights [J, n] or [J, 1]."""
-    heavy = np.any(weights > 1e-4 * weights.max(0), axis=1)
-    weights, means = np.broadcast_to(weights, means.shape)[heavy], means[heavy]
-    weights = weights / weights.sum(0)
-    sds = np.maximum(sds[heavy] * (1.0 if np.isinf(dof) else np.sqrt((dof - 2) / dof)), 1e-300)
-    cut = -student.ppf(min(1e-7, 0.1 * levels.min(), 0.1 * (1 - levels.max())), dof)
-    grid = cut * np.sinh(np.linspace(-8, 8, 20_001)) / np.sinh(8)  # a look-up (within 1e-7) is cheaper than the cdf
-    cdf = student.cdf(grid, dof)
-
-    def below(x: np.ndarray, row: np.ndarray) -> np.ndarray:
-        return np.sum(weights[:, row] * np.interp((x - means[:, row]) / sds[:, row], grid, cdf), 0)
-
-    found = []
-    for level in levels:
-        reach = -student.ppf(min(level, 1 - level) / 2, dof)
-        ends = (means - reach * sds).min(0), (means + reach * sds).max(0)
-        excess = lambda x, row, level=level: below(x, row) - level
-        root = find_root(excess, ends, args=(np.arange(means.shape[1]),), tolerances={"fatol": 1e-8})
-        found.append(root.x)
-    return np.stack(found, 1)

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 import numpy as np
 
+from ..files.checkpoint import Checkpoint
 from ..geometry import Chart, CorridorBoundary, LearnedChart, evaluate, straighten, variance_boundary
 from ..heat.atlas import Atlas, AtlasEigenpairs
 from ..heat.elements import LinearNodes
@@ -105,7 +106,8 @@ class NamedSurface:
 class ChartSurface:
     """A chart, known or learned, with the cloud's coordinates in it.
 
-    `placed` finds rows on a learned chart; without it rows are coordinates.
+    `placed` finds rows on a learned chart; without it rows are coordinates. What is computed on it is `kept`, and with
+    `pieces` also in a folder.
     """
 
     chart: Chart
@@ -114,6 +116,7 @@ class ChartSurface:
     model: Any = None  # who learned the chart
     name: str = "chart"
     kept: dict[Hashable, Any] = field(default_factory=dict)
+    pieces: Checkpoint = field(default_factory=Checkpoint)
 
     @property
     def title(self) -> str:
@@ -132,19 +135,23 @@ class ChartSurface:
             kernel = "spectral" if chart.dim <= MAX_SPECTRAL_DIM else "brownian"
         return self._spectral(chart, wanted) if kernel == "spectral" else self._brownian(chart, wanted)
 
-    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """`make()`, or what it returned the last time for this key."""
-        if key not in self.kept:
-            self.kept[key] = make()
+    def _once(self, key: Hashable, make: Callable[[], T], kind: type = tuple) -> T:
+        """`make()`, which is of a `kind`, or what it returned the last time for this key."""
+        if not self._known(key, kind):
+            self.kept[key] = self.pieces.keep(str(key), make())
         return self.kept[key]
+
+    def _known(self, key: Hashable, kind: type = tuple) -> bool:
+        if key not in self.kept and (found := self.pieces.recall(str(key), kind)) is not None:
+            self.kept[key] = found
+        return key in self.kept
 
     def bounded(self, wanted: Wanted) -> Chart:
         """The chart with the kind of boundary that is asked for."""
         if wanted.boundary == "variance" and isinstance(self.chart, LearnedChart):
             mapping, rng = self.chart.mapping, np.random.default_rng(wanted.seed)
-            return self._once(
-                ("variance", wanted.seed), lambda: LearnedChart(mapping, variance_boundary(rng, mapping, self.rows))
-            )
+            make = lambda: LearnedChart(mapping, variance_boundary(rng, mapping, self.rows))
+            return self._once(("variance", wanted.seed), make, LearnedChart)
         if not isinstance(wanted.boundary, str) and not (
             isinstance(self.chart, LearnedChart) and isinstance(self.chart.boundary, CorridorBoundary)
         ):
@@ -170,7 +177,7 @@ class ChartSurface:
         return self._at_level(chart, level, keys)
 
     def _stored(self) -> dict[str, Any]:
-        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "kept": {}}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("kept", "pieces")}
 
     def _spectral(self, chart: Chart, wanted: Wanted) -> Family:
         learned = isinstance(chart, LearnedChart)
@@ -182,7 +189,7 @@ class ChartSurface:
         domains: list[tuple[Any, np.ndarray]] = []
         with Reporter(wanted.verbose, len(levels), "first mesh") as report:
             keys = [("spectral", level, *kind) for level, _ in levels]
-            missing = [level for key, (level, _) in zip(keys, levels, strict=True) if key not in self.kept]
+            missing = [level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key)]
             tasks = (partial(_eigenfunctions, self.domain(wanted, level), n_modes, self.rows) for level in missing)
             made = results(tasks, wanted.n_jobs)
             for k, key in enumerate(keys):  # each finished level is kept, should the next be interrupted
@@ -227,14 +234,8 @@ class ChartSurface:
             )
         with_plane = wanted.boundary == "average" and isinstance(chart, LearnedChart)
         levels = walked_levels(chart, spaces.levels_of(chart, wanted.boundary))
-        kind = (
-            wanted.boundary == "variance",
-            wanted.n_paths,
-            wanted.step_size,
-            wanted.max_time,
-            wanted.n_inducing,
-            wanted.seed,
-        )
+        options = (wanted.n_paths, wanted.step_size, wanted.max_time, wanted.n_inducing, wanted.seed)
+        kind = (wanted.boundary == "variance", *options)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
         with Reporter(wanted.verbose, len(levels), "simulating Brownian paths") as report:
@@ -244,7 +245,7 @@ class ChartSurface:
                 def make(at: Chart = at, nodes: Any = nodes) -> PathRows:
                     return self._walk(at, nodes, wanted) if nodes is not None else self._paths(at, wanted)
 
-                paths = self._once(("paths", level, *kind), make)
+                paths = self._once(("paths", level, *kind), make, PathRows)
                 weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
                 members.append(of_paths(paths, chart.dim, wanted.smoothness, weight, level=level))
                 notes += [f"{self.title}, paths at boundary level {level:.2g}: {note}" for note in paths.notes]
