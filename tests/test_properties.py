@@ -117,7 +117,7 @@ def test_latent_regressors(data):
 
 
 @pytest.mark.slow
-@covers(seconds=0.8)
+@covers(seconds=0.3)
 @given(data=st.data())
 def test_chart_regressors(data):
     make = lambda draw: GPUMRegressor(

@@ -58,7 +58,7 @@ def test_plots_of_fits(data):
     drawn(lambda: plots.plot_prediction(model, data.draw(setting(y)), std=data.draw(st.booleans())))
 
 
-@covers("plots.plot_cloud", "plots.plot_paths", "plots.plot_atlas", seconds=0.1)
+@covers("plots.plot_cloud", "plots.plot_paths", "plots.plot_atlas", seconds=0.03)
 @given(data=st.data())
 def test_plots_of_clouds(data):
     X, rng = data.draw(clouds())
