@@ -35,7 +35,7 @@ from .stored import Stored
 
 WAITING = ("_surfaces", "_family", "_outputs")  # what a model file has as `kept.Kept`
 # Nor is what follows from the cloud, or only another fit to it would use.
-NOT_STORED = (*WAITING, "_rows", "_points", "_built_from", "_pieces")
+NOT_STORED = (*WAITING, "_rows", "_points", "_built_from", "_pieces", "_run")
 LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
 PART = 3000  # rows from which surfaces are learned: two dimensions of charts and three of atlases in a few minutes
 
