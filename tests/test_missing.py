@@ -1,6 +1,9 @@
 """Missing readings: the objectives given the readings alone, what stands in for them, and estimators that take NaN."""
 
 import dataclasses
+import re
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -37,6 +40,29 @@ def problem():
     log_s = np.log(rng.uniform(0.05, 0.5, (12, 2)))
     rest = (np.log([1.3, 0.8]), np.asarray(np.log(1.5)), np.asarray(np.log(7.0)))
     return S, bound.Parameters(mu, log_s, Z, *rest), likelihood.Parameters(mu, *rest)
+
+
+AT_ONCE = """
+from concurrent.futures import ThreadPoolExecutor
+import jax
+import numpy as np
+from gpum.gplvm import bound, patterns
+
+rng = np.random.default_rng(0)
+mu, S = rng.standard_normal((200, 2)), rng.standard_normal((200, 10))
+S[rng.random(S.shape) < 0.3] = np.nan
+rest = (np.zeros(2), np.zeros(()), np.asarray(3.0))
+theta = bound.Parameters(mu, np.full(mu.shape, -3.0), rng.standard_normal((40, 2)), *rest)
+cloud = patterns.compress(S)
+
+def work(_):
+    with jax.enable_x64(True):
+        return [float(patterns.negative_bound(theta, cloud)[0]) for _ in range(100)]
+
+with ThreadPoolExecutor(2) as pool:
+    found = list(pool.map(work, range(2)))
+print("done" if len(set(sum(found, []))) == 1 else found)
+"""
 
 
 def dense_bound(S, theta):
@@ -114,6 +140,33 @@ def test_without_gaps_patterns_agree_with_the_whole(problem):
         P, Lam, R = likelihood.posterior(points)
         for a, b in zip((P @ S, Lam, R @ R.T), _squared(patterns.point_posterior(points, S)), strict=True):
             assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_no_batch_of_matrices_waits_for_the_threads_it_holds(problem):
+    """On a processor LAPACK calls of many matrices hand them to the threads that run programs, and wait.
+
+    Two such programs at once on two cores, as starts are run, wait for each other for ever.
+    """
+    S, theta, _ = problem
+    cloud = patterns.compress(S)
+    assert len(cloud.share) > 1
+    filled, live = bound.filled(theta, len(cloud.weight))
+    with jax.enable_x64(True):
+        programs = [
+            patterns._negative_bound.lower(filled, cloud, live).as_text(),
+            patterns._inducing_posterior.lower(filled, cloud.seen, live).as_text(),
+        ]
+    for program in programs:
+        calls = [line for line in program.splitlines() if "@lapack_" in line]
+        assert len(calls) > 2
+        assert not [call for call in calls if re.search(r"tensor<\d+x\d+x\d+xf64>", call)]
+
+
+@pytest.mark.slow
+def test_incomplete_clouds_in_two_threads_at_once():
+    """In a process of its own, because threads that wait for each other can be ended in no other way."""
+    run = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, timeout=300)
+    assert run.stdout == "done\n", run.stderr
 
 
 def _squared(found):

@@ -64,14 +64,14 @@ def agrees_with_itself(data, make, gaps=False, **cloud):
         assert score == pytest.approx(expected, rel=1e-5, abs=1e-5) or repeats(X)
 
 
-@covers("GPUMRegressor", "estimators.predictive.Predictive", seconds=0.06)
+@covers("GPUMRegressor", "estimators.predictive.Predictive", seconds=0.09)
 @given(data=st.data())
 def test_flat_regressors(data):
     make = lambda draw: GPUMRegressor(geometry="flat", smoothness=draw(SMOOTH), hyperparameters=draw(HYPER))
     agrees_with_itself(data, make, gaps=True)
 
 
-@covers(seconds=0.3)
+@covers(seconds=0.5)
 @given(data=st.data())
 def test_graph_regressors(data):
     agrees_with_itself(
@@ -92,7 +92,7 @@ def test_euclidean_regressors(data):
     agrees_with_itself(data, lambda draw: EuclideanGPRegressor(smoothness=draw(SMOOTH), hyperparameters=draw(HYPER)))
 
 
-@covers("GraphLaplacianGPRegressor", seconds=0.1)
+@covers("GraphLaplacianGPRegressor", seconds=0.2)
 @given(data=st.data())
 def test_laplacian_regressors(data):
     kinds = st.sampled_from(["paper", "authors"])
@@ -117,7 +117,7 @@ def test_latent_regressors(data):
 
 
 @pytest.mark.slow
-@covers(seconds=10)
+@covers(seconds=0.3)
 @given(data=st.data())
 def test_chart_regressors(data):
     make = lambda draw: GPUMRegressor(
@@ -126,7 +126,7 @@ def test_chart_regressors(data):
     agrees_with_itself(data, make, gaps=True, wide=False, rows=(3, 12))
 
 
-@covers("GPUMClassifier", seconds=0.3)
+@covers("GPUMClassifier", seconds=0.08)
 @given(data=st.data())
 def test_classifiers(data):
     X, rng = data.draw(clouds(gaps=True))
@@ -148,7 +148,7 @@ def test_classifiers(data):
     assert chosen is None or np.all(y[chosen.rows] < 0)  # unlabelled
 
 
-@covers("regression.design.Suggestions", seconds=0.1)
+@covers("regression.design.Suggestions", seconds=0.05)
 @given(data=st.data())
 def test_suggestions(data):
     X, rng = data.draw(clouds(gaps=True))

@@ -69,7 +69,7 @@ def test_settings(estimator, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", SLOW)
-@covers(seconds=0.5)
+@covers(seconds=0.1)
 @given(data=st.data())
 def test_settings_of_latent_models(estimator, data):
     used_or_refused(data, estimator, SLOW[estimator])

@@ -66,7 +66,7 @@ def test_domains_are_taken_or_refused(data):
 
 
 @covers(
-    "geometry.evaluate", "geometry.magnification", "geometry.volume", "geometry.length", "LearnedChart", seconds=0.3
+    "geometry.evaluate", "geometry.magnification", "geometry.volume", "geometry.length", "LearnedChart", seconds=0.04
 )  # fmt: skip
 @given(data=st.data())
 def test_geometry_of_charts(data):
@@ -84,7 +84,7 @@ def test_geometry_of_charts(data):
     assert between is None or (finite(between) and between > 0)
 
 
-@covers("heat_kernel", "spectral.eigenpairs", "spectral.Eigenpairs", seconds=0.5)
+@covers("heat_kernel", "spectral.eigenpairs", "spectral.Eigenpairs", seconds=0.12)
 @given(data=st.data())
 def test_heat_kernels_of_finite_elements(data):
     chart = data.draw(charts())
@@ -105,7 +105,7 @@ def test_heat_kernels_of_finite_elements(data):
         assert np.all(np.diff(pairs.values) >= 0)
 
 
-@covers("brownian_path", seconds=1)
+@covers("brownian_path", seconds=0.5)
 @given(data=st.data())
 def test_paths_and_their_kernels(data):
     chart = data.draw(charts())
@@ -135,7 +135,7 @@ def test_paths_and_their_kernels(data):
         assert np.all(found[1] >= 0)
 
 
-@covers("Atlas", "heat.AtlasEigenpairs", seconds=0.05)
+@covers("Atlas", "heat.AtlasEigenpairs", seconds=0.02)
 @given(data=st.data())
 def test_atlases(data):
     X, _ = data.draw(clouds())
@@ -175,7 +175,7 @@ def latents_answer(data, make):
 
 
 @pytest.mark.slow
-@covers("BayesianGPLVM", "geometry.CorridorBoundary", "geometry.VarianceBoundary", seconds=1)
+@covers("BayesianGPLVM", "geometry.CorridorBoundary", "geometry.VarianceBoundary", seconds=0.2)
 @given(data=st.data())
 def test_variational_latent_models(data):
     more = {"n_inducing": data.draw(st.sampled_from([None, 2, 50])), "scale_columns": data.draw(st.booleans())}
@@ -184,7 +184,7 @@ def test_variational_latent_models(data):
 
 
 @pytest.mark.slow
-@covers("GPLVM", seconds=1)
+@covers("GPLVM", seconds=0.2)
 @given(data=st.data())
 def test_latent_models_by_points(data):
     latents_answer(data, lambda q: GPLVM(q, scale_columns=data.draw(st.booleans()), **LATENT))

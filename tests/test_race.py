@@ -261,3 +261,9 @@ def test_a_closed_curve_is_cut_where_it_is_thinnest():
     S = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t)], 1)
     assert any(name.endswith("unrolled") for name, *_ in starts.named(S, 1, ["isomap"], rng))
     assert not any(name.endswith("unrolled") for name, *_ in starts.named(S[:30], 1, ["isomap"], rng))
+
+
+def test_rows_in_one_place_start_in_one_place():
+    """As the whole rows of an incomplete cloud may lie."""
+    found = starts.isomap(np.full((8, 3), 0.7), 2, 5, np.random.default_rng(0))
+    assert np.array_equal(found, np.zeros((8, 2)))

@@ -132,10 +132,30 @@ collapsed.defvjp(_collapsed_forward, _collapsed_backward)
 
 def factors(K: Array, Psi2: Array, b: Array) -> tuple[Array, Array, Array]:
     """L⁻¹ with LLᵀ = K, B = L⁻¹ψ2L⁻ᵀ, and LB⁻¹ with LB LBᵀ = I + b B."""
-    eye = jnp.eye(len(K))
-    Li = solve_triangular(jnp.linalg.cholesky(K), eye, lower=True)
+    Li = inverse_factor(K)
     B = Li @ Psi2 @ Li.T
-    return Li, B, solve_triangular(jnp.linalg.cholesky(eye + b * B), eye, lower=True)
+    return Li, B, inverse_factor(jnp.eye(len(K)) + b * B)
+
+
+@jax.custom_batching.custom_vmap
+def inverse_factor(A: Array) -> Array:
+    """L⁻¹ with LLᵀ = A, [m, m]."""
+    return _inverse_factor(A)
+
+
+@inverse_factor.def_vmap
+def _inverse_factors(n: int, batched: Any, A: Array) -> tuple[Array, bool]:
+    """Of many matrices, [n, m, m]: on a processor one after the other.
+
+    There one call of LAPACK for many hands them to the threads that run programs, and waits. Where as many programs as
+    there are threads do so at once (starts run side by side), all wait for ever.
+    """
+    one_by_one = lambda A: jax.lax.map(_inverse_factor, A)
+    return jax.lax.platform_dependent(A, cpu=one_by_one, default=jax.vmap(_inverse_factor)), True
+
+
+def _inverse_factor(A: Array) -> Array:
+    return solve_triangular(jnp.linalg.cholesky(A), jnp.eye(len(A)), lower=True)
 
 
 def divergence(mu: Array, log_s: Array) -> Array:

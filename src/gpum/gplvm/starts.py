@@ -42,7 +42,8 @@ def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) ->
     centre = inner.mean(0)
     B = -0.5 * (inner - centre[:, None] - centre + centre.mean())
     w, V = np.linalg.eigh(B)
-    w, V = np.maximum(w[::-1][:q], np.finfo(float).eps * abs(w).max()), V[:, ::-1][:, :q]
+    least = max(np.finfo(float).eps * abs(w).max(), np.finfo(float).tiny)  # all rows may lie in one place
+    w, V = np.maximum(w[::-1][:q], least), V[:, ::-1][:, :q]
     return -0.5 * (D2 - centre[:, None]).T @ (V / np.sqrt(w))
 
 
