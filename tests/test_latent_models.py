@@ -279,8 +279,8 @@ def test_a_stray_row_does_not_hide_what_is_far(model):
 def test_two_patches_far_apart(model, boundary):
     """One chart, no crash and no endless search; the way between the patches is one corridor, or none."""
     t = np.random.default_rng(0).uniform(0, 1, (32, 2))
-    patch = np.column_stack([t, 0.3 * np.sin(3 * t[:, 0])])
-    S = np.concatenate([patch, patch + np.array([20, 0, 0])])
+    patch = np.column_stack([t, 0.3 * np.sin(3 * t[:, 0]), 0.3 * np.cos(3 * t[:, 1])])
+    S = np.concatenate([patch, patch + np.array([20, 0, 0, 0])])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = model(starts="isomap", boundary=boundary, random_state=0).fit(S)
@@ -288,7 +288,7 @@ def test_two_patches_far_apart(model, boundary):
     away = np.linalg.norm(evaluate(fitted.chart_, "mean", fitted.latent_) - S, axis=1)
     assert away.max() < 2
     assert not fitted.place(S + 0.01)[2].any()
-    assert fitted.place(np.array([[10.5, 0.5, 8.0]]))[2].all()
+    assert fitted.place(np.array([[10.5, 0.5, 8.0, 0.0]]))[2].all()
 
 
 def test_folds_of_a_cross_validation_share_their_programs():
