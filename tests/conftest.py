@@ -15,6 +15,10 @@ from gpum.files.model_io import Fitted
 
 # Programs that tests compile are shared between workers and kept for the next run.
 os.environ.setdefault("GPUM_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
+# One thread for linear algebra: those of several workers wait for each other, which took half of all the time. What
+# tests start has one, too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))
 SHARED = Path(os.environ.get("GPUM_SHARED", Path(__file__).parents[2] / "shared"))
 odd.register_profiles()
 

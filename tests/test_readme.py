@@ -22,7 +22,7 @@ def test_readme_code_runs():
     assert BLOCKS
     assert ROWS in BLOCKS[0]
     for block in BLOCKS:
-        run(block.replace(ROWS, "n_unlabeled=60"))
+        run(block.replace(ROWS, "n_unlabeled=40"))
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from ..files.programs import kept_programs
 from ..geometry import Chart, drift, evaluate, grid, inverse_root
 
 TRIES = 4
+WITHOUT_TABLE = 20_000  # steps of a single path up to which a table takes longer than it saves
 BLOCK = 2000  # paths
 TABLE_ERROR = 2e-3
 MISPLACED = 0.01  # of the points in cells that the inside touches: the volume is then right to a percent
@@ -312,18 +313,23 @@ def block_keys(key: Array, starts: np.ndarray, blocks: np.ndarray) -> Array:
 
 def path(chart: Chart, start: Any, time: float, key: Array, n_steps: int = 1000) -> np.ndarray:
     """One path with all its positions, [n_steps + 1, q], for pictures."""
-    moving = motion(chart)
+    moving = motion(chart, tabulated=None if n_steps > WITHOUT_TABLE else False)
     with jax.enable_x64(True), kept_programs():
         x = jnp.asarray(np.asarray(start, float)[None], moving.low.dtype)
-        dt = jnp.asarray(time / n_steps, x.dtype)
-
-        def one(state, _):
-            y, first = state
-            y, first, _ = leg(moving, key, y, dt, jnp.asarray(1), first, TRIES)
-            return (y, first), y[0]
-
-        _, positions = jax.lax.scan(one, (x, jnp.asarray(0, jnp.int32)), None, length=n_steps)
+        positions = _positions(moving, key, x, jnp.asarray(time / n_steps, x.dtype), n_steps)
         return np.concatenate([np.asarray(x), np.asarray(positions)]).astype(float)
+
+
+@partial(jax.jit, static_argnames="n_steps")
+def _positions(moving, key, x, dt, n_steps):
+    """The positions of a path from x [1, q] after each step, [n_steps, q]; one program for all paths of a chart."""
+
+    def one(state, _):
+        y, first = state
+        y, first, _ = leg(moving, key, y, dt, jnp.asarray(1), first, TRIES)
+        return (y, first), y[0]
+
+    return jax.lax.scan(one, (x, jnp.asarray(0, jnp.int32)), None, length=n_steps)[1]
 
 
 def step_size(chart: Chart) -> float:
