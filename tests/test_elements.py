@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
-from gpum import BayesianGPLVM, EmbeddedChart
+from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
+from gpum.geometry.boundary import corridor_boundary
 from gpum.geometry.complex import Complex, complex_of, cross_section, halved
 from gpum.heat.elements import eigenpairs, rule
 from gpum.regression.spaces import SpectralSpace
@@ -182,3 +183,16 @@ def test_a_chart_of_a_closed_curve_is_bridged():
     chart = model.chart_.with_level(3.0)
     pairs = eigenpairs(chart, chart.complex(), 30)
     np.testing.assert_allclose(pairs.values[1:5], (np.array([1, 1, 2, 2]) / speed) ** 2, rtol=0.05)
+
+
+def test_rows_all_but_in_one_place_are_one_node(curve_fit):
+    """No element joins a node to itself."""
+    mapping = curve_fit.model.latent_model_.chart_.mapping
+    place = np.sort(curve_fit.model.latent_[:6, 0])
+    X = np.append(place, place[2:4] + 1e-12 * np.ptp(place))[:, None]
+    family = corridor_boundary(np.random.default_rng(0), mapping, X)
+    whole = complex_of(family.at(family.max_level))
+    assert len(whole.nodes) == 6
+    assert np.all(whole.simplices[:, 0] != whole.simplices[:, 1])
+    found = eigenpairs(LearnedChart(mapping, family), whole, 4)
+    assert np.isfinite(found.values).all()

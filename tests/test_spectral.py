@@ -12,6 +12,7 @@ from gpum.geometry import evaluate, grid, magnification
 from gpum.heat.lanczos import lowest
 from gpum.heat.mesh import Mesh
 from gpum.heat.spectral import Eigenpairs, eigenpairs, heat_spectrum, matern_spectrum, varying
+from gpum.regression.spaces import spectral_settings
 from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, Ring, roll_kernel
 
 TIMES = [2.0, 5.0, 10.0, 50.0, 200.0]
@@ -233,3 +234,8 @@ def test_spectra_stand_once():
     np.testing.assert_allclose(heat_spectrum(values, 3.0), np.exp(-1.5 * values))
     np.testing.assert_allclose(matern_spectrum(values, 1.5, 2.0, 2), (1 + values * 4 / 3) ** -2.5)
     assert varying(values).tolist() == [False, False, True, True]
+
+
+def test_a_surface_on_which_nothing_varies_is_refused_in_a_sentence():
+    with pytest.raises(ValueError, match=r"zero up to rounding.*leave out copies"):
+        spectral_settings(np.zeros(3), np.ones(3), 1, ["heat"])

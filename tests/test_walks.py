@@ -52,6 +52,16 @@ def test_walk_on_a_circle_has_its_heat_kernel():
         assert np.all(np.abs(h[0] / mass - exact) < 4 * error + 0.003 * exact.max())  # nodes are 1/60 apart
 
 
+def test_a_walk_does_not_depend_on_the_unit_of_time():
+    """Nor overflow in single precision where the units of the data make times large or small."""
+    K, mass, _ = ring(40)
+    start = (at_nodes.corners([[7]]), np.array([[7.0]]))
+    times = np.array([0.02, 0.06])
+    found = shares(walk_on(K, mass, 0.02), *start, times, 200, 0)
+    for unit in (2.0**160, 2.0**-160):
+        assert np.array_equal(found, shares(walk_on(K, mass * unit, 0.02 * unit), *start, times * unit, 200, 0))
+
+
 def test_nodes_all_but_in_one_place_are_slowed_and_told():
     """They swap what they hold within a tiny part of the time, and where paths end is in proportion to volumes."""
     K, mass, _ = ring(40)

@@ -195,6 +195,7 @@ def complex_of(boundary: CorridorBoundary) -> Complex:
     lines = np.stack([start, start + np.asarray(boundary.along)[here]], 1)
     nodes, number = _merged(np.concatenate([cells.reshape(-1, q), lines.reshape(-1, q)]))
     cell, line = number[: len(cells) * (q + 1)].reshape(-1, q + 1), number[len(cells) * (q + 1) :].reshape(-1, 2)
+    cell = cell[(np.diff(np.sort(cell, 1), axis=1) > 0).all(1)]  # of corners that are one node there is no simplex
     stay = _sound(nodes, cell)
     line_code = np.sort(line, 1) @ [len(nodes), 1]
     here_level = np.asarray(boundary.corridor_level)[here]

@@ -15,7 +15,7 @@ from these, as many from each as its weights say. Paths of a point have keys of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -83,7 +83,7 @@ def walk_on(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
     chance[np.arange(slots) >= degree[:, None] - 1] = 1.0  # the last one takes what rounding leaves
     size = padding.size(n)
     walk = Walk(
-        padding.fill((0.5 * total / mass).astype(np.float32), size),
+        padding.fill(0.5 * total / mass, size),
         padding.fill(chance.astype(np.float32), size, value=1.0),
         padding.fill(other.astype(np.int32), size),
     )
@@ -177,7 +177,10 @@ def _some(
     """Counts for a few points; their number is filled up, so that programs are shared."""
     n, full = len(ids), padding.size(len(ids), AT_ONCE)
     upto = np.cumsum(weights, 1)
-    spans = np.diff(0.5 * times, prepend=0.0).astype(np.float32)
+    # In a unit of time that is near the shortest wait: single precision knows no numbers above 3e38.
+    unit = 2.0 ** -np.round(np.log2(max(float(np.max(walk.rate)), np.finfo(float).tiny)))
+    walk = replace(walk, rate=(walk.rate * unit).astype(np.float32))
+    spans = np.diff(0.5 * times / unit, prepend=0.0).astype(np.float32)
     keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.asarray(padding.fill(ids, full), jnp.uint32))
     found = counts(
         walk, keys, jnp.asarray(padding.fill(corners, full), jnp.int32),

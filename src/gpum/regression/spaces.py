@@ -119,7 +119,12 @@ def spectral_settings(
     `power` is the mean square of each eigenfunction over the cloud; the smallest scale leaves `resolved` of the last
     mode (where that is much, smaller scales change nothing).
     """
-    extent = float(np.pi / np.sqrt(values[varying(values)].min()))
+    if not (varies := varying(values)).any():
+        raise ValueError(
+            "the eigenvalues of a surface are zero up to rounding: nearly all rows lie in one or two places; "
+            "leave out copies of rows, or name other geometries"
+        )
+    extent = float(np.pi / np.sqrt(values[varies].min()))
     small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
     return ladder(
         lambda nu, scale: Spectral(values, power, nu, dim, scale),
