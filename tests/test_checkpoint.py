@@ -20,9 +20,9 @@ from gpum.regression import graphs, surfaces
 CLOUD = """
 import numpy as np
 from gpum import BayesianGPLVM, GPUMRegressor
-t = np.linspace(-1, 1, 24)
-S = np.stack([np.sin(2 * t), np.cos(2 * t), 0.3 * t], 1) + 0.01 * np.random.default_rng(0).standard_normal((24, 3))
-y = np.where(np.arange(24) % 3 == 0, np.sin(3 * t), np.nan)
+t = np.linspace(-1, 1, 40)
+S = np.stack([np.sin(2 * t), np.cos(2 * t), 0.3 * t], 1) + 0.01 * np.random.default_rng(0).standard_normal((40, 3))
+y = np.where(np.arange(40) % 3 == 0, np.sin(3 * t), np.nan)
 """
 MADE: dict = {}
 exec(CLOUD, MADE)
@@ -125,7 +125,7 @@ def test_another_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="which is a file"):
         GPUMRegressor(geometry="flat", checkpoint=tmp_path / "file", random_state=0).fit(S, y)
     with pytest.raises(ValueError, match="with other files in it"):
-        GPUMClassifier(geometry="flat", checkpoint=tmp_path, random_state=0).fit(S, np.arange(24) % 2)
+        GPUMClassifier(geometry="flat", checkpoint=tmp_path, random_state=0).fit(S, np.arange(40) % 2)
 
 
 def test_pieces_are_arrays_without_pickles(tmp_path):

@@ -176,7 +176,7 @@ def test_a_bridge_closes_a_curve():
 
 def test_a_chart_of_a_closed_curve_is_bridged():
     """A circle in R⁴ unrolled to a line: at looser levels its spectrum is that of a circle again."""
-    t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    t = np.linspace(0, 2 * np.pi, 48, endpoint=False)
     S = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t), 0.3 * np.sin(2 * t)], 1)
     speed = np.sqrt(1 + 4 * 0.09)
     model = BayesianGPLVM(1, random_state=0, n_inducing=20).fit(S)
