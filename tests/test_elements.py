@@ -196,3 +196,10 @@ def test_rows_all_but_in_one_place_are_one_node(curve_fit):
     assert np.all(whole.simplices[:, 0] != whole.simplices[:, 1])
     found = eigenpairs(LearnedChart(mapping, family), whole, 4)
     assert np.isfinite(found.values).all()
+
+
+def test_a_surface_without_volume_is_refused_in_a_sentence():
+    """Its eigenfunctions, of the size of 1/√volume, would have no squares."""
+    point = EmbeddedChart(lambda x: 1e-90 * x, [(-10.0, 10.0)] * 2)
+    with pytest.raises(ValueError, match=r"no volume .* leave out copies"):
+        eigenpairs(point, box((2.0, 1.3), 4), 10)

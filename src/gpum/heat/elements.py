@@ -33,6 +33,7 @@ UNKNOWNS_PER_MODE = 12  # quadratic elements then have the highest mode to a few
 MAX_HALVINGS = 3
 LEAST_NODES = 150  # of linear elements: between fewer a walk is too coarse for the shortest times
 LEAST_UNKNOWNS = 3  # for a mode: of those higher up nothing is right
+VOID = 1e-100  # a volume below which a surface has none: eigenfunctions grow as 1/√volume, and have squares
 
 SHAPES = {1: RefLine, 2: RefTri, 3: RefTet}
 
@@ -113,8 +114,14 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
     K2, M2 = _on_corridors(chart, fine)
     K = _gather([(cell_dofs, K1), (corridor_dofs, K2)], n)
     M = _gather([(cell_dofs, M1), (corridor_dofs, M2)], n)
+    volume = float(M.sum())
+    if not volume > VOID:
+        raise ValueError(
+            f"the surface has no volume ({volume:.3g}): its chart is flat everywhere; leave out copies of rows, or "
+            "learn fewer dimensions"
+        )
     found = lowest(K, M, min(n_modes, n // LEAST_UNKNOWNS + 1))
-    return ComplexEigenpairs(found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, float(M.sum()))
+    return ComplexEigenpairs(found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, volume)
 
 
 @dataclass(frozen=True)
