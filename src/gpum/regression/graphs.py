@@ -39,6 +39,7 @@ from scipy.sparse.linalg import eigsh
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from ..geometry.tangents import blocks
 from ..heat.lanczos import factors, lowest
 from ..neighbours import neighbour_graph, spanning_tree
 from .workers import results
@@ -74,20 +75,23 @@ class GraphSpace:
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
         """φ at rows [n, p], [n, k]; a row of the cloud has exactly its row of `vectors`."""
-        k = min(self.info["n_neighbors"], len(self.cloud))
-        near = NearestNeighbors(n_neighbors=k).fit(self.cloud)
-        found = np.empty((len(X_new), len(self.values)))
-        for some in _blocks(len(X_new), TIES):
-            _, index = near.kneighbors(X_new[some])
-            gap = self.cloud[index] - X_new[some, None]  # [n, k, p]
+        n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
+        if not n:
+            return np.empty((0, len(self.values)))
+        index = NearestNeighbors(n_neighbors=k).fit(self.cloud).kneighbors(X_new, return_distance=False)
+        weights = np.empty((n, k))
+        for some in blocks(n, k * X_new.shape[1]):
+            gap = self.cloud[index[some]] - X_new[some, None]  # [n, k, p]
             gram = gap @ gap.transpose(0, 2, 1)
             ridge = RIDGE * np.trace(gram, axis1=1, axis2=2) / k + 1e-300
-            a = np.linalg.solve(gram + ridge[:, None, None] * np.eye(k), np.ones((len(index), k, 1)))[..., 0]
+            a = np.linalg.solve(gram + ridge[:, None, None] * np.eye(k), np.ones((len(gap), k, 1)))[..., 0]
             a /= a.sum(1, keepdims=True)
-            same = (gap[:, 0] == 0).all(1)
-            a[same] = np.eye(k)[0]
-            found[some] = np.einsum("nk,nkm->nm", a, self.vectors[index])
-        return found
+            a[(gap[:, 0] == 0).all(1)] = np.eye(k)[0]
+            weights[some] = a
+        return (
+            csr_matrix((weights.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), (n, len(self.cloud)))
+            @ self.vectors
+        )
 
 
 @dataclass(frozen=True, eq=False)
