@@ -29,6 +29,7 @@ bench: .venv/.oracles
 	$(BIN)/python benchmarks/heat_kernel.py
 	$(BIN)/python benchmarks/regression.py
 	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/growth.py
 
 demo: .venv/.installed
 	$(BIN)/gpum demo
