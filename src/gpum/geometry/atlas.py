@@ -87,6 +87,13 @@ class Surface:
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return Placement(corners, weights, distance, distance > limit)
 
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """From the first corner of each simplex to its others, [K, q, p], and their inner products, [K, q, q]."""
+        corner = self.nodes[self.simplices]
+        side = corner[:, 1:] - corner[:, :1]
+        return side, side @ np.swapaxes(side, 1, 2)
+
     def _place(
         self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
@@ -97,22 +104,29 @@ class Surface:
         first = np.repeat(table.indptr[near].ravel(), count.ravel())
         start = np.cumsum(count.ravel()) - count.ravel()
         cell = table.indices[first + np.arange(len(first)) - np.repeat(start, count.ravel())]
-        weights = self._weights(X[row], cell)
-        on = np.einsum("kc,kcp->kp", weights, self.nodes[self.simplices[cell]])
-        off = np.linalg.norm(X[row] - on, axis=1)
-        order = np.lexsort((cell, off, row))
+        row, cell = np.divmod(np.unique(row * len(self.simplices) + cell), len(self.simplices))  # each once
+        weights, square = self._weights(X[row], cell)
+        order = np.lexsort((cell, square, row))
         best = order[np.searchsorted(row[order], np.arange(len(X)))]
-        return self.simplices[cell[best]], weights[best], off[best]
+        corners, weights = self.simplices[cell[best]], weights[best]
+        off = X - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
+        return corners, weights, np.linalg.norm(off, axis=1)
 
-    def _weights(self, X: np.ndarray, cell: np.ndarray) -> np.ndarray:
-        """Barycentric weights of each row in its simplex, moved inside, [m, q + 1]."""
-        corner = self.nodes[self.simplices[cell]]
-        side = corner[:, 1:] - corner[:, :1]
-        gram = side @ np.swapaxes(side, 1, 2)
-        gram += 1e-12 * np.trace(gram, axis1=1, axis2=2)[:, None, None] * np.eye(side.shape[1])
-        local = np.linalg.solve(gram, (side @ (X - corner[:, 0])[..., None]))[..., 0]
+    def _weights(self, X: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Barycentric weights of each row in its simplex, moved inside, [m, q + 1], and how far off it is, squared, [m].
+
+        |x - c - Σ w_a s_a|² = |x - c|² - 2 Σ w_a s_a·(x - c) + wᵀGw, c the first corner, s_a the sides, G = s sᵀ.
+        """
+        side, gram = (part[cell] for part in self._sides)
+        away = X - self.nodes[self.simplices[cell, 0]]
+        along = np.einsum("mqp,mp->mq", side, away)
+        ridge = 1e-12 * np.trace(gram, axis1=1, axis2=2)[:, None, None] * np.eye(gram.shape[1])
+        local = np.linalg.solve(gram + ridge, along[..., None])[..., 0]
         weights = np.maximum(np.concatenate([1 - local.sum(1, keepdims=True), local], 1), 0.0)
-        return weights / weights.sum(1, keepdims=True)
+        weights /= weights.sum(1, keepdims=True)
+        w = weights[:, 1:]
+        square = np.sum(away**2, 1) - 2 * np.sum(w * along, 1) + np.einsum("ma,mab,mb->m", w, gram, w)
+        return weights, square
 
 
 def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
