@@ -113,7 +113,7 @@ class Surface:
         return corners, weights, np.linalg.norm(off, axis=1)
 
     def _weights(self, X: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Barycentric weights of each row in its simplex, moved inside, [m, q + 1], and how far off it is, squared, [m].
+        """Barycentric weights of each row in its simplex, moved inside, [m, q + 1], and how far off it is, squared.
 
         |x - c - Σ w_a s_a|² = |x - c|² - 2 Σ w_a s_a·(x - c) + wᵀGw, c the first corner, s_a the sides, G = s sᵀ.
         """
