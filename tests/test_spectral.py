@@ -9,7 +9,7 @@ from scipy.special import jv
 
 from gpum import EmbeddedChart, heat_kernel, spectral
 from gpum.geometry import evaluate, grid, magnification
-from gpum.heat.lanczos import lowest
+from gpum.heat.lanczos import _solver, factors, lowest
 from gpum.heat.mesh import Mesh
 from gpum.heat.spectral import Eigenpairs, eigenpairs, heat_spectrum, matern_spectrum, varying
 from gpum.regression.spaces import spectral_settings
@@ -167,6 +167,19 @@ def chain(n):
     main = np.full(n, 2.0)
     main[[0, -1]] = 1.0
     return diags([np.full(n - 1, -1.0), main, np.full(n - 1, -1.0)], [-1, 0, 1])
+
+
+def test_a_shift_too_low_for_rounding_is_raised():
+    """With whole numbers elimination is exact: without a shift that counts, the last pivot of a chain is 0."""
+    n = 50
+    K, M = chain(n).tocsc(), eye(n).tocsc()
+    with pytest.raises(RuntimeError, match="singular"):
+        factors(K + 1e-30 * M)
+    solve, shift = _solver(K, M, 1e-30)
+    assert 1e-30 < shift < 1e-10
+    b = np.zeros(n)
+    b[[0, -1]] = 1.0, -1.0  # no part of the zero mode
+    np.testing.assert_allclose(K @ solve(b), b, atol=1e-3)
 
 
 @pytest.mark.parametrize("n", [400, 20_000])

@@ -13,6 +13,7 @@ eigenvalues from above, and the shift comes down to them until it is no longer a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,7 @@ LOOK = 8 * BLOCK  # columns for each look at the shift, or between two looks at 
 SHIFTS = 20  # looks at most
 ABOVE = 4.0  # times the eigenvalues asked for (the first BLOCK, where they are more): a shift low enough
 ROUNDING = 1e-14  # of the mean eigenvalue: no shift below it, where A would be singular in float64
+HIGHER = 10.0
 DENSE = 200  # unknowns, up to which no iteration pays
 
 
@@ -72,7 +74,7 @@ def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.nd
         space.grow(LOOK)
         values, turn, _ = space.ritz(BLOCK)
         lower = float(values[min(k, BLOCK) - 1])
-        if lower >= shift / ABOVE or shift <= ROUNDING * mean:
+        if lower >= shift / ABOVE or shift <= ROUNDING * mean or space.shift > shift:
             break
         shift, block = max(lower, ROUNDING * mean), space.Q @ turn
     width = 2 * k + 4 * BLOCK
@@ -89,14 +91,28 @@ def factors(A: csc_matrix) -> SuperLU:
     return splu(A.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
 
+def _solver(K: csc_matrix, M: csc_matrix, shift: float) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
+    """What solves with K + sM, and s: the shift, or the least of HIGHER times, HIGHER² times … it that is not too low.
+
+    Where a domain hangs together by a thread, rounding makes A singular above ROUNDING of its mean eigenvalue.
+    """
+    while True:
+        try:
+            return factors(K + shift * M).solve, shift
+        except RuntimeError:  # SuperLU: "Factor is exactly singular"
+            if shift > K.diagonal().sum() / M.diagonal().sum():
+                raise
+            shift *= HIGHER
+
+
 class _Krylov:
     """Q and T for one shift; see the module."""
 
     def __init__(
         self, K: csc_matrix, M: csc_matrix, Z: np.ndarray, shift: float, block: np.ndarray, most: int
     ) -> None:  # fmt: skip
-        self._solve = factors(K + shift * M).solve
-        self._M, self._Z, self._shift = M, Z, shift
+        self._solve, self.shift = _solver(K, M, shift)
+        self._M, self._Z = M, Z
         self._room, self._width = np.empty((len(Z), most + BLOCK), order="F"), 0
         self._T = np.zeros((most + BLOCK,) * 2)
         self._next = self._normal(self._apart(self._normal(block)))
@@ -137,4 +153,4 @@ class _Krylov:
         nu, y = eigh(self._T[:w, :w], subset_by_index=(w - k, w - 1))
         nu, y = nu[::-1], y[:, ::-1]
         over = np.sqrt(np.maximum(np.sum(y[-BLOCK:] * (self._over @ y[-BLOCK:]), 0), 0.0))
-        return np.maximum(1 / nu - self._shift, 0.0), y, float(np.max(over / nu))
+        return np.maximum(1 / nu - self.shift, 0.0), y, float(np.max(over / nu))
