@@ -174,7 +174,8 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         own = np.where(missing, -1, own)
         new = np.flatnonzero(own < 0)
         owners = sorted({self._family.owners[k] for k in needed}) if len(new) else []
-        placements = {owner: self._placement(owner, X[new], np.where(missing, -1, index)[new]) for owner in owners}
+        rows, standing = X[new], np.where(missing, -1, index)[new]
+        placements = {owner: self._placement(owner, rows, standing) for owner in owners}
         far = np.zeros(len(X), bool)
         if np.any(index < 0):  # rows of the cloud never are
             far = self._mostly_far(placements, new, len(X)) & (index < 0)

@@ -12,7 +12,7 @@ A geometry that cannot be built on a cloud is left out, and a note says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import log
 from numbers import Integral
@@ -165,7 +165,7 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
 def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], pieces: Checkpoint) -> list[Surface]:
     """All graphs, with one cloud among them."""
     found = pieces.once("graphs", list, lambda: list(make()))
-    return [GraphSurface([replace(space, cloud=X) for space in found])]
+    return [GraphSurface(graphs.on_cloud(X, found))]
 
 
 def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, pieces: Checkpoint) -> list[Surface]:

@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from .. import checks
 from ..geometry.atlas import Placement, Surface, surface
-from .simplicial import operators, solve
+from .lanczos import lowest
+from .simplicial import operators
 from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
 
 TIMES = "pass diffusion times > 0"
@@ -183,7 +184,8 @@ def piecewise(surface: Surface, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _solve_piece(surface: Surface, nodes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     K, M = operators(surface.stars, nodes)
-    values, vectors = solve(K, M, n)
+    found = lowest(K.tocsr(), M.tocsr(), n)
+    values, vectors = found.values, found.vectors
     values[0], vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
     return values, vectors
 

@@ -30,7 +30,7 @@ LOOK = 8 * BLOCK  # columns for each look at the shift, or between two looks at 
 SHIFTS = 20  # looks at most
 ABOVE = 4.0  # times the eigenvalues asked for (the first BLOCK, where they are more): a shift low enough
 ROUNDING = 1e-14  # of the mean eigenvalue: no shift below it, where A would be singular in float64
-HIGHER = 10.0
+HIGHER = 10.0  # times a shift that was too low for the factors
 DENSE = 200  # unknowns, up to which no iteration pays
 
 

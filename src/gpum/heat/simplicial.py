@@ -14,7 +14,6 @@ import numpy as np
 from scipy.sparse import coo_matrix, csc_matrix, diags
 
 from ..geometry.stars import Stars
-from .lanczos import lowest
 
 CONSISTENT = 0.4  # c
 DOMINANT = 0.8  # share of m_i that c·2Σ_j e_ij may reach: M stays positive definite
@@ -46,9 +45,3 @@ def operators(stars: Stars, rows: np.ndarray) -> tuple[csc_matrix, csc_matrix]:
 def _scaled(E: csc_matrix, scale: np.ndarray) -> csc_matrix:
     C = E.tocoo()
     return csc_matrix((C.data * np.minimum(scale[C.row], scale[C.col]), (C.row, C.col)), shape=C.shape)
-
-
-def solve(K: csc_matrix, M: csc_matrix, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The n smallest eigenvalues, ascending, and their vectors [rows, n]."""
-    found = lowest(K.tocsr(), M.tocsr(), n)
-    return found.values, found.vectors

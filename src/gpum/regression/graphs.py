@@ -61,7 +61,6 @@ RIDGE = 1e-3  # in the weights a
 FEW = 64  # edges a row, and
 FILL = 300  # numbers a row in the factors, above which products with A alone are cheaper than solving with it
 DENSE = 2000  # rows up to which eigenpairs are found without iteration
-TIES = 100  # points whose |x - x_j|² for all j are held at once, times DENSE
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,7 @@ class DiffusionSpace:
         """φ at rows [n, p] by Nyström, [n, k]; far from the cloud that of the nearest row, over α."""
         alpha = 1 - self.values * self.bandwidth**2
         found = np.empty((len(X_new), len(self.values)))
-        for some in _blocks(len(X_new), TIES * DENSE // len(self.cloud) + 1):
+        for some in blocks(len(X_new), len(self.cloud)):
             exponent = cdist(X_new[some], self.cloud, "sqeuclidean") / (4 * self.bandwidth**2)
             P = np.exp(exponent.min(1, keepdims=True) - exponent) / self.degree
             found[some] = (P / P.sum(1, keepdims=True)) @ self.vectors / alpha
@@ -165,7 +164,7 @@ def graph_spaces(
         for graph in [neighbour_graph(X, k)]
         for width in widths
     ]
-    spaces = _on(X, results(tasks, n_jobs))
+    spaces = on_cloud(X, results(tasks, n_jobs))
     gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
 
@@ -179,7 +178,7 @@ def cluster_spaces(
     distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
     """
     tasks = [partial(_cluster_space, X, k) for k in sorted({min(k, len(X) - 1) for k in n_neighbors})]
-    return _on(X, results(tasks, n_jobs))
+    return on_cloud(X, results(tasks, n_jobs))
 
 
 def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
@@ -193,7 +192,7 @@ def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
     return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, {"n_neighbors": k, "width": "local"})
 
 
-def _on(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
+def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
     """Graphs with one cloud among them, wherever they were made."""
     return [replace(space, cloud=X) for space in spaces]
 
@@ -288,7 +287,3 @@ def _scaled(w: Any, s: np.ndarray) -> Any:
         return s[:, None] * w * s
     S = diags_array(s)
     return (S @ w @ S).tocsr()
-
-
-def _blocks(n: int, size: int) -> list[slice]:
-    return [slice(i, i + size) for i in range(0, n, size)]
