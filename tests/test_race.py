@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from gpum import NoSurface
 from gpum.gplvm import bound, lbfgs, optimise, starts
 from gpum.gplvm.models import ByPoints, Variational
 from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, RUNNING, Stage, climb
@@ -117,7 +118,7 @@ def test_after_a_breakdown_on_the_way_the_run_goes_on(monkeypatch):
 
 
 def test_a_start_where_nothing_is_known_is_an_error():
-    with pytest.raises(FloatingPointError, match="not finite at its starting point"):
+    with pytest.raises(NoSurface, match="not finite at its starting point"):
         rounds(lambda theta, data: jnp.log(-jnp.sum(theta.x**2)), [1.0, 1.0])
 
 

@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import datasets, plots
+    from .checks import GpumError, NoSurface
     from .estimators import (
         GPLVM,
         BayesianGPLVM,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # Where each name is; it is imported when it is first asked for, so that commands wait for nothing they do not use.
 _HOMES = {
+    "checks": "GpumError NoSurface",
     "estimators": (
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
         "GraphMaternGPRegressor LatentGPRegressor"
@@ -43,10 +45,12 @@ __all__ = [
     "EuclideanGPRegressor",
     "GPUMClassifier",
     "GPUMRegressor",
+    "GpumError",
     "GraphLaplacianGPRegressor",
     "GraphMaternGPRegressor",
     "LatentGPRegressor",
     "LearnedChart",
+    "NoSurface",
     "SwissRoll",
     "__version__",
     "brownian_path",

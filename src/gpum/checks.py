@@ -1,4 +1,8 @@
-"""Input checks: every message names the argument, what it was, and what to do."""
+"""Input checks, and the exceptions of this library.
+
+Everything that a user can mend raises `GpumError`, with a sentence that names the argument, what it was and what to do.
+It is a `ValueError`, as scikit-learn's own are. Any other exception that leaves the library is a bug.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,18 @@ from scipy.sparse import issparse
 TAKE_NAN = "only GPUMRegressor, GPUMClassifier, LatentGPRegressor and latent models take NaN, as a missing reading"
 
 
+class GpumError(ValueError):
+    """Something that was asked for cannot be done; the message says what to change."""
+
+
+class GpumTypeError(GpumError, TypeError):
+    """An argument is of a type that cannot be used, such as a word where a number belongs."""
+
+
+class NoSurface(GpumError):
+    """This cloud has no geometry of the kind asked for; beside other geometries it is left out, with a note."""
+
+
 def cloud(
     S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None, missing: bool = False
 ) -> np.ndarray:  # fmt: skip
@@ -21,27 +37,28 @@ def cloud(
     With `missing`, NaN (one and the same) stands for a missing reading.
     """
     if issparse(S):
-        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray()")
+        raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
         # A column of pandas that may hold NA becomes an array of objects, unless it is told what NA is.
         S = S.to_numpy(na_value=np.nan) if hasattr(S, "isna") else np.asarray(S)
         if S.dtype.kind not in "biuf":
             S = S.astype(float) if S.dtype.kind == "O" else _refuse_text(S, name)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name} must hold numbers only, but {error}; encode or drop such columns") from None
+        kind = GpumTypeError if isinstance(error, TypeError) else GpumError
+        raise kind(f"{name} must hold numbers only, but {error}; encode or drop such columns") from None
     if S.ndim != 2:
-        raise ValueError(
+        raise GpumError(
             f"{name} must have two dimensions (rows, columns), got shape {S.shape}; "
             f"Reshape your data: {name}.reshape(-1, 1) for a single column, {name}.reshape(1, -1) for a single row"
         )
     if S.shape[1] == 0:
-        raise ValueError(f"{name} has 0 feature(s) (shape={S.shape}) while a minimum of 1 is required; add columns")
+        raise GpumError(f"{name} has 0 feature(s) (shape={S.shape}) while a minimum of 1 is required; add columns")
     # Row after row, as data frames are not: sums are rounded alike. And 0.0 and -0.0 are one number.
     S = np.array(S, np.float64, order="C") + 0.0
     bad = np.isinf(S) if missing else ~np.isfinite(S)
     if bad.any():
         row, column = map(int, np.argwhere(bad)[0])
-        raise ValueError(
+        raise GpumError(
             f"{name} has {int(bad.sum())} {'infinite' if missing else 'NaN or infinite'} entries, the first at row "
             f"{row}, column {column}; "
             + ("correct them, or mark them as missing by NaN" if missing else f"remove or fill them; {TAKE_NAN}")
@@ -50,16 +67,16 @@ def cloud(
         S[np.isnan(S)] = np.nan
         empty = np.isnan(S).all(1)
         if empty.any():
-            raise ValueError(
+            raise GpumError(
                 f"{name} has no reading at all (all NaN) in row {int(empty.argmax())}; leave out such rows, of which "
                 "nothing is known"
             )
     if len(S) < min_rows:
-        raise ValueError(
+        raise GpumError(
             f"{name} has {len(S)} row(s) (n_samples = {len(S)}), but at least {min_rows} are needed; add rows"
         )
     if columns is not None and S.shape[1] != columns:
-        raise ValueError(
+        raise GpumError(
             f"{name} has {S.shape[1]} columns, but the model was fitted with {columns}; "
             "pass the same columns in the same order"
         )
@@ -70,7 +87,7 @@ def columns_read(S: np.ndarray, name: str = "S") -> None:
     """Refuse a cloud with a column that is NaN in every row."""
     empty = np.isnan(S).all(0)
     if empty.any():
-        raise ValueError(
+        raise GpumError(
             f"{name} has no reading at all (all NaN) in column {int(empty.argmax())}; leave out such columns, of which "
             "nothing can be learned"
         )
@@ -78,8 +95,8 @@ def columns_read(S: np.ndarray, name: str = "S") -> None:
 
 def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
     if S.dtype.kind == "c":
-        raise ValueError("Complex data not supported: its entries are complex numbers")
-    raise ValueError(f"its entries are of type {S.dtype}")
+        raise GpumError("Complex data not supported: its entries are complex numbers")
+    raise GpumError(f"its entries are of type {S.dtype}")
 
 
 def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> int:
@@ -87,7 +104,7 @@ def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> i
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < low or (high is not None and int(value) > high):
         span = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
-        raise ValueError(f"{name} must be {span}, got {value!r}; {advice}")
+        raise GpumError(f"{name} must be {span}, got {value!r}; {advice}")
     return int(value)
 
 
@@ -95,14 +112,14 @@ def jobs(value: Any) -> None:
     """Refuse a number of joblib's workers that is none: None, or a whole number other than 0."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if value is not None and (not whole or value == 0):
-        raise ValueError(f"n_jobs must be None or a whole number other than 0, got {value!r}; -1 means all processors")
+        raise GpumError(f"n_jobs must be None or a whole number other than 0, got {value!r}; -1 means all processors")
 
 
 def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     """value as a finite positive (or, with `zero`, non-negative) float."""
     fits = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     if not fits or float(value) < 0 or (float(value) == 0 and not zero):
-        raise ValueError(f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}; {advice}")
+        raise GpumError(f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}; {advice}")
     return float(value)
 
 
@@ -113,7 +130,7 @@ def positives(values: Any, name: str, advice: str) -> np.ndarray:
     except (TypeError, ValueError):
         found = np.zeros(0)
     if found.ndim != 1 or not len(found) or not np.all(np.isfinite(found)) or np.any(found <= 0):
-        raise ValueError(f"{name} must be positive and finite, got {values!r}; {advice}")
+        raise GpumError(f"{name} must be positive and finite, got {values!r}; {advice}")
     return found
 
 
@@ -125,4 +142,4 @@ def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
     near = difflib.get_close_matches(str(value), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "use one of these"
     words = ", ".join(map(repr, known)) + (f", or {also}" if also else "")
-    raise ValueError(f"{name} must be one of {words}, got {value!r}; {hint}")
+    raise GpumError(f"{name} must be one of {words}, got {value!r}; {hint}")

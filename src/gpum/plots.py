@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from . import checks
+from .checks import GpumError
 from .estimators.latent_base import AUTO_SHARE as RELEVANT
 from .geometry import Chart, evaluate, magnification
 from .report import diagnostics
@@ -120,7 +121,7 @@ def plot_magnification(chart: Chart, *, n: int = 160, ax: Axes | None = None) ->
 def plot_variance(chart: Any, *, n: int = 160, ax: Axes | None = None) -> Axes:
     """√Var φ(x) over a learned chart, inside its boundary and out: where the surface is known (darker is less)."""
     if not hasattr(chart, "variance"):
-        raise ValueError(f"a {type(chart).__name__} is known exactly, so that it has no variance; give a learned chart")
+        raise GpumError(f"a {type(chart).__name__} is known exactly, so that it has no variance; give a learned chart")
     ax = _axes(ax)
     axes, points, _ = _pixels(chart, n)
     return _background(ax, axes, np.sqrt(evaluate(chart, "variance", points)), "sd of the mapping φ")
@@ -150,7 +151,7 @@ def plot_paths(paths: Any, *, color: str = "#7b3294", ax: Axes | None = None) ->
     """Brownian paths, each [steps, 2] in a chart or [steps, 3] in space; a star marks where each starts."""
     paths = [checks.cloud(path, "a path") for path in paths] if np.iterable(paths) else []
     if not paths or {path.shape[1] for path in paths} not in ({2}, {3}):
-        raise ValueError("paths must be a list of arrays [steps, 2], or [steps, 3]; see brownian_path")
+        raise GpumError("paths must be a list of arrays [steps, 2], or [steps, 3]; see brownian_path")
     ax = _axes(ax, projection="3d" if paths[0].shape[1] == 3 else None)
     for path in paths:
         ax.plot(*path.T, color=color, linewidth=0.7, zorder=5)
@@ -314,9 +315,9 @@ def _numbers(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
     try:
         found = np.asarray(values, float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, got {values!r}; give one for each row") from None
+        raise GpumError(f"{name} must be numbers, got {values!r}; give one for each row") from None
     if found.shape != shape:
-        raise ValueError(f"{name} must have the shape {shape}, got {found.shape}; give one for each row")
+        raise GpumError(f"{name} must have the shape {shape}, got {found.shape}; give one for each row")
     return found
 
 
@@ -325,7 +326,7 @@ def _learned(model: Any, attribute: str) -> Any:
     for one in (model, getattr(model, "latent_model_", None)):
         if getattr(one, attribute, None) is not None:
             return one
-    raise ValueError(
+    raise GpumError(
         f"this {type(model).__name__} has no {attribute}: it needs a latent model that was learned"
         + (', with latent_dim="auto"' if attribute == "relevance_" else "")
     )
@@ -373,7 +374,7 @@ def _plane(model: Any) -> np.ndarray:
     """Two coordinates of the rows on the model's chart, [N, 2]."""
     X = model.latent_
     if X is None:
-        raise ValueError(
+        raise GpumError(
             f"geometry is {model.geometry!r}, which has no chart to draw on; fit with a geometry that has 'chart' in "
             "it, or draw the cloud with plot_cloud"
         )
@@ -384,14 +385,14 @@ def _plane(model: Any) -> np.ndarray:
 
 def _pixels(chart: Chart, n: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     if chart.dim != 2:
-        raise ValueError(f"only a two-dimensional chart can be drawn, this one has {chart.dim} dimension(s)")
+        raise GpumError(f"only a two-dimensional chart can be drawn, this one has {chart.dim} dimension(s)")
     checks.integer(n, "n", 2, None, "it is the number of pixels along each axis")
     pad = 0.03 * np.ptp(chart.bounds, axis=1)
     axes = [np.linspace(lo - e, hi + e, n) for (lo, hi), e in zip(chart.bounds, pad, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
     inside = evaluate(chart, "inside", points)
     if not inside.any():
-        raise ValueError(f"none of {n} × {n} pixels is inside the boundary; raise n")
+        raise GpumError(f"none of {n} × {n} pixels is inside the boundary; raise n")
     return axes, points, inside
 
 

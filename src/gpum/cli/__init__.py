@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+from ..checks import GpumError
 from .demo import demo
 from .label import label
 from .models import Debug, fit, info, predict
@@ -19,7 +20,7 @@ from .report import report
 from .reproduce import reproduce
 from .suggest import suggest
 
-EXPECTED = (ValueError, OSError, FloatingPointError, MemoryError)
+EXPECTED = (GpumError, OSError, MemoryError)
 INTERRUPTED = 130
 
 

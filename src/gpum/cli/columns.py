@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import GpumError
 from ..files.tables import MISSING, Table
 from .messages import listed, note
 
@@ -25,7 +26,7 @@ def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
         if name not in table.columns:
             near = _nearest(name, list(table.columns))
             hint = f"did you mean {near!r}?" if near else f"its columns are {listed(list(table.columns))}"
-            raise ValueError(f"{option} names {name!r}, but {table.source} has no such column; {hint}")
+            raise GpumError(f"{option} names {name!r}, but {table.source} has no such column; {hint}")
     return list(dict.fromkeys(names))
 
 
@@ -35,10 +36,10 @@ def check_apart(groups: dict[str, list[str]]) -> None:
     for option, names in groups.items():
         for name in names:
             if name in seen:
-                raise ValueError(f"column {name!r} is named by {seen[name]} and by {option}; name it once")
+                raise GpumError(f"column {name!r} is named by {seen[name]} and by {option}; name it once")
             seen[name] = option
     if not groups["--features"]:
-        raise ValueError("no column is left for the features; name fewer with --target, --drop and --index")
+        raise GpumError("no column is left for the features; name fewer with --target, --drop and --index")
 
 
 def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray:
@@ -46,7 +47,7 @@ def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray
     advice = "remove the row, or leave the column out (--drop; --index if it names the rows)"
     X = table.readings(used, advice, code)
     for k in np.flatnonzero(np.isnan(X).all(0))[:1]:
-        raise ValueError(f"column {used[k]!r} of {table.source} has no value in any row; leave it out (--drop)")
+        raise GpumError(f"column {used[k]!r} of {table.source} has no value in any row; leave it out (--drop)")
     return X
 
 
@@ -60,14 +61,14 @@ def labels_of(table: Table, name: str) -> np.ndarray:
     """A target column, with one label at least; where all are the same, a note says so."""
     words = table.words(name)
     if words:
-        raise ValueError(
+        raise GpumError(
             f"the target {name!r} of {table.source} holds words ({listed(words, 4)}), but several targets are "
             "numbers; classes are fitted one by one, or correct the column"
         )
     y = table.numbers(name, "or leave the cell empty")
     labels = y[~np.isnan(y)]
     if not len(labels):
-        raise ValueError(f"no row of {table.source} has a value of the target {name!r}; fill in at least two")
+        raise GpumError(f"no row of {table.source} has a value of the target {name!r}; fill in at least two")
     if np.all(labels == labels[0]):
         note(
             f"the target {name!r} of {table.source} is {labels[0]:g} in all {len(labels)} labelled row(s), so there is "
@@ -82,7 +83,7 @@ def classes_of(table: Table, name: str) -> np.ndarray:
     found = {cell for cell in cells if cell is not None}
     if len(found) < 2:
         what = "no value" if not found else f"one class only, {next(iter(found))!r}"
-        raise ValueError(f"the target {name!r} of {table.source} has {what}; label rows of at least two classes")
+        raise GpumError(f"the target {name!r} of {table.source} has {what}; label rows of at least two classes")
     if all(_is_number(cell) for cell in found):  # 1 and 1.0 are one class
         cells = [None if cell is None else f"{float(cell):g}" for cell in cells]
     return np.array(cells, object)
@@ -125,7 +126,7 @@ def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
     if missing:
         near = _nearest(missing[0], [name for name in table.columns if name not in fitted.features])
         hint = f"if {near!r} is {missing[0]!r}, rename it" if near else "add them, under these names"
-        raise ValueError(
+        raise GpumError(
             f"{table.source} lacks {len(missing)} of the {len(fitted.features)} features of {model.name}: "
             f"{listed(missing)}; {hint}"
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..checks import GpumError
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, _column, _option, _setting, _several
 
@@ -142,7 +143,7 @@ def _serve(
         server = LabelServer(session, content, token, port or last)
     except OSError:
         if port:
-            raise ValueError(f"--port is {port}, which another program uses; give another one, or none") from None
+            raise GpumError(f"--port is {port}, which another program uses; give another one, or none") from None
         server = LabelServer(session, content, token)
     _remember(data, token, server.server_port)
     typer.echo(f"Label at {server.address}")
@@ -175,7 +176,7 @@ def _export(data: Path, target: str, out: Path, decimal: str, encoding: str, for
         check_output(out, force, data)
     kept = labels.beside(data)
     if not kept.exists():
-        raise ValueError(f"there is no {kept}, so there are no labels to export; label rows first")
+        raise GpumError(f"there is no {kept}, so there are no labels to export; label rows first")
     file = labels.LabelFile(kept)
     if back:
         file.hold()
@@ -192,7 +193,7 @@ def _target(table: Table, target: str) -> list[str]:
     from .columns import named
 
     if re.search(r"[\r\n]", target) or not target.strip():
-        raise ValueError(f"--target is {target!r}; give the name of one column")
+        raise GpumError(f"--target is {target!r}; give the name of one column")
     if target in table.columns:
         return [target]
     try:
@@ -222,12 +223,12 @@ def _known(table: Table, target: str, given: str | None) -> tuple[dict[int, str]
         known = {row: cell if cell in found else _as_whole(cell) for row, cell in known.items()}
         strange = next((row for row, cell in known.items() if cell not in found), None)
         if strange is not None:
-            raise ValueError(
+            raise GpumError(
                 f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
                 f"--classes {given}; add it, or correct the cell"
             )
     if not 2 <= len(found) <= MOST or max(map(len, found)) > LONGEST:
-        raise ValueError(
+        raise GpumError(
             f"{target!r} has {len(found)} classes ({listed(found)}); give 2 to {MOST} of at most {LONGEST} characters "
             "with --classes, or numbers"
         )
@@ -243,7 +244,7 @@ def _pictures(X: np.ndarray, names: list[str], folder: Path | None, shape: str |
     from ..report.labelling.pictures import Folder, Pixels
 
     if folder is not None and shape is not None:
-        raise ValueError("--images and --image-shape are both given; pictures come from one of them")
+        raise GpumError("--images and --image-shape are both given; pictures come from one of them")
     if folder is not None:
         found = Folder(folder, names)
         if len(found.files) < len(names):
@@ -262,10 +263,10 @@ def _token(data: Path) -> tuple[str, int]:
     try:
         about = path.lstat()
         if about.st_mode & 0o077 or path.is_symlink() or (os.name == "posix" and about.st_uid != os.getuid()):
-            raise ValueError
+            raise GpumError
         token, port = path.read_text().split()
         if not re.fullmatch(r"[\w-]{43}", token) or not 1024 <= int(port) < 65536:
-            raise ValueError
+            raise GpumError
         return token, int(port)
     except (OSError, ValueError):
         return token_urlsafe(32), 0

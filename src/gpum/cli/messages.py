@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..checks import GpumError
 from ..files import whole as files
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ PARAMETER = re.compile(
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
     """Raise unless a command may write its output: to be called before anything long."""
     if any(out.resolve() == path.resolve() for path in inputs):
-        raise ValueError(f"--out is {out}, which is an input too; give another name")
+        raise GpumError(f"--out is {out}, which is an input too; give another name")
     if out.exists() and not out.is_dir() and not force:
-        raise ValueError(f"{out} exists already; give another name, or replace it with --force")
+        raise GpumError(f"{out} exists already; give another name, or replace it with --force")
     files.check_writable(out)
 
 
@@ -67,7 +68,7 @@ def called(name: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(as_options(re.sub(r"\b[XS] has\b", f"{name} has", str(error)))) from error
+        raise GpumError(as_options(re.sub(r"\b[XS] has\b", f"{name} has", str(error)))) from error
 
 
 def note(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import __version__
+from ..checks import GpumError
 from .messages import (
     as_options,
     brief,
@@ -145,7 +146,7 @@ def fit(
         X = readings_of(table, used, missing)
         classes = classes or (len(targets) == 1 and bool(table.words(targets[0])))
         if classes and len(targets) > 1:
-            raise ValueError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
+            raise GpumError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
         if classes:
             labels, y = coded(table, targets[0])
         else:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..checks import GpumError
 from .messages import check_output, say, size, stage
 from .models import Debug, Force, Model, Quiet
 
@@ -33,6 +34,6 @@ def report(
         try:
             from ..report import write_report
         except ModuleNotFoundError as error:
-            raise ValueError(f"the report needs {error.name}; install it with: pip install 'gpum[report]'") from None
+            raise GpumError(f"the report needs {error.name}; install it with: pip install 'gpum[report]'") from None
         write_report(model_io.load(model), out, force=force)
     say(quiet, f"Report: {out} ({size(out)}). Open it in a browser.")

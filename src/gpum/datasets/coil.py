@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import checks
+from ..checks import GpumError
 from .sources import Source, locate
 
 SOURCE = Source(
@@ -65,7 +66,7 @@ def _from_images(path: Path) -> np.ndarray:
             with (path / name).open("rb") if archive is None else archive.open(f"coil-100/{name}") as file:
                 images.append(np.asarray(Image.open(file).convert("RGB")))
     except (KeyError, FileNotFoundError, BadZipFile) as error:
-        raise ValueError(
+        raise GpumError(
             f"{path} does not hold the images {names[0]} to {names[-1]} of COIL-100 ({error}); delete it, then the "
             "archive is downloaded again"
         ) from None
@@ -75,5 +76,5 @@ def _from_images(path: Path) -> np.ndarray:
 def _from_archive(path: Path) -> np.ndarray:
     with np.load(path, allow_pickle=False) as data:
         if "rgb128" not in data or len(data["rgb128"]) != len(ANGLES):
-            raise ValueError(f"{path} lacks the {len(ANGLES)} images 'rgb128'; use the published {SOURCE.name} instead")
+            raise GpumError(f"{path} lacks the {len(ANGLES)} images 'rgb128'; use the published {SOURCE.name} instead")
         return data["rgb128"]

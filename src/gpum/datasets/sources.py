@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..checks import GpumError
 from ..progress import DownloadBar
 
 VARIABLE = "GPUM_DATA"
@@ -38,7 +39,7 @@ def locate(source: Source, data_home: Any = None) -> Path:
     if path.is_file():
         found = pooch.file_hash(str(path), alg="sha256")
         if found != source.sha256:
-            raise ValueError(
+            raise GpumError(
                 f"{path} is not the file that was published: its sha256 is {found}, not {source.sha256}; delete it, "
                 "then it is downloaded again"
             )
@@ -56,7 +57,7 @@ def locate(source: Source, data_home: Any = None) -> Path:
             f"the environment variable {VARIABLE}"
         ) from error
     except ValueError as error:  # pooch has removed the file again
-        raise ValueError(
+        raise GpumError(
             f"what {source.url} sent is not {source.name}: its checksum is not {source.sha256}; nothing was kept. Try "
             f"again, or put the published file into {folder}"
         ) from error

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .. import checks
+from ..checks import GpumError
 from ..geometry import SwissRoll
 
 
@@ -33,7 +34,7 @@ def make_swiss_roll(
     checks.integer(n_labeled, "n_labeled", 0, None, "24 as in the paper")
     checks.integer(n_unlabeled, "n_unlabeled", 0, None, "450 as in the paper")
     if grid and n_unlabeled % 10:
-        raise ValueError(f"n_unlabeled is {n_unlabeled}, but the grid has ten rows; use a multiple of 10 or grid=False")
+        raise GpumError(f"n_unlabeled is {n_unlabeled}, but the grid has ten rows; use a multiple of 10 or grid=False")
     checks.positive(noise, "noise", "0.05 is the default", zero=True)
     rng = check_random_state(random_state)
     chart = SwissRoll()

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import checks
+from ..checks import GpumError
 from .sources import Source, locate
 
 SOURCE = Source(
@@ -67,11 +68,11 @@ def _from_text(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             time, address, x, y, strength = parts
             seen.append((float(time), address, float(x), float(y), float(strength)))
         except ValueError:
-            raise ValueError(
+            raise GpumError(
                 f"{path}, line {number}: expected 'time address x y strength', got {line!r}; is it the published file?"
             ) from None
     if not seen:
-        raise ValueError(f"{path} is empty; delete it, then it is downloaded again")
+        raise GpumError(f"{path} is empty; delete it, then it is downloaded again")
     times, row = np.unique([s[0] for s in seen], return_inverse=True)
     addresses, column = np.unique([s[1] for s in seen], return_inverse=True)
     rssi, xy = np.full((len(times), len(addresses)), np.nan), np.empty((len(times), 2))
@@ -84,5 +85,5 @@ def _from_archive(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     with np.load(path, allow_pickle=False) as data:
         missing = {"time_s", "rssi_dbm", "xy"} - set(data)
         if missing:
-            raise ValueError(f"{path} lacks {', '.join(sorted(missing))}; use the published {SOURCE.name} instead")
+            raise GpumError(f"{path} lacks {', '.join(sorted(missing))}; use the published {SOURCE.name} instead")
         return data["time_s"], data["rssi_dbm"].astype(float), data["xy"].astype(float)

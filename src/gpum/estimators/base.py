@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score
 from threadpoolctl import threadpool_limits
 
 from .. import checks
+from ..checks import GpumError
 from ..regression import design
 from ..regression.family import Setting
 from .outputs import INFERENCE, Output, Target, regress
@@ -79,7 +80,7 @@ class GPRegressor(RegressorMixin, Suggests):
         Both are of a new observation, or, with include_noise=False, of the function itself.
         """
         if return_std and return_cov:
-            raise ValueError("return_std and return_cov are both True; ask for one of them")
+            raise GpumError("return_std and return_cov are both True; ask for one of them")
         found = self.predictive(X)
         if return_cov:
             return found.mean, found.cov(include_noise)
@@ -116,7 +117,7 @@ class GPRegressor(RegressorMixin, Suggests):
         for label, guess in zip(y.reshape(len(y), -1).T, mean.reshape(len(y), -1).T, strict=True):
             known = ~np.isnan(label)
             if not known.any():
-                raise ValueError("y has no labelled row (all NaN) to score; give the target of at least two rows")
+                raise GpumError("y has no labelled row (all NaN) to score; give the target of at least two rows")
             weight = None if sample_weight is None else np.asarray(sample_weight)[known]
             if self.target == "angle":
                 found.append(circular_score(label[known], guess[known], self.period, weight))
@@ -163,27 +164,27 @@ def _say_edge(setting: Setting) -> None:
 def _labels(y: Any, n: int) -> np.ndarray:
     """y as a float array [n] or [n, k]; NaN marks rows without a label."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None; give NaN for rows without a label")
+        raise GpumError("requires y to be passed, but the target y is None; give NaN for rows without a label")
     try:
         y = np.asarray(y, float)
     except (TypeError, ValueError) as error:
-        raise ValueError(
+        raise GpumError(
             f"y must hold numbers (NaN where a row has no label), but {error}; for classes use GPUMClassifier"
         ) from None
     if y.ndim not in (1, 2) or len(y) != n:
-        raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
+        raise GpumError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
     if y.ndim == 2 and y.shape[1] == 1:
         warnings.warn("y is a column vector; it is read as y.ravel()", DataConversionWarning, stacklevel=4)
         y = y[:, 0]
     if np.isinf(y).any():
         row = int(np.argwhere(np.isinf(y))[0, 0])
-        raise ValueError(
+        raise GpumError(
             f"Input y contains infinity or a value too large, the first at row {row}; mark rows without a label by NaN"
         )
     large = np.abs(y) > LARGEST_LABEL
     if large.any():
         place = tuple(np.argwhere(large)[0])
-        raise ValueError(
+        raise GpumError(
             f"y is {y[place]:.3g} at row {place[0]}, too large to calculate with (at most {LARGEST_LABEL:g}); check "
             "that label, or rescale y"
         )
@@ -195,4 +196,4 @@ def _check_labelled(columns: np.ndarray) -> None:
     for k, column in enumerate(columns):
         if np.isnan(column).all():
             which = f"output {k} of y" if len(columns) > 1 else "y"
-            raise ValueError(f"{which} has no labelled row (all NaN); give the target of at least one row")
+            raise GpumError(f"{which} has no labelled row (all NaN); give the target of at least one row")

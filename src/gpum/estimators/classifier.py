@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from ..checks import GpumError
 from ..geometry import Chart
 from ..regression import classes, design, graphs
 from .geometries import Built, geometry_names
@@ -115,12 +116,12 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         X = self._enter(X)
         y, labelled = _labels(y, len(X))
         if not labelled.any():
-            raise ValueError("y has no labelled row; give the class of at least one row of each class")
+            raise GpumError("y has no labelled row; give the class of at least one row of each class")
         known = np.flatnonzero(labelled)
         check_classification_targets(y[known])
         found, codes = np.unique(y[known], return_inverse=True)
         if len(found) < 2:
-            raise ValueError(f"y has one class only, {found[0]!r}; a classifier needs labels of at least two classes")
+            raise GpumError(f"y has one class only, {found[0]!r}; a classifier needs labels of at least two classes")
         self.classes_ = found
         self._build(X, y)
         if self._pieces is None:  # new surfaces
@@ -193,7 +194,7 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         guess = self.predict(X)
         y, labelled = _labels(y, len(guess))
         if not labelled.any():
-            raise ValueError("y has no labelled row to score; give the class of at least one row")
+            raise GpumError("y has no labelled row to score; give the class of at least one row")
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(accuracy_score(y[labelled], guess[labelled], sample_weight=weight))
 
@@ -207,25 +208,25 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
 def _labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """y as an array [n], and which rows have a label."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None; give -1 or NaN for rows without a label")
+        raise GpumError("requires y to be passed, but the target y is None; give -1 or NaN for rows without a label")
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = column_or_1d(y, warn=True)
     if y.shape != (n,):
-        raise ValueError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}]")
+        raise GpumError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}]")
     if y.dtype.kind in "iu":
         signs = set(np.unique(y).tolist()) == {-1, 1}  # two classes, or one and rows without: only two make sense
         return y, np.full(n, True) if signs else y != UNLABELLED
     if y.dtype.kind == "f":
         if np.isinf(y).any():
             row = int(np.flatnonzero(np.isinf(y))[0])
-            raise ValueError(f"Input y contains infinity, the first at row {row}; mark rows without a label by NaN")
+            raise GpumError(f"Input y contains infinity, the first at row {row}; mark rows without a label by NaN")
         return y, ~np.isnan(y)
     if y.dtype.kind == "O":
         labelled = np.array([not (v is None or v != v or (isinstance(v, str) and v == "")) for v in y.tolist()], bool)
         kinds = sorted({type(v).__name__ for v in y[labelled].tolist()})
         if len(kinds) > 1 and "str" in kinds:
-            raise ValueError(f"y holds classes of several types ({', '.join(kinds)}); give them as text, or as numbers")
+            raise GpumError(f"y holds classes of several types ({', '.join(kinds)}); give them as text, or as numbers")
         values = np.array(y[labelled].tolist()) if labelled.any() else y[labelled]
         whole = np.full(n, values[0] if len(values) else "", values.dtype)
         whole[labelled] = values

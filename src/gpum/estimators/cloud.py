@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .. import __version__, checks, neighbours
+from ..checks import GpumError, NoSurface
 from ..files import model_io
 from ..gplvm import scaling
 from ..gplvm.missing import fill_in
@@ -29,7 +30,7 @@ from ..regression.family import Family, join, smoothness_names
 from ..regression.incomplete import IncompleteSurface
 from ..regression.surfaces import AtlasSurface, Placement, Surface, Wanted
 from . import features, kept
-from .geometries import FAILURES, Built
+from .geometries import Built
 from .places import Placed, among, place_on
 from .stored import Stored
 
@@ -93,7 +94,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         for surface, prior in zip(found.surfaces, found.log_priors, strict=True):
             try:
                 families.append(surface.family(self._wanted()))
-            except FAILURES as error:
+            except NoSurface as error:
                 if len(found.surfaces) == 1:
                     raise
                 notes.append(f"the {surface.title} is left out: {error}")
@@ -101,7 +102,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
             self._surfaces.append(surface)
             priors.append(prior)
         if not families:
-            raise ValueError(f"no geometry can be used on this cloud: {'; '.join(notes)}")
+            raise NoSurface(f"no geometry can be used on this cloud: {'; '.join(notes)}")
         self._family = join(families, priors)
         self._family.notes[:0] = notes
 
@@ -234,12 +235,12 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
 
     def _restored(self) -> None:
         if not isinstance(self._kept, kept.Kept) or not self._kept.outputs or not self._unit > 0:
-            raise ValueError("its settings are not there")
+            raise GpumError("its settings are not there")
         if self._cloud.ndim != 2 or self._cloud.dtype != float or self._cloud.shape[1] != self.n_features_in_:
-            raise ValueError(f"its cloud has shape {self._cloud.shape}, and {self.n_features_in_} features")
+            raise GpumError(f"its cloud has shape {self._cloud.shape}, and {self.n_features_in_} features")
         rows = [output.rows for output in self._kept.outputs]
         if not all(r.ndim == 1 and r.dtype == int and np.all((r >= 0) & (r < len(self._cloud))) for r in rows):
-            raise ValueError("its labels belong to rows that are not there")
+            raise GpumError("its labels belong to rows that are not there")
         self._rows, self._points = _index_of(self._cloud), {}
 
     if not TYPE_CHECKING:

@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from .. import checks
+from ..checks import GpumError
 
 
 def remember(estimator: BaseEstimator, X: Any) -> None:
@@ -22,7 +23,7 @@ def like_fitted(estimator: BaseEstimator, X: Any) -> np.ndarray:
     validate_data(estimator, X, reset=False, skip_check_array=True, ensure_2d=False)
     X = checks.cloud(X, "X", missing=get_tags(estimator).input_tags.allow_nan)
     if X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
+        raise GpumError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
             "features as input; pass the columns of the fitted cloud in the same order"
         )
@@ -33,7 +34,7 @@ def same_names(estimator: BaseEstimator, other: BaseEstimator) -> None:
     """Refuse two estimators that were fitted with columns of other names, or in another order."""
     ours, theirs = (getattr(one, "feature_names_in_", None) for one in (estimator, other))
     if ours is not None and theirs is not None and list(ours) != list(theirs):
-        raise ValueError(
+        raise GpumError(
             f"X has columns {', '.join(map(str, ours[:5]))}{', ...' if len(ours) > 5 else ''}, but the given latent "
             "model was fitted with others, or in another order; pass the columns that it was fitted with"
         )

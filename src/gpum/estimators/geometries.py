@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks, neighbours
+from ..checks import GpumError, NoSurface
 from ..files.checkpoint import Checkpoint
 from ..gplvm.missing import Filled, fill_in, together
 from ..gplvm.threads import at_once
@@ -36,7 +37,6 @@ SOLID_DIMS = (2, 3)  # and where the cloud looks like more than a surface
 SOLID = 2.4  # of `neighbours.dimension`, which is 1.9 to 2.3 on surfaces and rises with noise
 ATLAS_DIMS = (1, 2, 3)
 ROUGH = 0.5  # share of rows that no local chart fits, above which an atlas is left out
-FAILURES = (ValueError, FloatingPointError, MemoryError, np.linalg.LinAlgError)  # of a cloud that has no such surface
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def geometry_names(geometry: Any) -> list[str]:
     except TypeError:
         names = []
     if not names:
-        raise ValueError(
+        raise GpumError(
             f"geometry must be 'average', a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, got "
             f"{geometry!r}; use one of these"
         )
@@ -76,7 +76,7 @@ def dimensions(latent_dim: Any) -> list[int] | str:
         return checks.option(latent_dim, "latent_dim", ("average", "auto"))
     given = [latent_dim] if isinstance(latent_dim, Integral) or not np.iterable(latent_dim) else list(latent_dim)
     if not given:
-        raise ValueError("latent_dim is an empty sequence; give the surface's dimension, 'average' or 'auto'")
+        raise GpumError("latent_dim is an empty sequence; give the surface's dimension, 'average' or 'auto'")
     advice = "give the surface's dimension, several of them, 'average' or 'auto'"
     return sorted({checks.integer(q, "latent_dim", 1, None, advice) for q in given})
 
@@ -123,7 +123,7 @@ def build(
                 with Reporter(verbose and not side_by_side and name != "chart", None, f"building geometry: {name}"):
                     some = next(made)
                 report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
-                if not isinstance(some, Exception):
+                if not isinstance(some, NoSurface):
                     found.append(some)
                 elif len(names) == len(tasks[name]) == 1:
                     raise some
@@ -133,19 +133,19 @@ def build(
                 surfaces += some
                 log_priors += [-log(len(found) * len(some))] * len(some)
     if not surfaces:
-        raise ValueError(f"no geometry can be built on this cloud: {'; '.join(notes)}")
+        raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(notes)}")
     kinds = len({surface.name for surface in surfaces})
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
 
 
-def _tried(make: Callable[[], Iterable[Surface]], cloud: tuple[Filled, np.ndarray] | None) -> list[Surface] | Exception:
+def _tried(make: Callable[[], Iterable[Surface]], cloud: tuple[Filled, np.ndarray] | None) -> list[Surface] | NoSurface:
     """The surfaces, or why there are none: what a worker raised would end the others.
 
     `cloud` is one with missing readings, of whose sound rows they are made.
     """
     try:
         return [one if cloud is None else IncompleteSurface(one, *cloud) for one in make()]
-    except FAILURES as error:
+    except NoSurface as error:
         return error
 
 
@@ -172,7 +172,7 @@ def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool,
     """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
     found = pieces.once(f"atlas {dim}", AtlasSurface, partial(AtlasSurface.of, X, dim, n_modes, seed))
     if found.atlas.rough_ > ROUGH and not alone:
-        raise ValueError(
+        raise NoSurface(
             f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"
         )
     return [found]

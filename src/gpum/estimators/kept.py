@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ..checks import GpumError
 from ..regression import again, gp
 from ..regression.family import Family
 from ..regression.posterior import Decomposed, Part, Posterior
@@ -39,16 +40,16 @@ class Kept:
         """Indices are in their ranges, weights are weights."""
         n = len(self.owners)
         if not len(self.spaces) == len(self.rows) == n or not all(0 <= o < len(self.surfaces) for o in self.owners):
-            raise ValueError("its spaces do not belong to its surfaces")
+            raise GpumError("its spaces do not belong to its surfaces")
         for output in self.outputs:
             for part in output.posterior.parts:
                 known = 0 <= part.setting.space < n and self.spaces[part.setting.space] is not None
                 weights = np.asarray(part.weights, float)
                 if not known or not len(weights) or not np.all(np.isfinite(weights) & (weights >= 0)):
-                    raise ValueError("a setting has no space, or weights that are none")
+                    raise GpumError("a setting has no space, or weights that are none")
             total = sum(part.weight for part in output.posterior.parts)
             if not abs(total - 1) < 1e-6:
-                raise ValueError(f"the weights of its settings add up to {total:.6g}, not to 1")
+                raise GpumError(f"the weights of its settings add up to {total:.6g}, not to 1")
 
 
 def light(

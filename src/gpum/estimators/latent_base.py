@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, checks, neighbours
+from ..checks import GpumError, NoSurface
 from ..files.checkpoint import Checkpoint
 from ..files.programs import kept_programs
 from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
@@ -217,18 +218,18 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         checks.columns_read(S)
         N, p = S.shape
         if q >= p:
-            raise ValueError(
+            raise NoSurface(
                 f"latent_dim is {self.latent_dim!r} but S has only {p} column(s) (n_features = {p}); a surface has "
                 f"fewer dimensions than the data space: use latent_dim < {p}"
             )
         if not np.any(np.nanmax(S, axis=0) > np.nanmin(S, axis=0)):
-            raise ValueError(f"S has {N} identical rows; there is no surface to learn: add rows that differ")
+            raise NoSurface(f"S has {N} identical rows; there is no surface to learn: add rows that differ")
         scaling.check(S)
         for start in self._start_list():
             if not isinstance(start, str):
                 shape = np.shape(start)
                 if shape != (N, q) or self.latent_dim == "auto":
-                    raise ValueError(
+                    raise GpumError(
                         f"an array in starts must have shape ({N}, latent_dim), got {shape}; "
                         "pass one row for each row of S"
                     )
@@ -246,7 +247,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if isinstance(self.starts, str):
             return [self.starts]
         if not isinstance(self.starts, list | tuple | np.ndarray) or not len(self.starts):
-            raise ValueError(f"starts is {self.starts!r}; give 'pca', 'isomap', an array of latent rows, or several")
+            raise GpumError(f"starts is {self.starts!r}; give 'pca', 'isomap', an array of latent rows, or several")
         several = any(isinstance(start, str) for start in self.starts) or np.ndim(self.starts) != 2
         return list(self.starts) if several else [self.starts]
 
@@ -348,7 +349,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         mapping = jax.tree.map(np.asarray, mapping)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mapping)):
-            raise FloatingPointError(
+            raise NoSurface(
                 "the fitted mapping has non-finite weights; use fewer inducing points (n_inducing) or rescale S"
             )
         return mapping.filled()

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from ..checks import GpumError
 from ..regression import angles, design, gp, known_noise, likelihoods, observations
 from ..regression.family import Family
 from ..regression.posterior import Located, Posterior
@@ -168,7 +169,7 @@ class Angle(Output):
 
     def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
         """Of angles there is none."""
-        raise ValueError("return_cov is True, but angles have no covariance; use sample_y, or return_std=True")
+        raise GpumError("return_cov is True, but angles have no covariance; use sample_y, or return_std=True")
 
     def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """About the mean direction: the ends of an interval may lie below 0 or above the period."""

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .. import checks
+from ..checks import GpumError
 from .outputs import Output
 from .places import Placed
 
@@ -59,7 +60,7 @@ class Predictive:
         """Quantiles of the predictive mixture, [n, levels]."""
         given, levels = levels, np.atleast_1d(np.asarray(levels, float))
         if not len(levels) or not np.all((levels > 0) & (levels < 1)):
-            raise ValueError(
+            raise GpumError(
                 f"quantiles must lie strictly between 0 and 1, got {given!r}; (0.025, 0.975) is a 95 % interval"
             )
         parts = [[output.quantiles(block, levels, noise) for output in self.outputs] for block in self.rows.blocks()]

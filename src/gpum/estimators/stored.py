@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from ..checks import GpumError, GpumTypeError
 from ..files import model_io
 from ..files.checkpoint import Checkpoint
 
@@ -31,14 +32,16 @@ class Stored:
         if isinstance(found, model_io.Fitted):
             found = found.model
         if not isinstance(found, cls):
-            raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
+            raise GpumTypeError(
+                f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class"
+            )
         return found
 
 
 def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:
     """The folder that an estimator's `checkpoint` names, for its settings and these data."""
     if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
-        raise ValueError(
+        raise GpumError(
             f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
             "would not be the same; give random_state a whole number"
         )

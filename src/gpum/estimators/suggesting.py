@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .. import checks
+from ..checks import GpumError
 from ..regression import design
 from ..regression.design import Asked, Belief, Suggestions
 from .cloud import CloudEstimator
@@ -71,17 +72,17 @@ def _candidates(given: Any, lacking: np.ndarray) -> np.ndarray:
     if given is None:
         found = np.flatnonzero(lacking)
         if not len(found):
-            raise ValueError(f"every one of the {N} rows of the cloud has a label; there is none left to suggest")
+            raise GpumError(f"every one of the {N} rows of the cloud has a label; there is none left to suggest")
         return found
     found = np.asarray(given)
     if found.dtype == bool and found.shape == (N,):
         found = np.flatnonzero(found)
     if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found):
-        raise ValueError(f"candidates must be places in the cloud [n] or a mask [{N}] of it, got {given!r}; pass these")
+        raise GpumError(f"candidates must be places in the cloud [n] or a mask [{N}] of it, got {given!r}; pass these")
     outside = (found < 0) | (found >= N)
     if outside.any():
-        raise ValueError(f"candidates has {int(found[outside][0])}, no row of a cloud of {N}; count rows from 0")
+        raise GpumError(f"candidates has {int(found[outside][0])}, no row of a cloud of {N}; count rows from 0")
     if not lacking[found].all():
         row = int(found[~lacking[found]][0])
-        raise ValueError(f"candidates has row {row}, which has a label already; leave such rows out")
+        raise GpumError(f"candidates has row {row}, which has a label already; leave such rows out")
     return np.unique(found)

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from .. import checks
+from ..checks import GpumError
 from ..files.checkpoint import Checkpoint
 from ..files.tree import digest
 from ..geometry import Chart
@@ -52,7 +53,7 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
             options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose, **options}
             model = self._in_checkpoint(LATENT_MODELS[given](latent_dim, **options), latent_dim).fit(X)
         if X.shape[1] != model.n_features_in_:
-            raise ValueError(
+            raise GpumError(
                 f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
                 "pass the same columns"
             )
@@ -68,7 +69,7 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
         X = self._check_rows(X)
         if self.latent_ is None:
-            raise ValueError(
+            raise GpumError(
                 f"geometry is {getattr(self, 'geometry', None)!r}, which has no chart and so no latent coordinates; "
                 "fit with a geometry that has 'chart' in it"
             )
@@ -148,19 +149,19 @@ class Surfaces(LearnsLatent):
         if self.n_kernel_inducing is not None:
             checks.integer(self.n_kernel_inducing, "n_kernel_inducing", 2, None, "None uses every labelled row")
         if self.n_inducing is not None and self.latent_model == "gplvm":
-            raise ValueError(
+            raise GpumError(
                 f"n_inducing is {self.n_inducing!r}, but latent_model='gplvm' has no inducing points; use "
                 "latent_model='bgplvm', or n_inducing=None"
             )
         known = isinstance(self.latent_model, Chart)
         if known and "chart" not in names:
-            raise ValueError(
+            raise GpumError(
                 f"latent_model is a known chart, but geometry is {self.geometry!r}; use geometry='chart' or 'average'"
             )
         X = checks.cloud(X, "X", min_rows=2 if known else 3, missing=not known)
         checks.columns_read(X, "X")
         if known and X.shape[1] != self.latent_model.dim:
-            raise ValueError(
+            raise GpumError(
                 f"X has {X.shape[1]} columns, but latent_model is a chart of {self.latent_model.dim} coordinates; with "
                 "a known chart X holds coordinates in it"
             )
@@ -247,6 +248,6 @@ def check_latent_model(given: Any) -> None:
     if isinstance(given, str):
         checks.option(given, "latent_model", LATENT_MODELS)
     elif not isinstance(given, LatentModel | Chart):
-        raise ValueError(
+        raise GpumError(
             f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
         )

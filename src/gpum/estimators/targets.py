@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..checks import GpumError
 from ..regression.likelihoods import LIKELIHOODS
 from .outputs import TARGETS, Target
 
@@ -17,12 +18,12 @@ def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[T
     kind = checks.option(model.target, "target", TARGETS)
     period = checks.positive(model.period, "period", "360 is for degrees, 2π for radians")
     if kind == "angle" and likelihood != "gaussian":
-        raise ValueError(f"likelihood is {likelihood!r}, but target='angle' has 'gaussian' only; use that")
+        raise GpumError(f"likelihood is {likelihood!r}, but target='angle' has 'gaussian' only; use that")
     if noise_std is not None and (likelihood != "gaussian" or kind == "angle"):
         what = "target='angle'" if kind == "angle" else f"likelihood={likelihood!r}"
-        raise ValueError(f"noise_std was given, but {what} has noise of its own kind; leave it out")
+        raise GpumError(f"noise_std was given, but {what} has noise of its own kind; leave it out")
     if trials is not None and likelihood != "binomial":
-        raise ValueError(f"trials was given, but likelihood is {likelihood!r}; use likelihood='binomial'")
+        raise GpumError(f"trials was given, but likelihood is {likelihood!r}; use likelihood='binomial'")
     columns = y.reshape(len(y), -1)
     known = ~np.isnan(columns)
     noise = _beside(noise_std, "noise_std", columns, known)
@@ -48,12 +49,12 @@ def _beside(given: Any, name: str, columns: np.ndarray, known: np.ndarray) -> np
     try:
         values = np.asarray(given, float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers, but {error}") from None
+        raise GpumError(f"{name} must hold numbers, but {error}") from None
     shape = columns.shape
     if values.ndim == 1 and values.shape == shape[:1]:
         values = values[:, None]
     if values.ndim and values.shape not in (shape, (shape[0], 1)):
-        raise ValueError(f"{name} has shape {values.shape}, but y has shape {shape}; give a number, [rows] or as y")
+        raise GpumError(f"{name} has shape {values.shape}, but y has shape {shape}; give a number, [rows] or as y")
     values = np.broadcast_to(values, shape)
     _refuse(known & ~((values > 0) & np.isfinite(values)), values, name, "every labelled row needs a positive number")
     return values
@@ -67,7 +68,7 @@ def _check_counts(values: np.ndarray, known: np.ndarray, likelihood: str, name: 
 def _refuse(wrong: np.ndarray, values: np.ndarray, name: str, advice: str) -> None:
     if wrong.any():
         row, column = map(int, np.argwhere(wrong)[0])
-        raise ValueError(f"{name} is {values[row, column]:g} at row {row}; {advice}")
+        raise GpumError(f"{name} is {values[row, column]:g} at row {row}; {advice}")
 
 
 def circular_score(y: np.ndarray, guess: np.ndarray, period: float, weight: np.ndarray | None) -> float:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import __version__
+from ..checks import GpumError
 from .container import TYPES
 from .tree import Reader, Writer
 from .whole import replacing
@@ -50,28 +51,28 @@ class Checkpoint:
         if folder is None:
             return cls()
         if not isinstance(folder, str | PathLike):
-            raise ValueError(f"checkpoint is {folder!r}; give the name of a folder, or None")
+            raise GpumError(f"checkpoint is {folder!r}; give the name of a folder, or None")
         folder = Path(folder).expanduser()
         about = {"gpum": __version__, **{name: plain(value) for name, value in {**settings, **data}.items()}}
         about = json.loads(json.dumps(about))
         if folder.exists() and not folder.is_dir():
-            raise ValueError(f"checkpoint is {str(folder)!r}, which is a file; give the name of a folder")
+            raise GpumError(f"checkpoint is {str(folder)!r}, which is a file; give the name of a folder")
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / ABOUT
         if path.exists():
             try:
                 found = json.loads(path.read_text())
             except ValueError:
-                raise ValueError(f"checkpoint: {path} is damaged; delete the folder {folder}, or use another") from None
+                raise GpumError(f"checkpoint: {path} is damaged; delete the folder {folder}, or use another") from None
             for name in sorted({*about, *found}):
                 if found.get(name) != about.get(name):
                     was, now = (_brief(some.get(name)) for some in (found, about))
-                    raise ValueError(
+                    raise GpumError(
                         f"the checkpoint folder {folder} belongs to another run: {name} was {was}, now it is {now}; "
                         "use the same settings and data, or another folder"
                     )
         elif any(folder.iterdir()):
-            raise ValueError(f"checkpoint is {str(folder)!r}, a folder with other files in it; give a new one")
+            raise GpumError(f"checkpoint is {str(folder)!r}, a folder with other files in it; give a new one")
         else:
             with replacing(path) as file:
                 file.write(json.dumps(about, indent=1).encode())
@@ -104,12 +105,12 @@ class Checkpoint:
         try:
             document = json.loads(arrays.pop(DOCUMENT).tobytes())
             if any(array.ndim != 1 or array.dtype != TYPES[name] for name, array in arrays.items()):
-                raise ValueError("arrays of an object are flat")
+                raise GpumError("arrays of an object are flat")
             reader = Reader(arrays)
             reader.build(document["objects"])
             found = reader.value(document["root"])
             if not isinstance(found, kind):
-                raise ValueError(f"a {type(found).__name__} is no {kind.__name__}")
+                raise GpumError(f"a {type(found).__name__} is no {kind.__name__}")
             return found
         except (*DAMAGE, TypeError, RecursionError):
             self._damaged(path)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..checks import GpumError
 from .whole import existing, replacing
 
 FORMAT = 2
@@ -93,34 +94,34 @@ def _payload(path: Path) -> bytes:
     """The zip in a file, once its first line and checksum are found right."""
     data = path.read_bytes()
     if not data:
-        raise ValueError(f"{path} is empty; it is not a GPUM model: fit again")
+        raise GpumError(f"{path} is empty; it is not a GPUM model: fit again")
     if data[: len(MAGIC)] != MAGIC[: len(data)]:
-        raise ValueError(f"{path} is not a GPUM model; give a file that `gpum fit` or `model.save` wrote")
+        raise GpumError(f"{path} is not a GPUM model; give a file that `gpum fit` or `model.save` wrote")
     start, header = START.match(data), HEADER.match(data)
     if start and int(start[1]) != FORMAT:
         by, form = start[2].decode(errors="replace"), int(start[1])
         said = f"{path} was written by gpum {by} in format {form}, but gpum {__version__} reads format {FORMAT}"
         if form > FORMAT:
-            raise ValueError(f"{said}; install a later gpum")
-        raise ValueError(
+            raise GpumError(f"{said}; install a later gpum")
+        raise GpumError(
             f"{said}: format 1 was a pickle, which can run any code when it is read. Fit again (the same table, "
             "settings and seed give the same model), or, if you trust the file, read it with that older gpum and "
             "predict there"
         )
     if not header:
-        raise ValueError(f"{path} is truncated or damaged in its first line; copy it again, or fit again")
+        raise GpumError(f"{path} is truncated or damaged in its first line; copy it again, or fit again")
     payload, size = data[header.end() :], int(header[3])
     if len(payload) < size:
-        raise ValueError(f"{path} is truncated: {len(payload)} of {size} bytes are there; copy it again, or fit again")
+        raise GpumError(f"{path} is truncated: {len(payload)} of {size} bytes are there; copy it again, or fit again")
     if sha256(payload).hexdigest().encode() != header[4]:
-        raise ValueError(f"{path} is damaged (its checksum is wrong); copy it again, or fit again")
+        raise GpumError(f"{path} is damaged (its checksum is wrong); copy it again, or fit again")
     return payload
 
 
 def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
     """What the zip holds, if it is what `write` may have put there; nothing is unpacked before that is known."""
     if not path.is_file():
-        raise ValueError(f"{path} is no ordinary file; give a file that `gpum fit` or `model.save` wrote")
+        raise GpumError(f"{path} is no ordinary file; give a file that `gpum fit` or `model.save` wrote")
     payload = _payload(path)
     known = {DOCUMENT, *(f"{name}.npy" for name in TYPES)}
     try:
@@ -168,7 +169,7 @@ def _parsed(path: Path, members: dict[str, bytes]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise GpumError(f"{name} is no number")
 
 
 def _flat(path: Path, name: str, member: bytes) -> np.ndarray:
@@ -176,7 +177,7 @@ def _flat(path: Path, name: str, member: bytes) -> np.ndarray:
     file = io.BytesIO(member)
     try:
         if np.lib.format.read_magic(file) != (1, 0):
-            raise ValueError("another version of .npy")
+            raise GpumError("another version of .npy")
         shape, _, dtype = np.lib.format.read_array_header_1_0(file, max_header_size=LONGEST_HEADER)
     except Exception as error:  # whatever numpy's reader of headers raises
         raise _refused(path, f"{name}.npy has no sound header ({type(error).__name__}: {error})") from None

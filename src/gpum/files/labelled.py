@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import GpumError
 from . import tables
 from .labels import LabelFile, Places, beside
 from .tables import Table
@@ -49,7 +50,7 @@ def export(path: Any, target: str, out: Any = None, *, decimal: str = ".", encod
     path = Path(path)
     back = out is None or Path(out).resolve() == path.resolve()
     if back and path.suffix.lower() not in BACK:
-        raise ValueError(f"labels cannot be written back into {path.name}; export them to another file, such as a .csv")
+        raise GpumError(f"labels cannot be written back into {path.name}; export them to another file, such as a .csv")
     table = tables.read(path, decimal=decimal, encoding=encoding)
     whole, counts = merged(table, path, [target])
     if not back:

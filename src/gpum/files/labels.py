@@ -29,6 +29,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ..checks import GpumError
 from .tables import Table
 
 COLUMNS = ("time", "id", "action", "target", "row", "name", "value", "check")
@@ -104,7 +105,7 @@ class LabelFile:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._held.close()
-            raise ValueError(
+            raise GpumError(
                 f"another `gpum label` is at work on {self.path.name}; use its page, or stop it (Ctrl-C) first"
             ) from None
 
@@ -122,7 +123,7 @@ class LabelFile:
             return False
         line = replace(line, time=datetime.now(UTC).isoformat(timespec="milliseconds"), name=_flat(line.name))
         if any(set(str(cell)) & set("\r\n") for cell in line.cells()):
-            raise ValueError(f"a label, or the name of its target, has a line break: {line.target!r}; take it out")
+            raise GpumError(f"a label, or the name of its target, has a line break: {line.target!r}; take it out")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         with open(self.path, "ab+", buffering=0) as file:
@@ -189,7 +190,7 @@ class Places:
             return same[0]
         if lost:
             return -1
-        raise ValueError(
+        raise GpumError(
             f"{self.path.name} has a label for row {line.row + 1} ({line.name!r}), but that row of {self.table.source} "
             "has other numbers now, and no other row has the old ones; restore the row, or move the file of labels away"
         )
@@ -199,7 +200,7 @@ class Places:
         if columns not in self._checks:
             gone = [name for name in columns if name not in self.table.columns]
             if gone:
-                raise ValueError(
+                raise GpumError(
                     f"{self.path.name} has labels for rows with a column {gone[0]!r}, which {self.table.source} no "
                     "longer has; restore it, or move the file of labels away"
                 )
@@ -212,9 +213,7 @@ def _parsed(path: Path, data: bytes) -> tuple[list[Line], int]:
     """The lines of a file that are whole, and how many are not."""
     header, *pieces = data.decode("utf-8", "replace").split("\n")
     if header and not ",".join(COLUMNS).startswith(header):
-        raise ValueError(
-            f"{path} is not a file of labels that gpum wrote; move it away, or give the table another name"
-        )
+        raise GpumError(f"{path} is not a file of labels that gpum wrote; move it away, or give the table another name")
     last = pieces.pop() if pieces else ""
     found = [_line(piece) for piece in pieces if piece]
     return [line for line in found if line], sum(line is None for line in found) + bool(last)

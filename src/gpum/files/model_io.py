@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import GpumError
 from . import container
 from .tree import Reader, Writer
 
@@ -46,7 +47,7 @@ class Fitted:
     def _restored(self) -> None:
         N, p = self.X.shape
         if len(self.rows) != N or self.y.shape != (N, len(self.targets)) or len(self.features) != p:
-            raise ValueError(f"the table of {N} rows has {len(self.rows)} names and targets of shape {self.y.shape}")
+            raise GpumError(f"the table of {N} rows has {len(self.rows)} names and targets of shape {self.y.shape}")
 
 
 def save(fitted: Fitted, path: Any, *, force: bool = False) -> None:
@@ -61,7 +62,7 @@ def load(path: Any) -> Fitted:
         return found
     if not hasattr(found, "_as_fitted"):
         kind = type(found).__name__
-        raise ValueError(f"{path} holds a {kind}, which predicts nothing; load it in Python with {kind}.load")
+        raise GpumError(f"{path} holds a {kind}, which predicts nothing; load it in Python with {kind}.load")
     return found._as_fitted()
 
 
@@ -70,7 +71,7 @@ def summary(path: Any) -> dict[str, Any]:
     document = container.document(path)
     found = document.get("summary")
     if not isinstance(found, dict):
-        raise ValueError(f"{path} says nothing of itself; fit again")
+        raise GpumError(f"{path} says nothing of itself; fit again")
     return found
 
 
@@ -93,4 +94,4 @@ def read(path: Any) -> Any:
         return reader.value(document.get("root"))
     except (ValueError, RecursionError, MemoryError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ValueError(f"{path} cannot be read: {said}; fit again, with the same version of gpum") from None
+        raise GpumError(f"{path} cannot be read: {said}; fit again, with the same version of gpum") from None

@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..checks import GpumError
 from .whole import existing, replacing
 
 MISSING = {"", "nan", "na", "n/a", "null", "none"}
@@ -65,7 +66,7 @@ class Table:
             found = np.array([self._number(name, row, cell, advice) for row, cell in enumerate(column)])
         if np.isinf(found).any():
             row = int(np.flatnonzero(np.isinf(found))[0])
-            raise ValueError(f"{self._where(name, row)} is infinite; correct it, {advice}")
+            raise GpumError(f"{self._where(name, row)} is infinite; correct it, {advice}")
         return found
 
     def readings(self, names: Sequence[str], advice: str, code: float | None = None) -> np.ndarray:
@@ -74,7 +75,7 @@ class Table:
         if code is not None:
             found[found == code] = np.nan
         for row in np.flatnonzero(np.isnan(found).all(1))[:1]:
-            raise ValueError(f"{self.place(int(row))} of {self.source} has no value in any feature; remove the row")
+            raise GpumError(f"{self.place(int(row))} of {self.source} has no value in any feature; remove the row")
         return found
 
     def matrix(self, names: Sequence[str], advice: str) -> np.ndarray:
@@ -85,7 +86,7 @@ class Table:
             missing = np.flatnonzero(np.isnan(found[:, k]))
             if len(missing):
                 more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
-                raise ValueError(f"{self._where(name, int(missing[0]))} has no value{more}; fill it in, {advice}")
+                raise GpumError(f"{self._where(name, int(missing[0]))} has no value{more}; fill it in, {advice}")
         return found
 
     def words(self, name: str) -> list[str]:
@@ -106,7 +107,7 @@ class Table:
             return np.nan
         try:
             if isinstance(text, str) and "_" in text:  # which Python would read as a number
-                raise ValueError
+                raise GpumError
             if isinstance(text, str) and self.decimal != ".":
                 return float(text.replace(self.decimal, ".") if "." not in text else "no number")
             return float(text)
@@ -115,7 +116,7 @@ class Table:
             hint = f"correct it, {advice}"
             if comma and self.decimal == ".":
                 hint = "write a decimal point, or name the comma (decimal=',', on the command line --decimal ,)"
-            raise ValueError(f"{self._where(name, row)} is {str(cell)!r}, which is not a number; {hint}") from None
+            raise GpumError(f"{self._where(name, row)} is {str(cell)!r}, which is not a number; {hint}") from None
 
     def _where(self, name: str, row: int) -> str:
         return f"column {name!r} of {self.source}, {self.place(row)},"
@@ -126,22 +127,22 @@ def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
     ending = check_ending(path)
     path = existing(path)
     if not path.stat().st_size:
-        raise ValueError(f"{path} is empty; give a table with named columns")
+        raise GpumError(f"{path} is empty; give a table with named columns")
     if decimal not in (".", ","):
-        raise ValueError(f"decimal is {decimal!r}; it must be '.' or ','")
+        raise GpumError(f"decimal is {decimal!r}; it must be '.' or ','")
     if ending not in TEXT and (decimal, encoding) != (".", "utf-8"):
-        raise ValueError(
+        raise GpumError(
             f"decimal and encoding are for {' and '.join(TEXT)}, but {path} ends in {ending}; leave them out"
         )
     names, columns, lines = READERS[ending](path, decimal, encoding)
     for number, name in enumerate(names, 1):
         if not name:
-            raise ValueError(f"column {number} of {path} has no name; name it, or (from pandas) write with index=False")
+            raise GpumError(f"column {number} of {path} has no name; name it, or (from pandas) write with index=False")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
+        raise GpumError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
     if not columns or not len(columns[0]):
-        raise ValueError(f"{path} has a header but no rows; add rows")
+        raise GpumError(f"{path} has a header but no rows; add rows")
     return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal, encoding)
 
 
@@ -157,7 +158,7 @@ def check_ending(path: Any) -> str:
     ending = Path(path).suffix.lower()
     if ending not in READERS:
         what = f"ends in {ending!r}" if ending else "has no ending"
-        raise ValueError(f"{path} {what}, which names no known format; use one of {', '.join(READERS)}")
+        raise GpumError(f"{path} {what}, which names no known format; use one of {', '.join(READERS)}")
     if ending == ".parquet":
         _parquet()
     return ending
@@ -180,10 +181,10 @@ def decoded(path: Path, encoding: str) -> str:
     try:
         return data.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except LookupError:
-        raise ValueError(f"encoding is {encoding!r}, which is not known; latin-1, cp1252 and utf-16 are some") from None
+        raise GpumError(f"encoding is {encoding!r}, which is not known; latin-1, cp1252 and utf-16 are some") from None
     except UnicodeError as error:
         line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        raise ValueError(
+        raise GpumError(
             f"{path} is not {encoding.upper()} text (line {line}); save it with the encoding UTF-8, or name its own "
             "(encoding='latin-1', on the command line --encoding latin-1)"
         ) from None
@@ -200,7 +201,7 @@ def separator(text: str, decimal: str, delimiters: str = ",;\t") -> str:
 def _read_text(path: Path, decimal: str, encoding: str, delimiters: str = ",;\t") -> Found:
     text = decoded(path, encoding)
     if not text.strip():
-        raise ValueError(f"{path} is empty; give a table with named columns")
+        raise GpumError(f"{path} is empty; give a table with named columns")
     delimiter = separator(text, decimal, delimiters)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows, lines = [], []
@@ -210,11 +211,11 @@ def _read_text(path: Path, decimal: str, encoding: str, delimiters: str = ",;\t"
                 rows.append(row)
                 lines.append(reader.line_num)
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}, cannot be read ({error}); check its quotes") from None
+        raise GpumError(f"{path}, line {reader.line_num}, cannot be read ({error}); check its quotes") from None
     names = [name.strip() for name in rows[0]]
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(names):
-            raise ValueError(
+            raise GpumError(
                 f"{path}, line {line}, has {len(row)} cells, but the header has {len(names)}; check its separators"
             )
     columns = [np.array(column, dtype=object) for column in zip(*rows[1:], strict=True)]
@@ -229,20 +230,20 @@ def _read_parquet(path: Path, *_: str) -> Found:
         return [table.column_names[k] for k in kept], [table.column(k).to_numpy() for k in kept], None
     except Exception as error:  # whatever pyarrow raises at a file that is not one
         said = " ".join(str(error).split())
-        raise ValueError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None
+        raise GpumError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None
 
 
 def _read_npz(path: Path, *_: str) -> Found:
     try:
         arrays = _arrays(path)
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is not an NPZ file, or damaged ({error}); write it with numpy.savez") from None
+        raise GpumError(f"{path} is not an NPZ file, or damaged ({error}); write it with numpy.savez") from None
     except (ValueError, OSError, EOFError, NotImplementedError, zlib.error, struct.error) as error:
-        raise ValueError(f"{path} cannot be read ({error}); save arrays of numbers or text with numpy.savez") from None
+        raise GpumError(f"{path} cannot be read ({error}); save arrays of numbers or text with numpy.savez") from None
     named = {key: [str(name) for name in arrays.pop(key, [])] for key in ("feature_names", "target_names")}
     blocks = [block for block in ("X", "S") if block in arrays]
     if len(blocks) > 1:
-        raise ValueError(f"{path} has both X and S; keep the one that holds the rows")
+        raise GpumError(f"{path} has both X and S; keep the one that holds the rows")
     found: list[tuple[str, np.ndarray]] = []
     for block in blocks:
         found += _split(path, block, arrays.pop(block), named["feature_names"])
@@ -250,7 +251,7 @@ def _read_npz(path: Path, *_: str) -> Found:
         found += _split(path, "y", arrays.pop("y"), named["target_names"], len(found[0][1]))
     for key, array in arrays.items():
         if not blocks and array.ndim != 1:
-            raise ValueError(f"{path} has no X or S, and {key} has shape {array.shape}; save one array [N] a column")
+            raise GpumError(f"{path} has no X or S, and {key} has shape {array.shape}; save one array [N] a column")
         if not blocks or array.shape == found[0][1].shape:
             found += _split(path, key, array, [], len(found[0][1]) if found else None)
     return [name for name, _ in found], [column for _, column in found], None
@@ -261,10 +262,10 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
         if any(entry.flag_bits & 1 for entry in entries):
-            raise ValueError("it is encrypted")
+            raise GpumError("it is encrypted")
         total = sum(entry.file_size for entry in entries)
         if total > ROOM + EXPANDS * path.stat().st_size:
-            raise ValueError(f"it would unpack to {total} bytes, more than {EXPANDS} times its size")
+            raise GpumError(f"it would unpack to {total} bytes, more than {EXPANDS} times its size")
         return {e.filename.removesuffix(".npy"): _array(e.filename, archive.read(e)) for e in entries}
 
 
@@ -273,16 +274,16 @@ def _array(name: str, member: bytes) -> np.ndarray:
     try:
         shape, by_column, dtype = HEADERS[np.lib.format.read_magic(file)](file)
     except Exception as error:  # whatever numpy's reader of headers raises
-        raise ValueError(f"{name} has no sound header: {type(error).__name__}") from None
+        raise GpumError(f"{name} has no sound header: {type(error).__name__}") from None
     if dtype.kind not in "biufUS" or not dtype.itemsize:
-        raise ValueError(f"{name} is an array of type {dtype}")
+        raise GpumError(f"{name} is an array of type {dtype}")
     numbers = member[file.tell() :]
     if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(numbers):
-        raise ValueError(f"{name} announces {dtype} {shape}, and holds {len(numbers)} bytes")
+        raise GpumError(f"{name} announces {dtype} {shape}, and holds {len(numbers)} bytes")
     found = np.frombuffer(numbers, dtype).reshape(shape, order="F" if by_column else "C")
     codes = np.dtype(np.uint32).newbyteorder(dtype.byteorder)
     if dtype.kind == "U" and found.size and np.frombuffer(numbers, codes).max() > LAST:
-        raise ValueError(f"{name} is no text")
+        raise GpumError(f"{name} is no text")
     return found
 
 
@@ -291,16 +292,16 @@ def _split(
 ) -> list[tuple[str, np.ndarray]]:
     """Columns of an array [N] or [N, k] with their names."""
     if array.ndim not in (1, 2) or (array.ndim == 1 and key in ("X", "S")):
-        raise ValueError(f"{path}: {key} has shape {array.shape}; it must be [rows, columns]")
+        raise GpumError(f"{path}: {key} has shape {array.shape}; it must be [rows, columns]")
     if rows is not None and len(array) != rows:
-        raise ValueError(
+        raise GpumError(
             f"{path}: {key} has {len(array)} rows, but the other columns have {rows}; save one row for each"
         )
     if array.ndim == 1:
         return [(key, array)]
     names = names or [f"{key}_{k + 1}" for k in range(array.shape[1])]
     if len(names) != array.shape[1]:
-        raise ValueError(f"{path}: {key} has {array.shape[1]} columns, but {len(names)} names; give one for each")
+        raise GpumError(f"{path}: {key} has {array.shape[1]} columns, but {len(names)} names; give one for each")
     return list(zip(names, array.T, strict=True))
 
 
@@ -332,7 +333,7 @@ def _parquet() -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise ValueError("Parquet needs pyarrow; install it with `pip install 'gpum[parquet]'`, or use CSV") from None
+        raise GpumError("Parquet needs pyarrow; install it with `pip install 'gpum[parquet]'`, or use CSV") from None
     return parquet
 
 

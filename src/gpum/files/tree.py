@@ -26,6 +26,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from ..checks import GpumError
 from .container import TYPES
 from .registry import METHODS, class_of, name_of
 
@@ -84,7 +85,7 @@ class Writer:
             return {"words": array.tolist()}
         name = array.dtype.name
         if name not in TYPES:
-            raise ValueError(f"a model file cannot hold an array of type {array.dtype}; convert it to numbers or text")
+            raise GpumError(f"a model file cannot hold an array of type {array.dtype}; convert it to numbers or text")
         flat = np.ascontiguousarray(array, TYPES[name]).ravel()
         key = name, sha256(flat.tobytes()).digest()
         if key not in self._places:
@@ -98,7 +99,7 @@ class Writer:
             return self._numbers[id(value)]
         name = name_of(type(value))
         if name is None:
-            raise ValueError(_cannot_hold(value))
+            raise GpumError(_cannot_hold(value))
         self._numbers[id(value)] = -1
         state = {key: self.node(v) for key, v in state_of(value).items()}
         self._numbers[id(value)] = len(self.objects)
@@ -154,9 +155,9 @@ class Reader:
             name, state = _list(entry, 2)
             cls = class_of(name) if isinstance(name, str) else None
             if cls is None:
-                raise ValueError(f"it names {str(name)[:80]!r}, which is no class that a model file may hold")
+                raise GpumError(f"it names {str(name)[:80]!r}, which is no class that a model file may hold")
             if not isinstance(state, dict):
-                raise ValueError(f"the fields of a {name} are no JSON object")
+                raise GpumError(f"the fields of a {name} are no JSON object")
             self._built.append(self._made(cls, {key: self.value(node) for key, node in state.items()}))
 
     def value(self, node: Any) -> Any:
@@ -169,24 +170,24 @@ class Reader:
         if kind == "text":
             return self._text(node)
         if len(node) != 1 or kind not in READERS:
-            raise ValueError(f"a part of its document has the unknown form {sorted(map(str, node))[:3]}")
+            raise GpumError(f"a part of its document has the unknown form {sorted(map(str, node))[:3]}")
         return READERS[kind](self, node[kind])
 
     def _text(self, node: dict[str, Any]) -> np.ndarray:
         if set(node) != {"text", "shape"} or not all(isinstance(t, str) for t in _list(node["text"])):
-            raise ValueError("an array of text holds something else")
+            raise GpumError("an array of text holds something else")
         shape = _shape(node["shape"])
         if prod(shape) != len(node["text"]):
-            raise ValueError(f"an array of text has {len(node['text'])} entries and the shape {shape}")
+            raise GpumError(f"an array of text has {len(node['text'])} entries and the shape {shape}")
         return np.array(node["text"], str).reshape(shape)
 
     def _array(self, node: Any) -> np.ndarray:
         name, place, shape = _list(node, 3)
         if not isinstance(name, str) or name not in self._arrays:
-            raise ValueError(f"an array of type {str(name)[:20]!r} is not there")
+            raise GpumError(f"an array of type {str(name)[:20]!r} is not there")
         flat, shape = self._arrays[name], _shape(shape)
         if not _whole(place) or place + prod(shape) > len(flat):
-            raise ValueError(f"an array of shape {shape} at {place} reaches beyond the {len(flat)} numbers there")
+            raise GpumError(f"an array of shape {shape} at {place} reaches beyond the {len(flat)} numbers there")
         found = flat[place : place + prod(shape)].reshape(shape).copy()  # in memory as numpy lays it out: same rounding
         found.flags.writeable = False  # others may share it
         return found
@@ -197,20 +198,20 @@ class Reader:
             key, value = _list(pair, 2)
             key = self.value(key)
             if not isinstance(key, str | int | float | None):
-                raise ValueError("a key is no word and no number")
+                raise GpumError("a key is no word and no number")
             found[key] = self.value(value)
         return found
 
     def _object(self, node: Any) -> Any:
         if not _whole(node) or node >= len(self._built):
-            raise ValueError(f"an object refers to number {str(node)[:20]}, which does not stand before it")
+            raise GpumError(f"an object refers to number {str(node)[:20]}, which does not stand before it")
         return self._built[node]
 
     def _method(self, node: Any) -> Any:
         name, owner = _list(node, 2)
         owner = self._object(owner)
         if not isinstance(name, str) or name not in METHODS or not hasattr(type(owner), name):
-            raise ValueError(f"a {type(owner).__name__} has no method {str(name)[:40]!r} to store")
+            raise GpumError(f"a {type(owner).__name__} has no method {str(name)[:40]!r} to store")
         return getattr(owner, name)
 
     def _random_state(self, node: Any) -> np.random.RandomState:
@@ -219,7 +220,7 @@ class Reader:
         try:
             found.set_state((kind, *state))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"a random state is not one ({error})") from None
+            raise GpumError(f"a random state is not one ({error})") from None
         return found
 
     def _made(self, cls: type, state: dict[str, Any]) -> Any:
@@ -227,9 +228,9 @@ class Reader:
         known = self._fields(cls, state)
         for name, value in state.items():
             if name not in known:
-                raise ValueError(f"a {cls.__name__} has no field {name[:40]!r}")
+                raise GpumError(f"a {cls.__name__} has no field {name[:40]!r}")
             if not _fits(value, known[name]):
-                raise ValueError(f"{name} of a {cls.__name__} is a {type(value).__name__}")
+                raise GpumError(f"{name} of a {cls.__name__} is a {type(value).__name__}")
         found: Any
         try:
             if is_dataclass(cls):
@@ -240,7 +241,7 @@ class Reader:
             if hasattr(cls, "_restored"):
                 found._restored()
         except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
-            raise ValueError(f"a {cls.__name__} does not fit together ({error})") from None
+            raise GpumError(f"a {cls.__name__} does not fit together ({error})") from None
         return found
 
     def _fields(self, cls: type, state: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +254,7 @@ class Reader:
                 if f.init and f.name not in state and f.default is MISSING and f.default_factory is MISSING
             ]  # fmt: skip
             if absent:
-                raise ValueError(f"a {cls.__name__} lacks its field {absent[0]!r}")
+                raise GpumError(f"a {cls.__name__} lacks its field {absent[0]!r}")
             return {f.name: self._hints[cls].get(f.name, Any) for f in fields(cls) if f.init}
         parameters = set(inspect.signature(cls).parameters)
         return {
@@ -287,38 +288,38 @@ def _whole(value: Any, signed: bool = False) -> bool:
 
 def _list(node: Any, size: int | None = None) -> list[Any]:
     if not isinstance(node, list) or (size is not None and len(node) != size):
-        raise ValueError("a part of its document is not the list that it should be")
+        raise GpumError("a part of its document is not the list that it should be")
     return node
 
 
 def _shape(node: Any) -> tuple[int, ...]:
     if len(_list(node)) > MOST_AXES or not all(_whole(n) and n < 1 << 48 for n in node):
-        raise ValueError("an array has an impossible shape")
+        raise GpumError("an array has an impossible shape")
     return tuple(node)
 
 
 def _float(reader: Reader, node: Any) -> float:
     if not isinstance(node, str) or node not in FLOATS:
-        raise ValueError(f"{str(node)[:20]!r} is no number")
+        raise GpumError(f"{str(node)[:20]!r} is no number")
     return FLOATS[node]
 
 
 def _words(reader: Reader, node: Any) -> np.ndarray:
     if not all(isinstance(word, str) for word in _list(node)):
-        raise ValueError("a list of words holds something else")
+        raise GpumError("a list of words holds something else")
     return np.array(node, object)
 
 
 def _transposed(reader: Reader, node: Any) -> np.ndarray:
     found = reader.value(node)
     if not isinstance(found, np.ndarray):
-        raise ValueError("what is transposed is no array")
+        raise GpumError("what is transposed is no array")
     return found.T
 
 
 def _slice(reader: Reader, node: Any) -> slice:
     if not all(n is None or _whole(n, signed=True) for n in _list(node, 3)):
-        raise ValueError("a slice has ends that are no whole numbers")
+        raise GpumError("a slice has ends that are no whole numbers")
     return slice(*node)
 
 

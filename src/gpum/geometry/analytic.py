@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..checks import GpumError
 from .chart import Chart
 from .precision import float64
 
@@ -22,9 +23,9 @@ def _box(pairs: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError):
         box = np.zeros(0)
     if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)):
-        raise ValueError(f"{name} must be finite (low, high) pairs, got {pairs!r}; give two numbers a coordinate")
+        raise GpumError(f"{name} must be finite (low, high) pairs, got {pairs!r}; give two numbers a coordinate")
     if np.any(box[:, 0] >= box[:, 1]):
-        raise ValueError(f"{name} needs low < high in every pair, got {pairs!r}; exchange or correct them")
+        raise GpumError(f"{name} needs low < high in every pair, got {pairs!r}; exchange or correct them")
     return box
 
 
@@ -48,12 +49,10 @@ class EmbeddedChart(Chart):
     def __post_init__(self) -> None:
         box = _box(self.domain, "domain")
         if not isinstance(self.periodic, Sequence) or isinstance(self.periodic, str):
-            raise ValueError(
-                f"periodic must be one True or False for each coordinate, got {self.periodic!r}; list them"
-            )
+            raise GpumError(f"periodic must be one True or False for each coordinate, got {self.periodic!r}; list them")
         periodic = tuple(bool(b) for b in self.periodic) or (False,) * len(box)
         if len(periodic) != len(box):
-            raise ValueError(
+            raise GpumError(
                 f"periodic has {len(periodic)} entries but domain has {len(box)} coordinates; "
                 "give one True or False for each"
             )
@@ -136,7 +135,7 @@ def _interval_kernel(a: np.ndarray, b: np.ndarray, times: Any, length: float) ->
     """Heat kernel of an interval with reflecting ends: cosine series down to rounding, [times, a, b]."""
     times = np.atleast_1d(np.asarray(times, float))
     if np.any(times <= 0):
-        raise ValueError(f"times must be positive, got {times.min()!r}; pass diffusion times > 0")
+        raise GpumError(f"times must be positive, got {times.min()!r}; pass diffusion times > 0")
     k = np.arange(1, int(np.sqrt(80 / times.min()) * length / np.pi) + 2)
     waves = [np.cos(np.pi * np.outer(x, k) / length) for x in (a, b)]
     decay = np.exp(-0.5 * np.outer(times, (np.pi * k / length) ** 2))

@@ -18,6 +18,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
+from ..checks import NoSurface
 from . import tangents
 from .filling import POOL, charts, finer
 from .gaps import unique_pairs
@@ -165,19 +166,19 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
 
 def _check_span(nodes: np.ndarray, q: int) -> None:
     if len(nodes) < q + 2:
-        raise ValueError(
+        raise NoSurface(
             f"X has {len(nodes)} distinct row(s), but an atlas of dimension {q} needs {q + 2}; add rows or lower dim"
         )
     spread = np.linalg.svd(nodes - nodes.mean(0), compute_uv=False)
     rank = int(np.sum(spread > FLAT * spread[0]))
     if rank < q:
-        raise ValueError(f"X spans {rank} dimension(s), but the atlas was asked for dim={q}; lower dim")
+        raise NoSurface(f"X spans {rank} dimension(s), but the atlas was asked for dim={q}; lower dim")
 
 
 def _remarks(stars: Stars, smooth: np.ndarray, q: int) -> list[str]:
     lone = int(np.sum(pieces(stars) < 0))
     if lone == len(smooth):
-        raise ValueError(f"no two rows of X are joined by a surface of dimension {q}; lower dim or add rows")
+        raise NoSurface(f"no two rows of X are joined by a surface of dimension {q}; lower dim or add rows")
     remarks = {
         "rows are too rough for a smooth surface: they stay where they are": int(np.sum(~smooth)),
         "rows have no neighbour and take the values of the nearest that has": lone,

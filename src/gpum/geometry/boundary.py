@@ -35,6 +35,7 @@ import numpy as np
 from jax import Array
 
 from .. import neighbours
+from ..checks import GpumError, NoSurface
 from ..gplvm import padding
 from ..gplvm.mapping import Mapping
 from . import gaps
@@ -61,7 +62,7 @@ class Boundary(ABC):
 
     def at(self, level: float) -> Boundary:
         """The boundary at another level, where it has levels."""
-        raise ValueError(f"{type(self).__name__} has no levels; use boundary='corridors' for a family of domains")
+        raise GpumError(f"{type(self).__name__} has no levels; use boundary='corridors' for a family of domains")
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["alpha", "bounds"], meta_fields=[])
@@ -155,7 +156,7 @@ def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries
         alpha = float(np.max(evaluate(mapping, "variance", X + delta * direction)))
         if alpha > at_data:
             return alpha
-    raise FloatingPointError(
+    raise NoSurface(
         f"no shift of the latent points by {delta:.3g} has a larger mapping variance than the data "
         f"({at_data:.3g}); the variance rule cannot close this chart: use boundary='corridors'"
     )
@@ -237,7 +238,7 @@ def _alpha_or_none(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) ->
     """The paper's α, or no limit where the variance does not grow away from the data."""
     try:
         return paper_alpha(rng, mapping, X)
-    except FloatingPointError:
+    except NoSurface:
         return np.inf
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 
 from .. import checks
+from ..checks import GpumError
 from ..files.programs import kept_programs
 from .precision import float64
 
@@ -131,9 +132,9 @@ def evaluate(
     try:
         points = np.asarray(points, float)
     except (TypeError, ValueError):
-        raise ValueError(f"points must be numbers [n, q], got {points!r}; give one row for each point") from None
+        raise GpumError(f"points must be numbers [n, q], got {points!r}; give one row for each point") from None
     if points.ndim != 2:
-        raise ValueError(f"points must be [n, q], got the shape {points.shape}; give one row for each point")
+        raise GpumError(f"points must be [n, q], got the shape {points.shape}; give one row for each point")
     if batch is None:
         batch = BATCHES[-1] if len(points) > BATCHES[0] else BATCHES[0]  # only two programs are ever compiled
     padded = np.pad(points, ((0, max(-len(points) % batch, batch * (not len(points)))), (0, 0)), mode="constant")

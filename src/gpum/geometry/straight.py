@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import Chebyshev
 
+from ..checks import NoSurface
 from .chart import Chart, evaluate, grid
 from .precision import float64
 
@@ -105,7 +106,7 @@ def probe(chart: Chart) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     points, cell = grid(chart, n)
     inside = evaluate(chart, "inside", points)
     if not inside.any():
-        raise ValueError("no point of the chart's box is inside its boundary; loosen the boundary level")
+        raise NoSurface("no point of the chart's box is inside its boundary; loosen the boundary level")
     G = evaluate(chart, "metric", points[inside])
     index = np.stack(np.unravel_index(np.flatnonzero(inside), (n,) * q))
     speed = np.sqrt(np.einsum("kaa->ak", G))

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 import numpy as np
 
+from ..checks import NoSurface
 from . import lbfgs
 
 Theta = TypeVar("Theta")
@@ -104,7 +105,7 @@ def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> 
     begin, known = model.filled(theta, data)
     found = lbfgs.walk(model.objective, begin, model.filled(steps, data)[0], known, max_iter)
     if not np.isfinite(found.start):
-        raise FloatingPointError(
+        raise NoSurface(
             "the objective of the latent model is not finite at its starting point; "
             "rescale the data or use fewer inducing points (n_inducing)"
         )

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import GpumError
+
 COMFORTABLE = (1e-30, 1e30)  # a spread whose powers up to the tenth (volumes in five dimensions) are ordinary numbers
 LARGEST = 1e307  # differences of larger numbers may be infinite
 # A row so many times as far from the middle as usual: in squares, the others are all alike beside it.
@@ -65,7 +67,7 @@ def check(S: np.ndarray, name: str = "S") -> None:
     """Refuse a cloud with a number so large that beside it all other rows are alike."""
     row, column = map(int, np.unravel_index(np.nanargmax(np.abs(S)), S.shape))
     if abs(S[row, column]) > LARGEST:
-        raise ValueError(
+        raise GpumError(
             f"{name} has {S[row, column]:.3g} at row {row}, column {column}, and differences of such numbers are "
             f"infinite; correct it, or divide {name} by 1e10"
         )
@@ -75,7 +77,7 @@ def check(S: np.ndarray, name: str = "S") -> None:
     row = int(far.argmax())
     if far[row] > 0 and far[row] > BLINDING * np.median(far[far > 0]):
         column = int(np.nanargmax(away[row]))
-        raise ValueError(
+        raise GpumError(
             f"{name} has {S[row, column]:.3g} at row {row}, column {column}, so far from the other rows that beside it "
             "they are all alike in float64; correct the number or remove the row"
         )

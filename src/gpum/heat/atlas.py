@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from .. import checks
+from ..checks import NoSurface
 from ..geometry.atlas import Placement, Surface, surface
 from .lanczos import lowest
 from .simplicial import operators
@@ -91,7 +92,7 @@ class Atlas:
         checks.integer(self.dim, "dim", 1, 3, "a surface of more dimensions needs another geometry")
         X = checks.cloud(X, "X", min_rows=self.dim + 2)
         if self.dim > X.shape[1]:
-            raise ValueError(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
+            raise NoSurface(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
             checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
         check_random_state(self.random_state)

@@ -29,6 +29,7 @@ import numpy as np
 from jax import Array
 from scipy import ndimage
 
+from ..checks import NoSurface
 from ..files.programs import kept_programs
 from ..geometry import Chart, drift, evaluate, grid, inverse_root
 
@@ -68,13 +69,13 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
     """A table of the chart with n nodes per coordinate, by default as many as the error bound asks for."""
     q = chart.dim
     if q not in TABLE_SIZES:
-        raise ValueError(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
+        raise NoSurface(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
     for size in (n,) if n else TABLE_SIZES[q]:
         table = _checked(chart, _table(chart, size))
         if table.error < TABLE_ERROR and table.misplaced < MISPLACED:
             return table
     if np.isnan(table.error):
-        raise ValueError(
+        raise NoSurface(
             f"no node of a table with {size} nodes per coordinate is inside the boundary: the domain is too narrow "
             "to be tabulated; loosen the boundary level or pass tabulated=False"
         )

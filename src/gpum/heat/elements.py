@@ -25,6 +25,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from skfem.quadrature import get_quadrature
 from skfem.refdom import RefLine, RefTet, RefTri
 
+from ..checks import NoSurface
 from ..geometry import Chart, evaluate
 from ..geometry.complex import Complex, Finder, halved
 from .lanczos import lowest
@@ -116,7 +117,7 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
     M = _gather([(cell_dofs, M1), (corridor_dofs, M2)], n)
     volume = float(M.sum())
     if not volume > VOID:
-        raise ValueError(
+        raise NoSurface(
             f"the surface has no volume ({volume:.3g}): its chart is flat everywhere; leave out copies of rows, or "
             "learn fewer dimensions"
         )

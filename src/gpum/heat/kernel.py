@@ -20,6 +20,7 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from .. import checks
+from ..checks import GpumError
 from ..geometry import Chart, evaluate, straighten
 from . import brownian, paths, walks
 from .atlas import TIMES, Atlas
@@ -138,7 +139,7 @@ def brownian_path(
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
-        raise ValueError(f"time is {time:.3g}, too long for {n_steps} steps; the path is everywhere long before")
+        raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; the path is everywhere long before")
     key = jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
     even = straighten(chart)
     walked = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)
@@ -258,14 +259,14 @@ def say_waited(waited: float, dt: float) -> None:
 def _points(chart: Chart, points: Any, name: str) -> np.ndarray:
     points = checks.cloud([points] if np.ndim(points) == 1 else points, name)
     if points.shape[1] != chart.dim:
-        raise ValueError(
+        raise GpumError(
             f"{name} has {points.shape[1]} columns, but the chart has {chart.dim} coordinates; "
             f"pass points [n, {chart.dim}]"
         )
     outside = ~evaluate(chart, "inside", points)
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
-        raise ValueError(
+        raise GpumError(
             f"{name} has {int(outside.sum())} points outside the chart's boundary, the first at row {first}: "
             f"{points[first]}; drop them or loosen the boundary level"
         )

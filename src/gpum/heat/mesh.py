@@ -22,6 +22,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import Delaunay, cKDTree
 
+from ..checks import NoSurface
 from ..geometry import Chart, evaluate
 from ..geometry.straight import probe
 
@@ -73,7 +74,7 @@ def measure(chart: Chart) -> Size:
     """Grade the coordinates of a chart and measure its volume, on a coarse grid."""
     q = chart.dim
     if q > MAX_DIM:
-        raise ValueError(
+        raise NoSurface(
             f"the chart has {q} dimensions, but finite elements are offered for at most {MAX_DIM}; "
             "use method='brownian'"
         )
@@ -124,7 +125,7 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
     """A mesh of simplices about `step` long on the surface, shorter in narrow parts."""
     counts = _counts(size, step).astype(int)
     if np.prod(counts + 1.0) > MAX_GRID_NODES:
-        raise MemoryError(
+        raise NoSurface(
             f"a mesh with steps of {step:.3g} needs a grid of {' × '.join(map(str, counts))} cells; "
             "ask for larger times, fewer modes or a looser boundary level"
         )

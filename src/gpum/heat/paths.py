@@ -28,6 +28,7 @@ from joblib import Parallel, delayed
 from scipy import ndimage
 from scipy.stats import qmc
 
+from ..checks import NoSurface
 from ..files.programs import kept_programs
 from ..geometry import Chart, StraightChart, evaluate, magnification
 from . import brownian
@@ -158,7 +159,7 @@ def make_cells(chart: StraightChart, smallest_time: float, n_paths: int) -> Cell
     # A sliver that few samples see, or none though a path may just reach it, belongs to its nearest neighbour.
     some = volumes[volumes > 0]
     if not len(some):
-        raise ValueError(
+        raise NoSurface(
             f"no cell of a histogram of {' × '.join(map(str, counts))} cells is inside the boundary; loosen the "
             "boundary level or use estimator='ball'"
         )

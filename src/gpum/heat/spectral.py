@@ -23,6 +23,7 @@ from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
 from .. import checks
+from ..checks import NoSurface
 from ..geometry import Chart, evaluate
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
@@ -250,7 +251,7 @@ def eigenpairs(
             break
         mesh = make_mesh(chart, size, step)
     if not len(best[0].simplices) or (best[0].torn and best[0].pieces >= FIRST):
-        raise ValueError(
+        raise NoSurface(
             f"the domain, of volume {size.volume:.3g} in a box of {' × '.join(f'{a:.3g}' for a in size.lengths)}, is "
             f"too narrow for finite elements: its finest mesh ({len(best[0].simplices)} elements) is in "
             f"{best[0].pieces} pieces; loosen the boundary level, drop a dimension or use method='brownian'"
@@ -258,7 +259,7 @@ def eigenpairs(
     mesh, step, change = best
     pairs = replace(_solve(chart, size, mesh, step, n_modes), change=change)
     if pairs.pieces >= len(pairs.values) > 1:
-        raise ValueError(
+        raise NoSurface(
             f"the domain is in {pairs.pieces} pieces, and each of the {len(pairs.values)} modes asked for is constant "
             "on every one; ask for more modes or loosen the boundary level"
         )
@@ -305,7 +306,7 @@ def _say(pairs: Eigenpairs, tol: float) -> None:
 
 def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> Eigenpairs:
     if not len(mesh.simplices):
-        raise ValueError(
+        raise NoSurface(
             f"a mesh with steps of {step:.3g} has no element inside the domain; pass a smaller step or loosen the "
             "boundary level"
         )

@@ -35,6 +35,7 @@ from math import log
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from ..checks import GpumError
 from .covariances import Covariance, Weighted
 from .family import Family, Setting
 from .posterior import Located, Mixture, Share
@@ -155,7 +156,7 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
     found = _evidence(family, known, y, n_classes, chosen, SWEEPS)
     usable = np.isfinite(found.log_evidence) & (found.settled | ~found.settled.any())
     if not usable.any():
-        raise FloatingPointError("expectation propagation has no finite evidence for any setting; check X for outliers")
+        raise GpumError("expectation propagation has no finite evidence for any setting; check X for outliers")
     log_p = (
         np.where(usable, found.log_evidence, -np.inf).reshape(len(chosen), -1)
         + prior[chosen][:, None]
@@ -193,7 +194,7 @@ def _few_modes(family: Family, chosen: np.ndarray, n: int) -> tuple[np.ndarray, 
         said = f"with {n:,} labels {np.sum(~few):,} settings of full rank were left out; up to {MANY:,} they take part"
         return chosen[few], [said] * int(not few.all())
     if n > FULL_RANK:
-        raise ValueError(
+        raise GpumError(
             f"y has {n:,} labels, and all kernels are of full rank, which takes the cube of that; give at most "
             f"{FULL_RANK:,} labels, or another geometry beside (graph, atlas)"
         )

@@ -36,6 +36,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaln, log_softmax, logsumexp
 
+from ..checks import GpumError
 from .covariances import Covariance
 from .family import Family, Setting
 from .posterior import Decomposed, Part, Posterior
@@ -178,7 +179,7 @@ def promising(
     full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
     if n**2 > LARGEST and len(full) == len(order):
-        raise ValueError(
+        raise GpumError(
             f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
             f"numbers each; give at most {int(LARGEST**0.5):,} labels, or another geometry beside (graph, atlas)"
         )
@@ -246,7 +247,7 @@ def leave_one_out(
     """
     n, averaged = len(y), bool(np.isfinite(posterior.dof))
     if n < 2:
-        raise ValueError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
+        raise GpumError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
     mean, s = np.array([units(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
     one, y0 = np.ones(n), y - y.mean()
     m = mean - y.mean()

@@ -39,6 +39,7 @@ from scipy.sparse.linalg import eigsh
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from ..checks import GpumError
 from ..geometry.tangents import blocks
 from ..heat.lanczos import factors, lowest
 from ..neighbours import neighbour_graph, spanning_tree
@@ -206,7 +207,7 @@ def diffusion_space(
     `squares` are the squared distances [N, N], if known; beyond DENSE rows affinities below FAINT count as none.
     """
     if normalisation not in ("paper", "authors"):
-        raise ValueError(f'normalisation is {normalisation!r}; use "paper" or "authors".')
+        raise GpumError(f'normalisation is {normalisation!r}; use "paper" or "authors".')
     if squares is None and len(X) > DENSE:
         reach = 2 * bandwidth * float(np.sqrt(-np.log(FAINT)))
         w = NearestNeighbors(radius=reach).fit(X).radius_neighbors_graph(mode="distance")

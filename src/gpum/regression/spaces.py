@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import neighbours
+from ..checks import NoSurface
 from ..geometry import Chart, CorridorBoundary, LearnedChart, StraightChart
 from ..geometry.boundary import DEFAULT_LEVEL
 from ..heat import elements
@@ -120,7 +121,7 @@ def spectral_settings(
     mode (where that is much, smaller scales change nothing).
     """
     if not (varies := varying(values)).any():
-        raise ValueError(
+        raise NoSurface(
             "the eigenvalues of a surface are zero up to rounding: nearly all rows lie in one or two places; "
             "leave out copies of rows, or name other geometries"
         )

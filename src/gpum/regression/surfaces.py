@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 import numpy as np
 
+from ..checks import GpumError
 from ..files.checkpoint import Checkpoint
 from ..geometry import Chart, CorridorBoundary, LearnedChart, evaluate, straighten, variance_boundary
 from ..heat.atlas import Atlas, AtlasEigenpairs
@@ -95,11 +96,11 @@ class NamedSurface:
 
     def place(self, X: np.ndarray) -> Placement:
         """It has no places."""
-        raise ValueError(f"the {self.title} had no weight and was not stored; fit again to use it")
+        raise GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
 
     def family(self, wanted: Wanted) -> Family:
         """It has no spaces."""
-        raise ValueError(f"the {self.title} had no weight and was not stored; fit again to use it")
+        raise GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
 
 
 @dataclass(eq=False)
@@ -155,7 +156,7 @@ class ChartSurface:
         if not isinstance(wanted.boundary, str) and not (
             isinstance(self.chart, LearnedChart) and isinstance(self.chart.boundary, CorridorBoundary)
         ):
-            raise ValueError(
+            raise GpumError(
                 f"boundary is the level {wanted.boundary!r}, but the given chart has no family of boundary levels (a "
                 "known chart, or the paper's boundary); use boundary='average', or a latent model with "
                 "boundary='corridors'"
@@ -228,7 +229,7 @@ class ChartSurface:
 
     def _brownian(self, chart: Chart, wanted: Wanted) -> Family:
         if wanted.metric_draws:
-            raise ValueError(
+            raise GpumError(
                 f"metric_draws is {wanted.metric_draws}, but kernel='brownian' has no draws of the metric; use "
                 "kernel='spectral', or metric_draws=0"
             )

@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
+from ..checks import GpumError
 from ..geometry import evaluate, length
 from ..neighbours import spanning_tree
 from ..regression.design import Suggestions
@@ -79,7 +80,7 @@ class EvidenceOverScale:
         mine = np.flatnonzero([g == geometry for g in self.geometry])
         if not len(mine):
             known = ", ".join(map(repr, dict.fromkeys(self.geometry)))
-            raise ValueError(f"geometry is {geometry!r}, which has no weight here; those that have are {known}")
+            raise GpumError(f"geometry is {geometry!r}, which has no weight here; those that have are {known}")
         some = lambda values: [values[i] for i in mine]
         return EvidenceOverScale(
             some(self.geometry),
@@ -104,7 +105,7 @@ def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
     """Each label of a fitted regressor as the others predict it; the row stays in the cloud, only its label goes."""
     found = _output(model, output)
     if len(found.rows) < 2:
-        raise ValueError(f"y has {len(found.rows)} label(s), and leaving one out needs at least 2; label more rows")
+        raise GpumError(f"y has {len(found.rows)} label(s), and leaving one out needs at least 2; label more rows")
     mean, std, ends = found.leave_one_out()
     return LeaveOneOut(found.rows, found.labels, mean, std, *ends.T)
 
@@ -139,7 +140,7 @@ def left_out_classes(model: Any) -> LeftOutClasses:
     """Each label of a fitted classifier as the others predict it, from the cavities of expectation propagation."""
     found = _output(model, 0)
     if not hasattr(found.posterior, "left_out"):
-        raise ValueError(f"a {type(model).__name__} has no classes to leave out; leave_one_out is for numbers")
+        raise GpumError(f"a {type(model).__name__} has no classes to leave out; leave_one_out is for numbers")
     return LeftOutClasses(found.rows, found.labels, found.posterior.left_out)
 
 
@@ -247,7 +248,7 @@ def _titles(model: Any) -> list[str]:
 def _check_chart(model: Any) -> None:
     check_is_fitted(model, "_outputs")
     if getattr(model, "chart_", None) is None:
-        raise ValueError(
+        raise GpumError(
             f"the model has no chart: its geometry is {', '.join(geometry_weights(model))}; fit with a geometry that "
             "has 'chart' in it"
         )

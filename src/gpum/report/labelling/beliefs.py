@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import GpumError
 from ...estimators.base import LARGEST_LABEL
 from ...regression import classes, gp
 from ...regression.posterior import Located
@@ -168,7 +169,7 @@ class Classes(Target):
     def parse(self, text: str) -> str:
         """A label as it is kept; a sentence where it is no class."""
         if text not in self.names:
-            raise ValueError(f"{text!r} is none of the classes {', '.join(self.names)}; choose one of them")
+            raise GpumError(f"{text!r} is none of the classes {', '.join(self.names)}; choose one of them")
         return text
 
     def ready(self, labels: Labels) -> bool:
@@ -232,17 +233,17 @@ def parse_number(text: str) -> str:
     plain = text.strip().replace("−", "-")
     try:
         if "_" in plain:
-            raise ValueError
+            raise GpumError
         value = float(plain)
     except ValueError:
         comma = plain.replace(",", "", 1).lstrip("+-").isdigit() and "," in plain
         hint = "write a decimal point, not a comma" if comma else "write a number, such as 3.5 or 1e-3"
         what = f"{text.strip()[:SHOWN]!r} is not a number" if plain else "nothing is written"
-        raise ValueError(f"{what}; {hint}") from None
+        raise GpumError(f"{what}; {hint}") from None
     if not np.isfinite(value):
-        raise ValueError(f"{plain} is not a finite number; skip the row if its value is not known")
+        raise GpumError(f"{plain} is not a finite number; skip the row if its value is not known")
     if abs(value) > LARGEST_LABEL:
-        raise ValueError(f"{plain} is too large to calculate with (at most {LARGEST_LABEL:g}); check it")
+        raise GpumError(f"{plain} is too large to calculate with (at most {LARGEST_LABEL:g}); check it")
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ...checks import GpumError
+
 KINDS = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -39,7 +41,7 @@ class Folder:
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         if not folder.is_dir():
-            raise ValueError(f"--images is {folder}, which is no folder; give the folder that holds the pictures")
+            raise GpumError(f"--images is {folder}, which is no folder; give the folder that holds the pictures")
         home = folder.resolve()
         files = [p for p in sorted(folder.iterdir()) if p.suffix.lower() in KINDS]
         files = [p for p in files if p.is_file() and p.resolve().is_relative_to(home)]
@@ -47,7 +49,7 @@ class Folder:
         found = ((row, known.get(name) or known.get(str(row + 1))) for row, name in enumerate(names))
         self.files = {row: path for row, path in found if path is not None}
         if not self.files:
-            raise ValueError(
+            raise GpumError(
                 f"no row has a picture in {folder}; files are called as the rows (--index), such as {names[0]}.png, or "
                 f"1{next(iter(KINDS))} to {len(names)}{next(iter(KINDS))}; endings are {', '.join(KINDS)}"
             )
@@ -60,7 +62,7 @@ class Folder:
         """See `Pictures`."""
         path = self.files[row]
         if path.stat().st_size > LARGEST:
-            raise ValueError(f"{path.name} has more than {LARGEST // 10**6} MB; make it smaller")
+            raise GpumError(f"{path.name} has more than {LARGEST // 10**6} MB; make it smaller")
         return KINDS[path.suffix.lower()], path.read_bytes()
 
 
@@ -77,9 +79,9 @@ class Pixels:
         match = re.fullmatch(r"(\d+)[x×](\d+)(?:[x×](3))?", text.strip().lower())
         shape = tuple(int(side) for side in match.groups() if side) if match else ()
         if not shape or not all(shape):
-            raise ValueError(f"--image-shape is {text!r}; give height and width, such as 28x28, or 32x32x3 for colours")
+            raise GpumError(f"--image-shape is {text!r}; give height and width, such as 28x28, or 32x32x3 for colours")
         if int(np.prod(shape)) != X.shape[1]:
-            raise ValueError(
+            raise GpumError(
                 f"--image-shape is {text}, which has {int(np.prod(shape))} pixels, but there are {X.shape[1]} feature "
                 "columns; give the shape of one row, or leave out the other columns (--drop, --index)"
             )
