@@ -64,7 +64,7 @@ def agrees_with_itself(data, make, gaps=False, **cloud):
         assert score == pytest.approx(expected, rel=1e-5, abs=1e-5) or repeats(X)
 
 
-@covers("GPUMRegressor", "estimators.predictive.Predictive", seconds=0.09)
+@covers("GPUMRegressor", "fitted.Predictive", seconds=0.09)
 @given(data=st.data())
 def test_flat_regressors(data):
     make = lambda draw: GPUMRegressor(geometry="flat", smoothness=draw(SMOOTH), hyperparameters=draw(HYPER))

@@ -115,7 +115,7 @@ def test_suggestions_of_estimators():
     for bad, message in (
         ({"n": 0}, "n must be"), ({"criterion": "variants"}, "did you mean 'variance'"),
         ({"candidates": [60]}, "no row"),
-        ({"candidates": [0]}, "has a label already"), ({"candidates": "all"}, "places in the cloud"),
+        ({"candidates": [0]}, "has a label already"), ({"candidates": "all"}, "rows of the cloud"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             model.suggest(**bad)

@@ -93,6 +93,15 @@ def columns_read(S: np.ndarray, name: str = "S") -> None:
         )
 
 
+def rows_for(S: np.ndarray, dim: int, name: str = "S") -> None:
+    """Refuse a cloud with too few rows for a surface of a dimension."""
+    n = len(S)
+    if n < dim + 2:
+        raise NoSurface(
+            f"{name} has {n} row(s) (n_samples = {n}), but a surface of dimension {dim} needs at least {dim + 2}; add rows"
+        )
+
+
 def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
     if S.dtype.kind == "c":
         raise GpumError("Complex data not supported: its entries are complex numbers")

@@ -325,7 +325,7 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
             rows = X[begin : begin + CHUNK]
             n = len(rows)
             if hasattr(fitted.model, "classes_"):
-                placed = fitted.model.place(rows)
+                placed = fitted.model.predictive(rows)
                 made.append((placed.probabilities, placed.latent, placed.far))
                 report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
                 continue

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
-from threadpoolctl import threadpool_limits
 
 from ..checks import GpumError
-from ..geometry import Chart
-from ..regression import classes, design, graphs
-from .geometries import Built, geometry_names
-from .places import Placed
-from .suggesting import Suggests
-from .surfaces import Surfaces
+from ..fitted import FittedModel, Geometries
+from ..gplvm.threads import one_blas_thread
+from ..regression.classes import classify
+from ..regression.graphs import cluster_spaces
+from ..regression.outputs import ClassOutput
+from . import learning, shell
 
-COVERING = 20  # one of so many rows of a part is chosen to cover a large cloud: no small group is overlooked
 UNLABELLED = -1  # among integers, as in sklearn.semi_supervised
 
 
-@dataclass(frozen=True)
-class ClassOutput:
-    """The posterior, the labelled rows and their classes (as places in `classes_`)."""
-
-    posterior: classes.ClassPosterior
-    rows: np.ndarray
-    labels: np.ndarray
-
-
-@dataclass(frozen=True)
-class PlacedClasses:
-    """Of n rows: probabilities [n, classes], latent coordinates [n, q] (None without a chart), which are far [n]."""
-
-    probabilities: np.ndarray
-    latent: np.ndarray | None
-    far: np.ndarray
-
-
-class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
+@learning.transforms_with_a_chart
+class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows. Rows without a
@@ -68,9 +47,6 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
     latent_model_, chart_, latent_, notes_, best_setting_ : as for `GPUMRegressor`.
     log_evidence_ : of the average.
     """
-
-    _graphs = staticmethod(graphs.cluster_spaces)
-    _pieces: np.ndarray | None
 
     def __init__(
         self,
@@ -113,8 +89,9 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Fit a cloud X [N, p] with classes y [N]; -1 (integers), NaN, None or "" where a row has no label."""
-        X = self._enter(X)
-        y, labelled = _labels(y, len(X))
+        learning.check_parameters(self)
+        cloud = learning.read_cloud(self, X)
+        y, labelled = _labels(y, len(cloud))
         if not labelled.any():
             raise GpumError("y has no labelled row; give the class of at least one row of each class")
         known = np.flatnonzero(labelled)
@@ -122,36 +99,30 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         found, codes = np.unique(y[known], return_inverse=True)
         if len(found) < 2:
             raise GpumError(f"y has one class only, {found[0]!r}; a classifier needs labels of at least two classes")
+        geometries = learning.learn(self, cloud, y, cluster_spaces, random=True)
+        output = infer(geometries, known, codes, len(found))
         self.classes_ = found
-        self._build(X, y)
-        if self._pieces is None:  # new surfaces
-            self._pieces = classes.pieces(self._family)
-        with threadpool_limits(1, "blas"):  # many small problems
-            posterior = classes.classify(*self._labelled(known), codes, len(found), self._pieces)
-        self._outputs = [ClassOutput(posterior, known, codes)]
-        self.geometry_weights_ = self._weigh()[0]
-        self.log_evidence_ = posterior.log_evidence
-        self.best_setting_ = posterior.best.setting.described()
-        self.notes_ = self._gather_notes()
+        shell.keep(self, FittedModel(geometries, [output], classes=found, settings=shell.settings_of(self)))
         return self
 
-    _chosen = "most of them drawn at random, so that they show where rows are few, the rest chosen to cover the cloud"
-
-    def _drawn(self, n: int, size: int, seed: int) -> np.ndarray | None:
-        return np.random.default_rng(seed).choice(n, size - size // COVERING, replace=False)
-
-    def _learn(self, X: np.ndarray) -> Built:
-        self._pieces = None
-        return super()._learn(X)
+    model_: Any = shell.model
+    __sklearn_is_fitted__ = shell.is_fitted
+    notes_: Any = shell.notes
+    log_evidence_: Any = shell.log_evidence
+    best_setting_: Any = shell.best_setting
+    geometry_weights_: Any = shell.geometry_weights
+    latent_model_: Any = shell.latent_model
+    chart_: Any = shell.chart
+    latent_: Any = shell.latent
+    save, load = shell.save, shell.load
+    predictive = shell.predictive
+    far_from_surface = shell.far_from_surface
+    suggest, suggestions = shell.suggest, shell.suggestions
+    _stored, _restored, _summary, _as_fitted = shell.stored, shell.restored, shell.file_summary, shell.with_table
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class for rows X, seen or not, [rows, classes]."""
-        return self._outputs_at(self._locate(X))
-
-    def place(self, X: Any) -> PlacedClasses:
-        """Probabilities of rows X, their coordinates on the chart and which are far from the surface, placed once."""
-        placed = self._locate(X)
-        return PlacedClasses(self._outputs_at(placed), self._latent_of(placed.X, placed.index), placed.far)
+        return self.predictive(X).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of rows X, seen or not."""
@@ -163,31 +134,27 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         log_p = np.log(np.maximum(self.predict_proba(X), 1e-300))  # some are exactly zero
         return log_p[:, 1] - log_p[:, 0] if len(self.classes_) == 2 else log_p
 
-    @available_if(lambda self: isinstance(self.latent_model, Chart) or "chart" in geometry_names(self.geometry))
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X (and their sds), where a geometry is a chart: on that of largest weight."""
-        return super().transform(X, return_std)
+        return shell.coordinates(self, X, return_std)
+
+    def fit_transform(self, X: Any, y: Any) -> Any:
+        """Fit, and return the latent coordinates of the rows of X."""
+        return self.fit(X, y).transform(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return 0 if self.latent_ is None else self.latent_.shape[1]
 
     @property
     def label_distributions_(self) -> np.ndarray:
         """Probability of each class for every row of the fitted cloud, [N, classes]."""
-        return self._outputs_at(self._locate_cloud())
+        return self.model_.of_cloud.probabilities.copy()
 
     @property
     def transduction_(self) -> np.ndarray:
         """The most probable class of every row of the fitted cloud."""
-        p = self.label_distributions_
-        return self.classes_[np.argmax(p, 1)]
-
-    def _beliefs(self, output: ClassOutput, rows: list[np.ndarray], asked: design.Asked) -> list[design.Belief]:
-        return design.of_classes(output.posterior, rows, asked)
-
-    def _floor(self, criterion: str, beliefs: list[list[design.Belief]]) -> float:
-        """A label that tells of one row, its own, is no more use than asking for that row's class."""
-        return design.SURE if criterion == "information" else 1 / len(self._cloud)
-
-    def _outputs_at(self, placed: Placed) -> np.ndarray:
-        return np.concatenate([self._outputs[0].posterior.probabilities(block) for block in placed.blocks()])
+        return self.classes_[np.argmax(self.model_.of_cloud.probabilities, 1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows of X that have a label."""
@@ -202,7 +169,15 @@ class GPUMClassifier(ClassifierMixin, Surfaces, Suggests):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.classifier_tags.poor_score = True  # on data without a surface, such as white noise
-        return tags
+        return learning.tags_of_geometry(self, tags)
+
+
+def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:
+    """The posterior of classes, of which the rows `known` of the cloud have the `codes`."""
+    with one_blas_thread:  # many small problems
+        family, at = geometries.labelled(known)
+        posterior = classify(family, at, codes, n_classes, geometries.effective_dimensions)
+    return ClassOutput(posterior, known, codes)
 
 
 def _labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:

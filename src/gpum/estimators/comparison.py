@@ -5,19 +5,34 @@ They share its regression: hyperparameters by evidence (or averaged), prediction
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from .. import checks
+from ..files.checkpoint import Checkpoint
+from ..fitted import Cloud, Geometries
+from ..fitted.cloud import SUBSET, choose_subset
+from ..gplvm.threads import one_blas_thread
 from ..regression import graphs
-from ..regression.surfaces import FlatSurface, GraphSurface, flat_surface
+from ..regression.family import smoothness_names
+from ..regression.surfaces import FlatSurface, GraphSurface, Surface, Wanted, flat_surface
+from . import learning, shell
 from .base import GPRegressor
-from .geometries import Built
-from .regressor import SurfaceRegressor
-from .surfaces import check_latent_model
 
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
+
+
+def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Surface], seed: Any = 0) -> Geometries:
+    """The geometry that `make` learns from the rows of a cloud, or from a subset that covers a large one."""
+    options = Wanted(smoothness_names(smoothness))
+    with one_blas_thread:
+        cloud = replace(cloud, subset=choose_subset(cloud.rows, learning.drawn_seed(seed), random=False))
+        notes = [learning.SUBSET_NOTE.format(SUBSET, len(cloud))] if cloud.subset is not None else []
+        return Geometries.of(cloud, [make(cloud.learned)], [0.0], notes, options)
 
 
 class EuclideanGPRegressor(GPRegressor):
@@ -33,11 +48,11 @@ class EuclideanGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _learn(self, X: np.ndarray) -> Built:
-        return Built.one(flat_surface(X))
+    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
+        return one_geometry(cloud, self.smoothness, flat_surface)
 
 
-class LatentGPRegressor(SurfaceRegressor):
+class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):
     """GP with a stationary kernel of the latent coordinates R^q; blind to metric and boundary.
 
     Each coordinate may be stretched against the others; the evidence chooses.
@@ -67,21 +82,38 @@ class LatentGPRegressor(SurfaceRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, X: np.ndarray) -> Built:
-        check_latent_model(self.latent_model)
-        model = self._learn_latent(self.latent_model, X, self.latent_dim)
-        self.latent_model_, self.latent_ = model, model.coordinates(X)
-        q = self.latent_.shape[1]
-        scales = [np.ones(q)]
-        for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
-            scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
-        return Built.one(FlatSurface(self.latent_, scales, model.placement))
+    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
+        learning.check_latent_model(self.latent_model)
+        seed = learning.seed_of(self.random_state)
 
-    def _build(self, X: np.ndarray, y: np.ndarray | None = None) -> None:
-        super()._build(X, y)
-        surface = self._surfaces[0]
-        assert isinstance(surface, FlatSurface)
-        self.latent_ = self._on_chart(surface)
+        def plane(X: np.ndarray) -> FlatSurface:
+            options = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
+            model = learning.fitted_latent_model(self, self.latent_model, X, self.latent_dim, Checkpoint(), **options)
+            latent = model.coordinates(X)
+            q = latent.shape[1]
+            scales = [np.ones(q)]
+            for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
+                scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
+            return FlatSurface(latent, scales, model.placement, model)
+
+        return one_geometry(cloud, self.smoothness, plane, seed)
+
+    latent_model_: Any = shell.latent_model
+    latent_: Any = shell.latent
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X, seen or not (and their sds)."""
+        return shell.coordinates(self, X, return_std)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.latent_.shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 class GraphLaplacianGPRegressor(GPRegressor):
@@ -99,9 +131,11 @@ class GraphLaplacianGPRegressor(GPRegressor):
         self.normalisation = normalisation
         self.hyperparameters = hyperparameters
 
-    def _learn(self, X: np.ndarray) -> Built:
+    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
         checks.option(self.normalisation, "normalisation", ("paper", "authors"))
-        return Built.one(GraphSurface(graphs.diffusion_spaces(X, normalisation=self.normalisation)))
+        return one_geometry(
+            cloud, "heat", lambda X: GraphSurface(graphs.diffusion_spaces(X, normalisation=self.normalisation))
+        )
 
 
 class GraphMaternGPRegressor(GPRegressor):
@@ -122,8 +156,9 @@ class GraphMaternGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _learn(self, X: np.ndarray) -> Built:
+    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
         tried: Any = graphs.NEIGHBOURS
         if self.n_neighbors is not None:
-            tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, len(X) - 1, "fewer than the rows of X"),)
-        return Built.one(GraphSurface(graphs.graph_spaces(X, tried)))
+            most = min(len(cloud), SUBSET) - 1
+            tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, most, "fewer than the rows of X"),)
+        return one_geometry(cloud, self.smoothness, lambda X: GraphSurface(graphs.graph_spaces(X, tried)))

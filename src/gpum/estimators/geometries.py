@@ -170,6 +170,8 @@ def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], pieces: Checkpoint
 
 def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, pieces: Checkpoint) -> list[Surface]:
     """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
+    if dim > max(ATLAS_DIMS):
+        raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
     found = pieces.once(f"atlas {dim}", AtlasSurface, partial(AtlasSurface.of, X, dim, n_modes, seed))
     if found.atlas.rough_ > ROUGH and not alone:
         raise NoSurface(

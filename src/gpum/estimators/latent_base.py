@@ -38,7 +38,7 @@ from ..gplvm.scaling import Scaling
 from ..progress import Reporter
 from ..regression.surfaces import ChartSurface, Placement
 from . import features
-from .stored import Stored, open_checkpoint
+from .stored import load, open_checkpoint, save
 
 # A row is far from the surface when it is farther than fitted rows are (USUAL of them) by FAR steps. A step is the
 # distance to a neighbour: that of USUAL rows, or where rows are sparse that of the nearest one, up to SPARSE times it.
@@ -52,7 +52,7 @@ AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dr
 BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
 
 
-class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """What the two models share; a subclass says which model it is."""
 
     _as_points: bool
@@ -69,6 +69,8 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     random_state: Any
     verbose: int
     _surfaces: dict[bytes, ChartSurface]
+
+    save, load = save, load
 
     @abstractmethod
     def _model(self) -> Model:
@@ -214,9 +216,10 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if self.latent_dim != "auto":
             checks.integer(self.latent_dim, "latent_dim", 1, None, "give the surface's dimension, or 'auto'")
         q = 1 if self.latent_dim == "auto" else int(self.latent_dim)
-        S = checks.cloud(S, min_rows=q + 2, missing=True)
+        S = checks.cloud(S, missing=True)
         checks.columns_read(S)
         N, p = S.shape
+        checks.rows_for(S, q)
         if q >= p:
             raise NoSurface(
                 f"latent_dim is {self.latent_dim!r} but S has only {p} column(s) (n_features = {p}); a surface has "

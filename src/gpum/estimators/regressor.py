@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from ..fitted import Cloud, Geometries
+from ..regression.graphs import graph_spaces
+from . import learning, shell
 from .base import GPRegressor
-from .surfaces import LearnsLatent, Surfaces
 
 
-class SurfaceRegressor(TransformerMixin, LearnsLatent, GPRegressor):
-    """What regressors with a latent model share."""
-
-    def transform(self, X: Any, return_std: bool = False) -> Any:  # here, so that `set_output` reaches it
-        """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
-        return super().transform(X, return_std)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
-        return tags
-
-
-class GPUMRegressor(Surfaces, SurfaceRegressor):
+@learning.transforms_with_a_chart
+class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):
     """Gaussian process regression on an unknown surface.
 
     The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. The
@@ -125,12 +115,37 @@ class GPUMRegressor(Surfaces, SurfaceRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _read_cloud(self, X: Any) -> Cloud:
+        learning.check_parameters(self)
+        return learning.read_cloud(self, X)
+
+    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
+        return learning.learn(self, cloud, y, graph_spaces, random=False)
+
+    geometry_weights_: Any = shell.geometry_weights
+    latent_model_: Any = shell.latent_model
+    chart_: Any = shell.chart
+    latent_: Any = shell.latent
+
     @property
     def diffusion_time_(self) -> Any:
         """t of the heaviest setting (for Matérn the squared length scale), one for each output."""
-        check_is_fitted(self, "_outputs")
-        return self._shaped([o.posterior.best.setting.covariance.scale**2 for o in self._outputs])
+        best = [output.posterior.best.setting for output in self.model_.outputs]
+        return self.model_.shaped([setting.scale**2 for setting in best])
 
-    def _tell(self) -> None:
-        found = self._weigh()
-        self.geometry_weights_ = found if self._columns else found[0]
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
+        return shell.coordinates(self, X, return_std)
+
+    def fit_transform(self, X: Any, y: Any, **fit_params: Any) -> Any:
+        """Fit, and return the latent coordinates of the rows of X."""
+        return self.fit(X, y, **fit_params).transform(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return 0 if self.latent_ is None else self.latent_.shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
+        return learning.tags_of_geometry(self, tags)

@@ -14,28 +14,27 @@ from ..files.checkpoint import Checkpoint
 NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 
 
-class Stored:
-    """`save` and `load`."""
+def save(self: Any, path: Any, *, force: bool = False) -> None:
+    """Write the fitted estimator to a file, whole or not at all; one that is there is replaced only with `force`.
 
-    def save(self, path: Any, *, force: bool = False) -> None:
-        """Write the fitted estimator to a file, whole or not at all; one that is there is replaced only with `force`.
+    The file holds numbers and words, no code: what was fitted, with the parameters of the fit. Fitted again, the loaded
+    estimator learns its geometries anew.
+    """
+    check_is_fitted(self)
+    model_io.write(path, self, force=force)
 
-        The file holds numbers and words, no code. Fitted again, the loaded estimator learns its surfaces anew.
-        """
-        check_is_fitted(self)
-        model_io.write(path, self, force=force)
 
-    @classmethod
-    def load(cls, path: Any) -> Any:
-        """Read an estimator that `save` or `gpum fit` wrote; no code of the file runs."""
-        found = model_io.read(path)
-        if isinstance(found, model_io.Fitted):
-            found = found.model
-        if not isinstance(found, cls):
-            raise GpumTypeError(
-                f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class"
-            )
-        return found
+def _load(cls: type, path: Any) -> Any:
+    """Read an estimator that `save` or `gpum fit` wrote; no code of the file runs."""
+    found = model_io.read(path)
+    if isinstance(found, model_io.Fitted):
+        found = found.model
+    if not isinstance(found, cls):
+        raise GpumTypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
+    return found
+
+
+load: Any = classmethod(_load)
 
 
 def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:

@@ -2,14 +2,100 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import r2_score
 
 from .. import checks
 from ..checks import GpumError
 from ..regression.likelihoods import LIKELIHOODS
-from .outputs import TARGETS, Target
+from ..regression.outputs import INFERENCE, TARGETS, Angle, Output, Target
+
+LARGEST_LABEL = 1e150  # squares of labels must not overflow
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels y [N] or [N, k] of a fit, NaN where a row has none, and what each column of them is."""
+
+    y: np.ndarray
+    targets: list[Target]
+
+    @classmethod
+    def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any) -> Labels:
+        """Labels of n rows, checked against what the estimator's `likelihood`, `target` and `period` say of them."""
+        checks.option(estimator.hyperparameters, "hyperparameters", INFERENCE)
+        y = read_numbers(y, n)
+        _check_labelled(y.reshape(n, -1).T)
+        return cls(y, targets_of(estimator, y, noise_std, trials))
+
+    @property
+    def several(self) -> bool:
+        """Whether y has two dimensions."""
+        return self.y.ndim == 2
+
+    def columns(self) -> Iterator[tuple[np.ndarray, Target]]:
+        """Each column [N], with what it is."""
+        return zip(self.y.reshape(len(self.y), -1).T, self.targets, strict=True)
+
+
+def score(outputs: Sequence[Output], y: Any, mean: np.ndarray, weight: Any) -> float:
+    """R² (of angles its circular like) of predictions `mean` where y is not NaN, averaged over outputs."""
+    y = read_numbers(y, len(mean))
+    found = []
+    for output, label, guess in zip(outputs, y.reshape(len(y), -1).T, mean.reshape(len(y), -1).T, strict=True):
+        known = ~np.isnan(label)
+        if not known.any():
+            raise GpumError("y has no labelled row (all NaN) to score; give the target of at least two rows")
+        some = None if weight is None else np.asarray(weight)[known]
+        if isinstance(output, Angle):
+            found.append(circular_score(label[known], guess[known], output.period, some))
+        else:
+            found.append(r2_score(label[known], guess[known], sample_weight=some))
+    return float(np.mean(found))
+
+
+def read_numbers(y: Any, n: int) -> np.ndarray:
+    """y as a float array [n] or [n, k]; NaN marks rows without a label."""
+    if y is None:
+        raise GpumError("requires y to be passed, but the target y is None; give NaN for rows without a label")
+    try:
+        y = np.asarray(y, float)
+    except (TypeError, ValueError) as error:
+        raise GpumError(
+            f"y must hold numbers (NaN where a row has no label), but {error}; for classes use GPUMClassifier"
+        ) from None
+    if y.ndim not in (1, 2) or len(y) != n:
+        raise GpumError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}] or [{n}, outputs]")
+    if y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn("y is a column vector; it is read as y.ravel()", DataConversionWarning, stacklevel=4)
+        y = y[:, 0]
+    if np.isinf(y).any():
+        row = int(np.argwhere(np.isinf(y))[0, 0])
+        raise GpumError(
+            f"Input y contains infinity or a value too large, the first at row {row}; mark rows without a label by NaN"
+        )
+    large = np.abs(y) > LARGEST_LABEL
+    if large.any():
+        place = tuple(np.argwhere(large)[0])
+        raise GpumError(
+            f"y is {y[place]:.3g} at row {place[0]}, too large to calculate with (at most {LARGEST_LABEL:g}); check "
+            "that label, or rescale y"
+        )
+    return y
+
+
+def _check_labelled(columns: np.ndarray) -> None:
+    """Every output [k, n] has a label: found out before a surface is learned."""
+    for k, column in enumerate(columns):
+        if np.isnan(column).all():
+            which = f"output {k} of y" if len(columns) > 1 else "y"
+            raise GpumError(f"{which} has no labelled row (all NaN); give the target of at least one row")
 
 
 def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[Target]:

@@ -36,17 +36,18 @@ KNOWN: dict[str, str] = {
     "regression.observations": "Counts Shares",
     "regression.incomplete": "IncompleteSurface",
     "regression.posterior": "Decomposed Part Posterior",
+    "regression.outputs": "Angle ClassOutput KnownNoise Observed Output",
     "regression.path_spaces": "PathRows PathSpace",
     "regression.spaces": "PlaneSpace ScaledSpace SpectralSpace",
-    "regression.surfaces": "AtlasSurface ChartSurface FlatSurface GraphSurface NamedSurface",
-    "estimators.classifier": "ClassOutput GPUMClassifier",
+    "regression.surfaces": "AtlasSurface ChartSurface FlatSurface GraphSurface NamedSurface Wanted",
+    "estimators.classifier": "GPUMClassifier",
     "estimators.comparison": (
         "EuclideanGPRegressor GraphLaplacianGPRegressor GraphMaternGPRegressor LatentGPRegressor"
     ),
-    "estimators.kept": "Kept",
     "estimators.latent_models": "BayesianGPLVM GPLVM",
-    "estimators.outputs": "Angle KnownNoise Observed Output",
     "estimators.regressor": "GPUMRegressor",
+    "fitted.cloud": "Cloud",
+    "fitted.stored": "StoredModel",
     ".sklearn.frozen._frozen": "FrozenEstimator",
 }
 METHODS = {"placement"}  # of known classes, that an object may hold

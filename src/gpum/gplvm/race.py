@@ -22,13 +22,12 @@ from typing import Any
 import jax
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from ..files.checkpoint import Checkpoint
 from ..files.programs import kept_programs
 from .models import Data, Model
 from .optimise import Progress, Stage, climb
-from .threads import at_once
+from .threads import at_once, one_blas_thread
 
 ROUNDS = (4, 2)  # how many starts reach the semifinal and the final
 WARP = 0.02  # of the variance, above which two fits count as different charts
@@ -167,7 +166,7 @@ def _run_all(
 
     run: Callable[[str, Any], Any] = lambda name, theta: _rounds(model, name, theta, data, stages)
     threads = at_once(n_jobs)
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread:
         if threads > 1:
             with _Threads(threads) as pool:
                 alone = run
@@ -255,6 +254,6 @@ def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage
 
 def _whole_run(*args: Any) -> list[Fit]:
     """The rounds of a run, made by a worker; of the parameters only the last come back."""
-    with jax.enable_x64(True), kept_programs(), threadpool_limits(1, "blas"):
+    with jax.enable_x64(True), kept_programs(), one_blas_thread:
         rounds = list(_rounds(*args))
     return [Fit(fit.start, None, fit.last) for fit in rounds[:-1]] + rounds[-1:]

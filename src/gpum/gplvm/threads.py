@@ -1,4 +1,4 @@
-"""Tasks side by side in threads of this process: what `n_jobs=None` means.
+"""Threads: how many tasks run side by side in this process (what `n_jobs=None` means), and how many BLAS has.
 
 Compiled programs, LAPACK and sparse solvers let go of Python's lock, and each of our problems is too small for threads
 of its own. What joblib was told (`n_jobs`, `joblib.parallel_config`) comes first, and what joblib runs as one of many
@@ -7,8 +7,12 @@ tasks already has its share of the cores.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
+
 from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
+from threadpoolctl import threadpool_limits
 
 
 def at_once(n_jobs: int | None) -> int:
@@ -18,3 +22,38 @@ def at_once(n_jobs: int | None) -> int:
     backend, _ = get_active_backend()
     usual = isinstance(backend, BACKENDS[DEFAULT_BACKEND]) and backend.nesting_level == 0
     return cpu_count() if usual and effective_n_jobs(None) == 1 else 1
+
+
+class _OneBlasThread:
+    """BLAS with one thread while anybody asks for it; with the last of them goes the limit.
+
+    `threadpoolctl` sets the whole process. Two fits in two threads that each set and restored it would restore what the
+    other had set, and leave BLAS at one thread for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limit: threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._limit = threadpool_limits(1, "blas")
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users and self._limit is not None:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+one_blas_thread = _OneBlasThread()
+MANY = 1000  # rows below which threads of BLAS cost more than they gain (and rounding would depend on them)
+
+
+def blas_threads(n: int) -> AbstractContextManager[None]:
+    """The threads of BLAS for problems of n rows: one for few rows, else all."""
+    return one_blas_thread if n < MANY else nullcontext()

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from .. import checks
 from ..checks import NoSurface
 from ..geometry.atlas import Placement, Surface, surface
+from ..gplvm.threads import one_blas_thread
 from .lanczos import lowest
 from .simplicial import operators
 from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
@@ -90,7 +90,8 @@ class Atlas:
     def fit(self, X: Any, y: Any = None) -> Atlas:
         """Charts around all rows of X [N, p]."""
         checks.integer(self.dim, "dim", 1, 3, "a surface of more dimensions needs another geometry")
-        X = checks.cloud(X, "X", min_rows=self.dim + 2)
+        X = checks.cloud(X, "X")
+        checks.rows_for(X, self.dim, "X")
         if self.dim > X.shape[1]:
             raise NoSurface(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
@@ -99,7 +100,7 @@ class Atlas:
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         self._cloud = self._reduced(X)[0]
-        with threadpool_limits(1, "blas"):  # thousands of small eigenproblems: threads make each thirty times as slow
+        with one_blas_thread:  # thousands of small eigenproblems: threads make each thirty times as slow
             self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes

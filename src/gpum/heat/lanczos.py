@@ -21,7 +21,8 @@ from scipy.linalg import eigh
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
-from threadpoolctl import threadpool_limits
+
+from ..gplvm.threads import one_blas_thread
 
 BLOCK = 8  # columns: products of matrices instead of vectors, with few more columns in all
 RESIDUAL = 1e-6  # |A⁻¹Mu - νu| / ν: eigenvalues are then exact to its square over their relative gap
@@ -58,7 +59,7 @@ def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
     Z /= np.sqrt(np.sum(Z * (M @ Z), 0))
     if pieces >= k:
         return Lowest(np.zeros(k), Z, 0.0, pieces)
-    with threadpool_limits(1, "blas"):  # its products are small, and lose by threads on a busy machine
+    with one_blas_thread:  # its products are small, and lose by threads on a busy machine
         found = _iterate(K.tocsc(), M.tocsc(), Z, k - pieces)
     values, vectors, residual = found
     return Lowest(np.concatenate([np.zeros(pieces), values]), np.concatenate([Z, vectors], 1), residual, pieces)

@@ -144,6 +144,19 @@ def choose(
     return np.array(found, int), np.array(gains)
 
 
+def floor(outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None) -> float:
+    """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has.
+
+    A class label that tells of one row, its own, is no more use than asking for that row's class.
+    """
+    if n_rows is not None:
+        return SURE if criterion == "information" else 1 / n_rows
+    if criterion == "information":
+        return KNOWN * len(outputs)
+    noise = [np.average([b.noise[0] for b in some], weights=[b.weight for b in some]) for some in outputs]
+    return NEGLIGIBLE * float(np.sum(noise))
+
+
 def of_function(posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked, scale: float = 1.0) -> list[Belief]:
     """Beliefs of a regression; `cloud` are its rows in every space, `scale` is the unit of y.
 

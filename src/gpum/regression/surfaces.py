@@ -284,6 +284,7 @@ class FlatSurface:
     rows: np.ndarray  # [N, p]
     scales: Sequence[np.ndarray]
     placed: Callable[[np.ndarray], Placement] | None = None
+    model: Any = None  # whose plane it is
     name: str = "flat"
     title: str = "flat space"
 

@@ -11,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
-from threadpoolctl import threadpool_limits
 
-from ..gplvm.threads import at_once
+from ..gplvm.threads import at_once, one_blas_thread
 
 T = TypeVar("T")
 
@@ -32,7 +31,7 @@ def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
     """So many at once; what has not begun when nobody asks for more does not begin."""
     pool = ThreadPoolExecutor(n)
     try:
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread:
             waiting = deque(pool.submit(task) for task in tasks)
             while waiting:
                 yield waiting.popleft().result()
@@ -41,5 +40,5 @@ def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
 
 
 def _quietly(task: Callable[[], T]) -> T:
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread:
         return task()

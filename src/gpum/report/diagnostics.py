@@ -28,7 +28,6 @@ from ..neighbours import spanning_tree
 from ..regression.design import Suggestions
 from ..regression.family import NO_BOUNDARY, SCALES
 from ..regression.spaces import levels_of
-from ..regression.surfaces import titles
 
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
 TORN = 6.0
@@ -146,29 +145,27 @@ def left_out_classes(model: Any) -> LeftOutClasses:
 
 def geometry_weights(model: Any, output: int = 0) -> dict[str, float]:
     """Weight of each geometry that was built, such as "atlas of dimension 2", heaviest first."""
-    weights = model._surface_weights(_output(model, output))
-    titles = _titles(model)
+    weights = model.model_.geometries.weights(_output(model, output).posterior)
+    titles = model.model_.geometries.titles
     return {titles[k]: float(weights[k]) for k in np.argsort(-weights, kind="stable")}
 
 
 def shown_chart(model: Any) -> str | None:
     """Which geometry is the chart that people are shown, the heaviest over all outputs; None where none is a chart."""
-    check_is_fitted(model, "_outputs")
-    charts = [k for k, surface in enumerate(model._surfaces) if surface.name == "chart"]
-    weights = np.mean([model._surface_weights(output) for output in model._outputs], axis=0)
-    return _titles(model)[max(charts, key=lambda k: weights[k])] if charts else None
+    fitted = model.model_
+    return None if fitted.shown is None else fitted.geometries.titles[fitted.shown]
 
 
 def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
     """The settings that the posterior consists of, over their scale."""
     parts = sorted(_output(model, output).posterior.parts, key=lambda part: -part.weight)
     settings = [part.setting for part in parts]
-    titles = _titles(model)
+    titles, owners = model.model_.geometries.titles, model.model_.geometries.family.owners
     scale = np.array([s.scale for s in settings])
     weight = np.array([part.weight for part in parts])
     log_evidence = np.log(weight) - [part.setting.log_prior for part in parts]
     return EvidenceOverScale(
-        [titles[model._family.owners[s.space]] for s in settings],
+        [titles[owners[s.space]] for s in settings],
         [s.smoothness for s in settings],
         [s.level for s in settings],
         scale,
@@ -185,12 +182,12 @@ def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
     or no weight, and where there is no chart.
     """
     found = _output(model, output)
-    titles, shown, owners = _titles(model), shown_chart(model), model._family.owners
-    parts = [part for part in found.posterior.parts if titles[owners[part.setting.space]] == shown]
+    geometries, shown = model.model_.geometries, model.model_.shown
+    parts = [part for part in found.posterior.parts if geometries.family.owners[part.setting.space] == shown]
     if not parts or any(part.setting.level is None for part in parts):
         return {}
-    levels: list[Any] = [level for level, _ in levels_of(model.chart_, model.boundary)]
-    if model.boundary == "average":
+    levels: list[Any] = [level for level, _ in levels_of(model.chart_, geometries.options.boundary)]
+    if geometries.options.boundary == "average":
         levels.append(NO_BOUNDARY)
     total = sum(part.weight for part in parts)
     return {level: float(sum(p.weight for p in parts if p.setting.level == level)) / total for level in levels}
@@ -208,7 +205,8 @@ def extents(model: Any) -> np.ndarray:
 
 def learned_from(model: Any, X: np.ndarray) -> np.ndarray:
     """The rows of the cloud X that the surfaces were learned from: all, or a part that covers a large one."""
-    return np.arange(len(X)) if model._part is None else model._part
+    subset = model.model_.cloud.subset
+    return np.arange(len(X)) if subset is None else subset
 
 
 def cuts(model: Any, X: np.ndarray) -> np.ndarray:
@@ -229,9 +227,8 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
 
 def suggestions(model: Any) -> Suggestions | None:
     """The SUGGESTED rows to label next, and what their labels would give; None where every row has its labels."""
-    check_is_fitted(model, "_outputs")
-    n_rows = len(model._cloud)
-    if all(len(output.rows) == n_rows for output in model._outputs):
+    fitted = model.model_
+    if all(len(output.rows) == len(fitted.cloud) for output in fitted.outputs):
         return None
     return model.suggestions(SUGGESTED)
 
@@ -240,13 +237,8 @@ def _length(chart: Any, ends: Any) -> Any:
     return length(chart, *ends.reshape(2, -1))
 
 
-def _titles(model: Any) -> list[str]:
-    """What each surface of the model is called."""
-    return titles(model._surfaces)
-
-
 def _check_chart(model: Any) -> None:
-    check_is_fitted(model, "_outputs")
+    check_is_fitted(model)
     if getattr(model, "chart_", None) is None:
         raise GpumError(
             f"the model has no chart: its geometry is {', '.join(geometry_weights(model))}; fit with a geometry that "
@@ -255,6 +247,6 @@ def _check_chart(model: Any) -> None:
 
 
 def _output(model: Any, output: int) -> Any:
-    check_is_fitted(model, "_outputs")
-    checks.integer(output, "output", 0, len(model._outputs) - 1, "it is a column of y")
-    return model._outputs[output]
+    outputs = model.model_.outputs
+    checks.integer(output, "output", 0, len(outputs) - 1, "it is a column of y")
+    return outputs[output]

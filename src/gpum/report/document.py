@@ -102,7 +102,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     named = hasattr(model, "classes_")
     targets = classes.targets(fitted, _shared(fitted, 0, outlines)) if named else _targets(fitted, outlines)
     about = {k: v for k, v in fitted.about.items() if k not in ("settings", "warnings", "seconds")}
-    settings = fitted.about.get("settings") or model.get_params(deep=False)
+    settings = fitted.about.get("settings") or model.model_.settings
     worth = suggestions(model)
     charted, learned = model.chart_ is not None, model.latent_model_ is not None
     next_rows = [] if worth is None else worth.rows.tolist()

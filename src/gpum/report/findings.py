@@ -152,7 +152,7 @@ def geometry(model: Any, k: int) -> str:
 
 def atlas_of(model: Any, title: str) -> Any:
     """The atlas of this title; None where it is another geometry."""
-    return next((s.atlas for s in model._surfaces if s.name == "atlas" and s.title == title), None)
+    return next((s.atlas for s in model.model_.geometries.members if s.name == "atlas" and s.title == title), None)
 
 
 def _shape(atlas: Any) -> str:
@@ -222,7 +222,7 @@ def about_cloud(fitted: Fitted) -> list[str]:
             f"The map cuts the surface in {len(torn)} place{'s' * (len(torn) > 1)}: rows that are neighbours in the "
             f"data, such as {_names(fitted, torn[0])}, are far apart on it"
         )
-        others = 1 - float(np.mean([_map_weight(model, k)[1] for k in range(len(model._outputs))]))
+        others = 1 - float(np.mean([_map_weight(model, k)[1] for k in range(len(model.model_.outputs))]))
         if others > WINS:
             found.append(
                 f"{where}. That concerns the picture more than the prediction: {percent(others)} of the weight is on "
@@ -272,7 +272,7 @@ def _about_labels(labels: np.ndarray) -> list[str]:
 
 
 def _about_settings(model: Any, k: int) -> list[str]:
-    parts = model._outputs[k].posterior.parts
+    parts = model.model_.outputs[k].posterior.parts
     at = dict.fromkeys(("low", "high"), 0.0)
     for part in parts:
         for end in at:

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...checks import GpumError
-from ...estimators.base import LARGEST_LABEL
+from ...estimators.targets import LARGEST_LABEL
 from ...regression import classes, gp
 from ...regression.posterior import Located
-from ...regression.surfaces import titles
 from ..findings import number, percent
 
 QUICK, POINTS = 12, 25_000  # settings that draw the quick map: at least so many, more while rows × settings are few
@@ -54,8 +53,9 @@ class Target(ABC):
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
-        self.family, _ = model._labelled(np.arange(len(X)))  # with every row in it, also those placed afterwards
-        self.titles = titles(model._surfaces)
+        self.geometries = model.model_.geometries
+        self.family, _ = self.geometries.labelled(np.arange(len(X)))  # with every row in it, also those of no subset
+        self.titles = self.geometries.titles
         self.place = {id(setting): k for k, setting in enumerate(self.family.settings)}
 
     def considered(self, before: Belief | None, labels: Labels) -> list[int]:
@@ -119,7 +119,7 @@ class Numbers(Target):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.model.fit(self.X, everyone)
-        (output,) = self.model._outputs
+        (output,) = self.model.model_.outputs
         return self._belief(output.posterior, output.posterior, output.mean, output.scale, rows, y, True, stop)
 
     def _belief(
@@ -181,7 +181,7 @@ class Classes(Target):
         rows, codes, seen = self._codes(labels)
         some = self.considered(before, labels)
         family = replace(self.family, settings=[self.family.settings[k] for k in some])
-        whole = classes.classify(family, rows, codes, len(seen), self.model._pieces[some])
+        whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some])
         drawn = self.heaviest(whole)
         p = drawn.probabilities(Located.exactly(self.family.rows))
         return self._belief(whole, p, codes, seen, exact=False)
@@ -196,7 +196,7 @@ class Classes(Target):
             self.model.fit(self.X, everyone)
         if stop():
             return None
-        whole = self.model._outputs[0].posterior
+        whole = self.model.model_.outputs[0].posterior
         return self._belief(whole, self.model.label_distributions_, codes, seen, exact=True)
 
     def _codes(self, labels: Labels) -> tuple[np.ndarray, np.ndarray, list[int]]:

@@ -11,7 +11,6 @@ from ...gplvm.missing import fill_in
 from ...neighbours import spacing
 from ...regression.surfaces import ChartSurface
 from ..cells import column, columns, short
-from ..diagnostics import _titles
 from ..document import _edges, _View
 from ..findings import atlas_of
 from .beliefs import Classes
@@ -46,9 +45,10 @@ def _shown(X: np.ndarray) -> np.ndarray:
 def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]]:
     """Charts, those of two dimensions first, then the data along its main directions, turned by hand."""
     found = []
-    titles = _titles(model)
-    charts = [(t, s) for t, s in zip(titles, model._surfaces, strict=True) if isinstance(s, ChartSurface)]
-    drawn = [(t, s.bounded(model._wanted()), s.rows) for t, s in charts if len(s.rows) == len(X)]
+    geometries = model.model_.geometries
+    titles, options = geometries.titles, geometries.options
+    charts = [(t, s) for t, s in zip(titles, geometries.members, strict=True) if isinstance(s, ChartSurface)]
+    drawn = [(t, s.bounded(options), s.rows) for t, s in charts if len(s.rows) == len(X)]
     if charts and not drawn and model.latent_ is not None:  # learned from a part: all rows are on the heaviest
         drawn = [("heaviest chart", model.chart_, model.latent_)]
     for title, chart, rows in sorted(drawn, key=lambda item: abs(item[2].shape[1] - 2))[:CHARTS]:

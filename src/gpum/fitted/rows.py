@@ -29,7 +29,6 @@ class Placed:
     own : where they stand among the rows that the surfaces were learned from, -1: they were placed, [n].
     missing : which rows lack readings, so that even those of the cloud are uncertain, [n] of bool.
     placements : of the rows that were placed, in their order, for each surface that is needed.
-    far : which rows are far from the surfaces that matter, [n].
     """
 
     X: np.ndarray
@@ -37,12 +36,18 @@ class Placed:
     own: np.ndarray
     missing: np.ndarray
     placements: dict[int, Placement]
-    far: np.ndarray
     family: Family
     needed: frozenset[int]  # spaces
 
     def __len__(self) -> int:
         return len(self.X)
+
+    def far(self, weights: np.ndarray) -> np.ndarray:
+        """Which rows are far from surfaces that hold more than half of the weights [surfaces]; none of the cloud is."""
+        found, new = np.zeros(len(self), bool), self.own < 0
+        if self.placements and np.any(self.index < 0):
+            found[new] = sum(weights[k] * placement.far for k, placement in self.placements.items()) > 0.5
+        return found & (self.index < 0)
 
     def blocks(self) -> Iterator[Located]:
         """All rows in every space that is needed, in order, BLOCK at a time."""

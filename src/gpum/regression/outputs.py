@@ -4,8 +4,10 @@
     KnownNoise       with a known standard deviation of each label
     Observed         counts and shares: f is the log of the rate, or the log odds
     Angle            numbers of which two that differ by a period are one
+    ClassOutput      classes
 
-`regress` makes them. Noise: True is a new observation, False the function itself (the rate, the probability).
+`regress` makes those of numbers. Noise: True is a new observation, False the function itself (the rate, the
+probability).
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ import numpy as np
 from scipy.stats import norm
 
 from ..checks import GpumError
-from ..regression import angles, design, gp, known_noise, likelihoods, observations
-from ..regression.family import Family
-from ..regression.posterior import Located, Posterior
-from ..regression.quantiles import mixture_quantiles
+from . import angles, classes, design, gp, known_noise, likelihoods, observations
+from .family import Family
+from .posterior import Located, Posterior
+from .quantiles import mixture_quantiles
 
 TARGETS = ("value", "angle")
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
@@ -190,6 +192,19 @@ class Angle(Output):
     def off(self, labels: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """The shorter way round."""
         return (labels - guess + self.period / 2) % self.period - self.period / 2
+
+
+@dataclass(frozen=True)
+class ClassOutput:
+    """The posterior of classes, the labelled rows and their classes (as positions in the sorted list of classes)."""
+
+    posterior: classes.ClassPosterior
+    rows: np.ndarray
+    labels: np.ndarray
+
+    def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        """What is known of the functions of the classes where it is asked."""
+        return design.of_classes(self.posterior, cloud, asked)
 
 
 def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Target, rows: np.ndarray) -> Output:

@@ -1,43 +1,43 @@
-"""What is predicted for some rows, in the units of the labels; rows are placed once, and asked as often as you like."""
+"""What is predicted for some rows, in the units of the labels; rows are located once, whatever is asked of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .. import checks
 from ..checks import GpumError
-from .outputs import Output
-from .places import Placed
+from .rows import Placed
+
+if TYPE_CHECKING:
+    from .model import FittedModel
 
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
     """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.
 
-    far : which rows are so far from the fitted surface that their prediction is the prior's, [n] of bool.
-    latent : coordinates of the rows on the learned chart, [n, q]; None where there is no chart.
-
     Noise: True is a new observation, False the function itself.
     """
 
-    outputs: list[Output]
-    several: bool
+    model: FittedModel
     rows: Placed
-    far: np.ndarray
-    find_latent: Callable[[], np.ndarray | None] = lambda: None
+
+    @cached_property
+    def far(self) -> np.ndarray:
+        """Which rows are so far from the fitted surface that their prediction is the prior's, [n] of bool."""
+        return self.model.far(self.rows)
 
     @cached_property
     def latent(self) -> np.ndarray | None:
-        """See the class."""
-        return self.find_latent()
+        """Coordinates of the rows on the learned chart, [n, q]; None where there is no chart."""
+        return self.model.latent_of(self.rows)
 
-    @property
+    @cached_property
     def mean(self) -> np.ndarray:
         """Predictive mean, [n]."""
         return self.moments()[0]
@@ -48,13 +48,13 @@ class Predictive:
 
     def moments(self, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each, for the price of one."""
-        parts = [[output.moments(block, noise) for output in self.outputs] for block in self.rows.blocks()]
+        parts = [[output.moments(block, noise) for output in self.model.outputs] for block in self.rows.blocks()]
         found = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*parts, strict=True)]
         return self._stacked([mean for mean, _ in found]), self._stacked([std for _, std in found])
 
     def cov(self, noise: bool = True) -> np.ndarray:
         """Predictive covariance between the rows, [n, n]."""
-        return self._stacked([output.cov(self.rows.whole, noise) for output in self.outputs])
+        return self._stacked([output.cov(self.rows.whole, noise) for output in self.model.outputs])
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975), noise: bool = True) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
@@ -63,15 +63,40 @@ class Predictive:
             raise GpumError(
                 f"quantiles must lie strictly between 0 and 1, got {given!r}; (0.025, 0.975) is a 95 % interval"
             )
-        parts = [[output.quantiles(block, levels, noise) for output in self.outputs] for block in self.rows.blocks()]
+        outputs, blocks = self.model.outputs, self.rows.blocks()
+        parts = [[output.quantiles(block, levels, noise) for output in outputs] for block in blocks]
         return self._stacked([np.concatenate(one) for one in zip(*parts, strict=True)])
 
     def samples(self, n: int = 1, random_state: Any = 0, noise: bool = False) -> np.ndarray:
         """Joint draws, [rows, n] or, for several outputs, [rows, k, n]."""
         checks.integer(n, "n_samples", 1, None, "1 is one draw")
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        draws = [output.samples(rng, self.rows.whole, n, noise) for output in self.outputs]
-        return np.stack(draws, 1) if self.several else draws[0]
+        draws = [output.samples(rng, self.rows.whole, n, noise) for output in self.model.outputs]
+        return np.stack(draws, 1) if self.model.several else draws[0]
 
     def _stacked(self, values: list[np.ndarray]) -> np.ndarray:
-        return np.stack(values, -1) if self.several else values[0]
+        return np.stack(values, -1) if self.model.several else values[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPredictive:
+    """Predictions of a classifier for n rows."""
+
+    model: FittedModel
+    rows: Placed
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """Probability of each class, [n, classes]."""
+        posterior = self.model.outputs[0].posterior
+        return np.concatenate([posterior.probabilities(block) for block in self.rows.blocks()])
+
+    @cached_property
+    def far(self) -> np.ndarray:
+        """Which rows are so far from the fitted surface that their prediction is the prior's, [n] of bool."""
+        return self.model.far(self.rows)
+
+    @cached_property
+    def latent(self) -> np.ndarray | None:
+        """Coordinates of the rows on the learned chart, [n, q]; None where there is no chart."""
+        return self.model.latent_of(self.rows)

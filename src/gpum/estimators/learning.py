@@ -1,0 +1,283 @@
+"""How `GPUMRegressor` and `GPUMClassifier` learn the geometries of a cloud.
+
+check_parameters     the parameters of an estimator that say which geometries it wants
+read_cloud           the cloud, checked against them
+learn                its geometries; with `warm_start` those of the last fit, where nothing they depend on changed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+
+from .. import checks
+from ..checks import GpumError
+from ..files.checkpoint import Checkpoint
+from ..files.tree import digest
+from ..fitted import Cloud, Geometries
+from ..fitted.cloud import SUBSET, choose_subset
+from ..geometry import Chart
+from ..gplvm import scaling
+from ..gplvm.threads import one_blas_thread
+from ..regression.family import smoothness_names
+from ..regression.surfaces import ChartSurface, Wanted
+from . import features
+from .geometries import Built, build, dimensions, geometry_names
+from .latent_base import LatentModel
+from .latent_models import GPLVM, BayesianGPLVM
+from .stored import NOT_RESULTS, open_checkpoint
+
+LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
+KERNELS = ("auto", "spectral", "brownian")
+# Parameters that other labels may come with: geometries do not depend on them.
+OF_LABELS = ("hyperparameters", "likelihood", "target", "period", *NOT_RESULTS)
+
+SUBSET_NOTE = (
+    "the surfaces were learned from {:,} of {:,} rows, chosen to cover the cloud; the others were placed on them"
+)
+RANDOM_NOTE = (
+    "the surfaces were learned from {:,} of {:,} rows, most of them drawn at random, so that they show where rows are "
+    "few, the rest chosen to cover the cloud; the others were placed on them"
+)
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse parameters of geometries that cannot be."""
+    names = geometry_names(estimator.geometry)
+    dimensions(estimator.latent_dim)
+    check_latent_model(estimator.latent_model)
+    checks.option(estimator.kernel, "kernel", KERNELS)
+    smoothness_names(estimator.smoothness)
+    if isinstance(estimator.boundary, str):
+        checks.option(estimator.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
+    else:
+        checks.positive(estimator.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
+    checks.jobs(estimator.n_jobs)
+    checks.integer(estimator.n_paths, "n_paths", 10, None, "1000 is the default")
+    checks.integer(estimator.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
+    if estimator.max_time is not None:
+        checks.positive(estimator.max_time, "max_time", "None finds it")
+    if estimator.n_kernel_inducing is not None:
+        checks.integer(estimator.n_kernel_inducing, "n_kernel_inducing", 2, None, "None uses every labelled row")
+    if estimator.n_inducing is not None and estimator.latent_model == "gplvm":
+        raise GpumError(
+            f"n_inducing is {estimator.n_inducing!r}, but latent_model='gplvm' has no inducing points; use "
+            "latent_model='bgplvm', or n_inducing=None"
+        )
+    if isinstance(estimator.latent_model, Chart) and "chart" not in names:
+        raise GpumError(
+            f"latent_model is a known chart, but geometry is {estimator.geometry!r}; use geometry='chart' or 'average'"
+        )
+
+
+def has_chart(estimator: Any) -> bool:
+    """Whether a geometry is a chart, so that rows have latent coordinates."""
+    return isinstance(estimator.latent_model, Chart) or "chart" in geometry_names(estimator.geometry)
+
+
+def transforms_with_a_chart(cls: type) -> type:
+    """A class decorator: `transform` and `fit_transform` are there only where a geometry is a chart."""
+    for name in ("transform", "fit_transform"):  # after scikit-learn has wrapped them for `set_output`
+        setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
+    return cls
+
+
+def tags_of_geometry(estimator: Any, tags: Any) -> Any:
+    """scikit-learn's tags: missing readings are taken, except by a known chart; no chart, no transformer."""
+    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart)
+    if not has_chart(estimator):
+        tags.transformer_tags = None
+    return tags
+
+
+def read_cloud(estimator: Any, X: Any) -> Cloud:
+    """X, checked; divided by a unit unless the latent model was given, which has units of its own."""
+    features.remember(estimator, X)
+    given = estimator.latent_model
+    known = isinstance(given, Chart)
+    X = checks.cloud(X, "X", min_rows=2 if known else 3, missing=not known)
+    checks.columns_read(X, "X")
+    if known and X.shape[1] != given.dim:
+        raise GpumError(
+            f"X has {X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a known chart X "
+            "holds coordinates in it"
+        )
+    scaling.check(X, "X")
+    estimator.n_features_in_ = X.shape[1]
+    unit = scaling.Scaling.of(X, by_column=False).unit if isinstance(given, str) else 1.0
+    return Cloud(X / unit, unit)
+
+
+def learn(estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any], *, random: bool) -> Geometries:
+    """The geometries of a cloud as the estimator's parameters ask for them.
+
+    `graphs` makes the graphs; `random` says how a subset of a large cloud is chosen.
+    """
+    key = _key(estimator, cloud)
+    last = getattr(estimator, "_warm", None)
+    if estimator.warm_start and last is not None and last[0] == key:
+        return last[1]
+    estimator._warm = None
+    run = open_checkpoint(estimator, X=cloud.rows, y=y)
+    seed = seed_of(estimator.random_state)
+    with one_blas_thread:  # most problems here are small, and threads make them many times as slow
+        found = _learned(estimator, cloud, graphs, run, seed, random)
+    found = replace(found, family=replace(found.family, notes=[*run.notes, *found.family.notes]))
+    if estimator.warm_start:
+        estimator._warm = key, found
+    return found
+
+
+def _learned(
+    estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int, random: bool
+) -> Geometries:
+    notes = []
+    subset = choose_subset(cloud.rows, drawn_seed(seed), random)
+    if subset is not None:
+        cloud = replace(cloud, subset=subset)
+        notes.append((RANDOM_NOTE if random else SUBSET_NOTE).format(SUBSET, len(cloud)))
+    options = kernel_options(estimator, drawn_seed(seed))
+    built = _build(estimator, cloud.learned, graphs, run, seed)
+    return Geometries.of(cloud, built.surfaces, built.log_priors, [*notes, *built.notes], options)
+
+
+def _build(estimator: Any, X: np.ndarray, graphs: Callable[..., Any], run: Checkpoint, seed: int) -> Built:
+    given = estimator.latent_model
+    if isinstance(given, Chart):
+        return Built.one(_in_checkpoint(ChartSurface(given, X), run))
+    named = isinstance(given, str)
+
+    def charts(latent_dim: Any, verbose: int) -> Iterator[ChartSurface]:
+        options = {} if estimator.n_inducing is None else {"n_inducing": estimator.n_inducing}
+        options |= {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
+        model = fitted_latent_model(estimator, given, X, latent_dim, run, **options)
+        # A given model is used as it is; of those learned here, other fits may stand beside the best.
+        for one in model.different_fits() if named else [model]:
+            yield _in_checkpoint(one.surface(one.coordinates(X)), run)
+
+    built = build(
+        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, pieces=run, once=not named,
+        n_modes=estimator.n_kernel_inducing, seed=drawn_seed(seed), n_jobs=estimator.n_jobs, verbose=estimator.verbose,
+    )  # fmt: skip
+    learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartSurface)]
+    built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))
+    return built
+
+
+def fitted_latent_model(
+    estimator: BaseEstimator, given: Any, X: np.ndarray, latent_dim: Any, run: Checkpoint, **options: Any
+) -> LatentModel:
+    """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X."""
+    given = _thawed(given)
+    fitted = isinstance(given, LatentModel) and hasattr(given, "chart_")
+    model = given
+    if not fitted:
+        model = clone(given) if isinstance(given, LatentModel) else LATENT_MODELS[given](latent_dim, **options)
+        if run.folder is not None:
+            model.set_params(checkpoint=str(Path(run.folder) / f"chart-{latent_dim}"))
+        model.fit(X)
+    if X.shape[1] != model.n_features_in_:
+        raise GpumError(
+            f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
+            "pass the same columns"
+        )
+    features.same_names(estimator, model)
+    return model
+
+
+def kernel_options(estimator: Any, seed: int) -> Wanted:
+    """What the estimator's parameters ask of kernels."""
+    return Wanted(
+        smoothness_names(estimator.smoothness),
+        boundary=estimator.boundary,
+        kernel=estimator.kernel,
+        n_modes=estimator.n_kernel_inducing,
+        metric_draws=estimator.metric_draws,
+        max_time=estimator.max_time,
+        n_paths=estimator.n_paths,
+        step_size=estimator.step_size,
+        n_inducing=estimator.n_kernel_inducing,
+        seed=seed,
+        n_jobs=estimator.n_jobs,
+        verbose=estimator.verbose,
+    )
+
+
+def seed_of(random_state: Any) -> int:
+    """A whole number for `random_state`: itself, or one that a generator draws, once, before threads begin."""
+    if isinstance(random_state, Integral):
+        check_random_state(random_state)
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def drawn_seed(seed: int) -> int:
+    """The seed of everything but latent models, which draw from `seed` themselves."""
+    return int(check_random_state(seed).randint(2**31 - 1))
+
+
+def _in_checkpoint(surface: ChartSurface, run: Checkpoint) -> ChartSurface:
+    """The surface, whose finished domains are kept in the run's folder; not those of charts that are code."""
+    surface.pieces = Checkpoint()
+    if run.folder is not None:
+        with suppress(GpumError):
+            surface.pieces = run.of(f"chart {digest([surface.chart, surface.rows])}")
+    return surface
+
+
+class _Same:
+    """An object that equals itself alone."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.held is self.held
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _key(estimator: BaseEstimator, cloud: Cloud) -> tuple[Any, ...]:
+    """All that geometries depend on: the rows, and the parameters that are not of the labels."""
+    settings = {k: _value(v) for k, v in estimator.get_params(deep=False).items() if k not in OF_LABELS}
+    return cloud.unit, digest(cloud.rows), settings
+
+
+def _value(parameter: Any) -> Any:
+    """A parameter as something that is equal if geometries do not change with it."""
+    parameter = _thawed(parameter)
+    if isinstance(parameter, np.ndarray):
+        return parameter.shape, parameter.tobytes()
+    if isinstance(parameter, list | tuple):
+        return [_value(one) for one in parameter]
+    if isinstance(parameter, LatentModel):
+        settings = {name: _value(one) for name, one in parameter.get_params(deep=False).items()}
+        return type(parameter), settings, _Same(getattr(parameter, "chart_", None))
+    if parameter is None or np.isscalar(parameter):
+        return parameter
+    return _Same(parameter)
+
+
+def _thawed(given: Any) -> Any:
+    return given.estimator if isinstance(given, FrozenEstimator) else given
+
+
+def check_latent_model(given: Any) -> None:
+    """Refuse what is no latent model."""
+    given = _thawed(given)
+    if isinstance(given, str):
+        checks.option(given, "latent_model", LATENT_MODELS)
+    elif not isinstance(given, LatentModel | Chart):
+        raise GpumError(
+            f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
+        )

@@ -1,0 +1,138 @@
+"""What regressors and the classifier have in common: functions of an estimator that hand over to its fitted model.
+
+An estimator is parameters, checks and `fit`. A class takes these functions as its own by naming them in its body.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..checks import GpumError
+from ..files import model_io
+from ..fitted import FittedModel, LazyModel, StoredModel
+from ..regression.design import Suggestions
+from . import features
+from .latent_base import LatentModel
+from .stored import load as load
+from .stored import save as save
+
+COLUMNS = ("n_features_in_", "feature_names_in_", "classes_")  # what scikit-learn wants of a fitted estimator
+
+
+def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
+    """The parameters as they are now; what is changed in the estimator later does not change them."""
+    unfitted = lambda value: isinstance(value, LatentModel) and not hasattr(value, "chart_")
+    found = estimator.get_params(deep=False)
+    return {name: clone(value) if unfitted(value) else value for name, value in found.items()}
+
+
+def keep(estimator: Any, model: FittedModel) -> None:
+    """Make the estimator a fitted one."""
+    estimator._fitted = LazyModel(model)
+
+
+def _is_fitted(self: Any) -> bool:
+    return "_fitted" in vars(self)
+
+
+def _model(self: Any) -> FittedModel:
+    """The fitted model: cloud, geometries, posteriors, notes. Parameters that are set later do not change it."""
+    check_is_fitted(self)
+    return self._fitted.model
+
+
+is_fitted = _is_fitted
+model = property(_model)
+notes = property(lambda self: list(self.model_.notes), doc="What was left out or could not be done as asked.")
+log_evidence = property(lambda self: self.model_.log_evidence, doc="Of the average, or of the best setting.")
+best_setting = property(lambda self: self.model_.best_setting, doc="The heaviest setting.")
+geometry_weights = property(lambda self: self.model_.geometry_weights, doc="Weight of each geometry by name.")
+latent_model = property(lambda self: self.model_.latent_model, doc="The latent model of the chart that is shown.")
+chart = property(lambda self: self.model_.chart, doc="The chart of largest weight; None without one.")
+latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on that chart, [N, q].")
+
+
+def check_rows(estimator: Any, X: Any) -> np.ndarray:
+    """Rows like those of the fitted cloud, as an array [n, p]."""
+    check_is_fitted(estimator)
+    return features.like_fitted(estimator, X)
+
+
+def predictive(self: Any, X: Any) -> Any:
+    """Everything that is predicted for rows X, seen or not; they are located once."""
+    found = self.model_.predictive(check_rows(self, X))
+    if found.far.any():
+        warnings.warn(
+            f"{int(found.far.sum())} row(s) of X are far from the fitted surface, the first is row "
+            f"{int(np.flatnonzero(found.far)[0])}: their prediction is the prior's",
+            stacklevel=3,
+        )
+    return found
+
+
+def far_from_surface(self: Any, X: Any) -> np.ndarray:
+    """Which rows X are so far from the fitted surface that their prediction is the prior's, [rows] of bool."""
+    return self.model_.predictive(check_rows(self, X)).far
+
+
+def suggest(self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None) -> np.ndarray:
+    """The n rows of the fitted cloud without a label whose labels would tell most, best first.
+
+    Parameters
+    ----------
+    n : how many; each is chosen given that those before it will have labels, so that no two say the same.
+    criterion : "variance" (default): what lowers the average predictive variance over the cloud most;
+        "information": the row whose label tells most of the functions themselves, wherever it is.
+    candidates : rows of the cloud (or a mask of it) to choose from; None: every row that lacks a label.
+    """
+    return self.suggestions(n, criterion, candidates).rows
+
+
+def suggestions(self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None) -> Suggestions:
+    """As `suggest`, with the gain expected of each label, and whether more labels still help (`enough`)."""
+    return self.model_.suggestions(n, criterion, candidates)
+
+
+def coordinates(estimator: Any, X: Any, return_std: bool) -> Any:
+    """Latent coordinates of rows X (and their standard deviations) on the chart of largest weight."""
+    found = estimator.model_.coordinates(check_rows(estimator, X))
+    return found if return_std else found[0]
+
+
+def stored(self: Any) -> dict[str, Any]:
+    """What a model file holds of an estimator."""
+    columns = {name: value for name, value in vars(self).items() if name in COLUMNS}
+    held = self._fitted.stored
+    return {**held.settings, **columns, "stored_": held}
+
+
+def restored(self: Any) -> None:
+    """Put an estimator right that was read from a file; a GpumError where it does not fit together."""
+    held = vars(self).pop("stored_", None)
+    if not isinstance(held, StoredModel):
+        raise GpumError("its settings are not there")
+    if held.cloud.rows.shape[1] != self.n_features_in_:
+        raise GpumError(f"its cloud has shape {held.cloud.rows.shape}, and {self.n_features_in_} features")
+    self._fitted = LazyModel(stored=held)
+
+
+def file_summary(self: Any) -> dict[str, Any]:
+    """What `gpum info` says of the estimator."""
+    return {"kind": type(self).__name__, **self.model_.summary()}
+
+
+def with_table(self: Any) -> model_io.Fitted:
+    """The estimator with the table it was fitted to, columns named by their numbers."""
+    X = self.model_.cloud.X
+    y = np.full((len(X), len(self.model_.outputs)), np.nan)
+    for k, output in enumerate(self.model_.outputs):
+        y[output.rows, k] = output.labels
+    names = getattr(self, "feature_names_in_", [f"X_{j + 1}" for j in range(X.shape[1])])
+    targets = ["y"] if y.shape[1] == 1 else [f"y_{k + 1}" for k in range(y.shape[1])]
+    about = {"settings": dict(self.model_.settings)}
+    return model_io.Fitted(self, [str(n) for n in names], targets, X, y, [str(i + 1) for i in range(len(X))], about)

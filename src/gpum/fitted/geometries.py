@@ -1,0 +1,158 @@
+"""The geometries of a cloud side by side, and where rows lie on them.
+
+Geometries are learned from the cloud or, above `cloud.SUBSET` rows, from a subset of it. Rows that they were learned
+from keep the coordinates they got there; all others are projected onto them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..checks import NoSurface
+from ..geometry import Chart
+from ..gplvm.missing import fill_in
+from ..regression import classes
+from ..regression.family import Family, join
+from ..regression.incomplete import IncompleteSurface
+from ..regression.surfaces import AtlasSurface, ChartSurface, FlatSurface, Placement, Surface, Wanted, titles
+from .cloud import Cloud
+from .rows import Placed, among, place_on
+
+
+@dataclass(frozen=True, eq=False)
+class Geometries:
+    """Geometries of a cloud with their spaces, settings on these, and prior weights.
+
+    Attributes
+    ----------
+    cloud : the rows.
+    members : the geometries; `family.owners` says to which of them each space belongs.
+    family : all their spaces, the settings on them and the learned rows in each space.
+    options : what was asked of the kernels.
+    coordinates : of all rows of a large cloud on a member, where these were asked for.
+    """
+
+    cloud: Cloud
+    members: list[Surface]
+    family: Family
+    options: Wanted
+    coordinates: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, cloud: Cloud, members: Sequence[Surface], log_priors: Sequence[float], notes: Sequence[str],
+        options: Wanted,
+    ) -> Geometries:  # fmt: skip
+        """Members with their prior weights; one that has no space on this cloud is left out, and a note says why."""
+        families, usable, priors, said = [], [], [], list(notes)
+        for member, prior in zip(members, log_priors, strict=True):
+            try:
+                families.append(member.family(options))
+            except NoSurface as error:
+                if len(members) == 1:
+                    raise
+                said.append(f"the {member.title} is left out: {error}")
+                continue
+            usable.append(member)
+            priors.append(prior)
+        if not families:
+            raise NoSurface(f"no geometry can be used on this cloud: {'; '.join(said)}")
+        family = join(families, priors)
+        return cls(cloud, usable, replace(family, notes=[*said, *family.notes]), options)
+
+    @property
+    def titles(self) -> list[str]:
+        """What each member is called, such as "atlas of dimension 2"."""
+        return titles(self.members)
+
+    @property
+    def names(self) -> list[str]:
+        """The kind of each member, such as "atlas"."""
+        return [member.name for member in self.members]
+
+    @cached_property
+    def effective_dimensions(self) -> np.ndarray:
+        """Into how many independent pieces each setting cuts the cloud, [settings]: what classes need of a kernel."""
+        return classes.pieces(self.family)
+
+    def weights(self, posterior: Any) -> np.ndarray:
+        """The posterior weight of each member, [members]."""
+        found = np.zeros(len(self.members))
+        for part in posterior.parts:
+            found[self.family.owners[part.setting.space]] += part.weight
+        return found
+
+    def labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
+        """The family with the cloud's rows `known` in it, and where these stand there."""
+        if self.cloud.subset is None:
+            return self.family, known
+        placed = self.locate(self.cloud.rows[known], known, frozenset(range(len(self.family.spaces))))
+        found = placed.whole
+        rows = [at for at in found.at if at is not None]
+        for k, around in enumerate(found.around):
+            if around and placed.placements[self.family.owners[k]].others:  # see `incomplete`
+                rows[k] = np.mean(around, axis=0)
+        return replace(self.family, rows=rows), np.arange(len(known))
+
+    def locate(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> Placed:
+        """Scaled rows in the spaces that are needed; `index` says where they stand in the cloud, -1 for nowhere.
+
+        Rows with missing readings are projected anew, seen or not: their coordinates are uncertain.
+        """
+        own = index
+        if self.cloud.subset is not None:
+            position = np.full(len(self.cloud) + 1, -1)  # the last is that of -1
+            position[self.cloud.subset] = np.arange(len(self.cloud.subset))
+            own = position[index]
+        missing = np.isnan(rows).any(1)
+        own = np.where(missing, -1, own)
+        new = np.flatnonzero(own < 0)
+        owners = sorted({self.family.owners[k] for k in needed}) if len(new) else []
+        standing = np.where(missing, -1, index)[new]
+        placements = {k: self._projected(k, rows[new], standing) for k in owners}
+        return Placed(rows, index, own, missing, placements, self.family, needed)
+
+    def on_chart(self, k: int) -> np.ndarray:
+        """Coordinates of all rows of the cloud on member k, a chart or the plane of a latent model, [N, q]."""
+        member = self.members[k]
+        assert isinstance(member, ChartSurface | FlatSurface)
+        subset = self.cloud.subset
+        if subset is None:
+            return member.rows
+        if k not in self.coordinates:
+            found = np.empty((len(self.cloud), member.rows.shape[1]))
+            found[subset] = member.rows
+            rest = np.setdiff1d(np.arange(len(found)), subset)
+            found[rest] = place_on(member, self.cloud.rows[rest]).points
+            self.coordinates[k] = found
+        return self.coordinates[k].copy()
+
+    def chart(self, k: int) -> Chart:
+        """The chart of member k, with the kind of boundary that was asked for."""
+        member = self.members[k]
+        assert isinstance(member, ChartSurface)
+        return member.bounded(self.options)
+
+    def _projected(self, k: int, rows: np.ndarray, index: np.ndarray) -> Placement:
+        """Rows on member k; those of the cloud that were projected onto it before keep their coordinates."""
+        known, fresh = self.coordinates.get(k), index < 0
+        if isinstance(self.members[k], AtlasSurface):  # rows are their own coordinates; only distances are to find
+            known = self.cloud.rows
+        if known is None or fresh.all():
+            return place_on(self._projector(k, rows), rows)
+        if not fresh.any():
+            return Placement(known[index], None, fresh)
+        return among(place_on(self._projector(k, rows[fresh]), rows[fresh]), fresh, known[index])
+
+    def _projector(self, k: int, rows: np.ndarray) -> Surface:
+        """Member k, or where it is made of whole rows and some of these lack readings, with completions of them."""
+        member = self.members[k]
+        natively = isinstance(member, IncompleteSurface) or getattr(member, "placed", None) is not None
+        if natively or not np.isnan(rows).any():
+            return member
+        return IncompleteSurface(member, fill_in(self.cloud.learned), self.cloud.learned)

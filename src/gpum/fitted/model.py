@@ -1,0 +1,239 @@
+"""`FittedModel`: all that a fit is. Estimators, files, reports, pictures and the labelling page use nothing else of it.
+
+It is never changed once it is made, so that any number of threads may use it at once, and it does not know the
+estimator that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import __version__, checks
+from ..checks import GpumError
+from ..geometry import Chart
+from ..gplvm.threads import one_blas_thread
+from ..regression import design
+from ..regression.surfaces import ChartSurface, FlatSurface
+from .cloud import Cloud
+from .geometries import Geometries
+from .predictive import ClassPredictive, Predictive
+from .rows import Placed
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A fitted cloud.
+
+    Attributes
+    ----------
+    geometries : the geometries of the cloud, with their spaces and the settings on these.
+    outputs : the posterior of each column of y, with its labels.
+    several : whether y had two dimensions.
+    classes : the classes, sorted, of a classifier; None for numbers.
+    settings : the parameters of the estimator as they were at the fit.
+    version : of the library.
+    """
+
+    geometries: Geometries
+    outputs: list[Any]
+    several: bool = False
+    classes: np.ndarray | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    version: str = __version__
+
+    @property
+    def cloud(self) -> Cloud:
+        """The rows it was fitted to."""
+        return self.geometries.cloud
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What was left out, cut short or could not be done as asked, in sentences."""
+        posteriors = [note for output in self.outputs for note in output.posterior.notes]
+        return list(dict.fromkeys([*self.geometries.family.notes, *posteriors]))
+
+    @property
+    def log_evidence(self) -> Any:
+        """Of the average, or of the best setting, for labels scaled to unit variance; one for each output."""
+        return self.shaped([output.posterior.log_evidence for output in self.outputs])
+
+    @property
+    def best_setting(self) -> Any:
+        """The heaviest setting in words and numbers, one for each output."""
+        found = [output.posterior.best.setting.described() for output in self.outputs]
+        return found if self.several else found[0]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The posterior weight of each geometry for each output, [outputs, geometries]."""
+        return np.array([self.geometries.weights(output.posterior) for output in self.outputs])
+
+    @property
+    def geometry_weights(self) -> Any:
+        """The posterior weight of each kind of geometry by name; a list of such for several outputs."""
+        names = np.array(self.geometries.names)
+        found = [{name: float(w[names == name].sum()) for name in dict.fromkeys(names.tolist())} for w in self.weights]
+        return found if self.several else found[0]
+
+    @property
+    def shown(self) -> int | None:
+        """Which geometry people are shown: the heaviest chart over all outputs; None where none is a chart."""
+        members, mean = self.geometries.members, self.weights.mean(0)
+        charts = [k for k, member in enumerate(members) if isinstance(member, ChartSurface)]
+        return max(charts, key=lambda k: mean[k]) if charts else None
+
+    @property
+    def latent_model(self) -> Any:
+        """The latent model of the chart that is shown; None for a known chart, or without one."""
+        return None if self._mapped is None else getattr(self.geometries.members[self._mapped], "model", None)
+
+    @cached_property
+    def chart(self) -> Chart | None:
+        """The chart that is shown, with its boundary."""
+        return None if self.shown is None else self.geometries.chart(self.shown)
+
+    @cached_property
+    def latent(self) -> np.ndarray | None:
+        """Coordinates of all rows of the cloud on the chart that is shown, [N, q]; None without one."""
+        return None if self._mapped is None else self.geometries.on_chart(self._mapped)
+
+    @property
+    def _mapped(self) -> int | None:
+        """The geometry that has latent coordinates: the chart that is shown, or the plane of a latent model."""
+        if self.shown is not None:
+            return self.shown
+        planes = [k for k, m in enumerate(self.geometries.members) if isinstance(m, FlatSurface) and m.placed]
+        return planes[0] if planes else None
+
+    def coordinates(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Latent coordinates of rows X [n, p], seen or not, all projected alike, and their standard deviations."""
+        if self._mapped is None:
+            raise GpumError(
+                f"the geometry is {' and '.join(dict.fromkeys(self.geometries.names))}, which has no chart and so no "
+                "latent coordinates; fit with a geometry that has 'chart' in it"
+            )
+        found = self.geometries.members[self._mapped].place(self.cloud.scaled(X))
+        return found.points, np.zeros_like(found.points) if found.sd is None else found.sd
+
+    def locate(self, X: np.ndarray) -> Placed:
+        """Rows X [n, p], seen or not, in every space that a posterior uses."""
+        rows = self.cloud.scaled(X)
+        return self.geometries.locate(rows, self.cloud.index(rows), self._needed)
+
+    @property
+    def _needed(self) -> frozenset[int]:
+        return frozenset().union(*(output.posterior.spaces for output in self.outputs))
+
+    def far(self, rows: Placed) -> np.ndarray:
+        """Which rows are so far from the geometries that matter that their prediction is the prior's, [n] of bool."""
+        return rows.far(self.weights.mean(0))
+
+    def latent_of(self, rows: Placed) -> np.ndarray | None:
+        """Latent coordinates of located rows, [n, q]; those of the cloud keep their own. None without a chart."""
+        if self.latent is None:
+            return None
+        found, new = self.latent[np.maximum(rows.index, 0)], rows.index < 0
+        if new.any():
+            assert self._mapped is not None
+            found[new] = self.geometries.members[self._mapped].place(rows.X[new]).points
+        return found
+
+    def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:
+        """Everything that is predicted for rows X [n, p], seen or not; they are located once."""
+        return self._predictive(self.locate(X))
+
+    @cached_property
+    def of_cloud(self) -> Predictive | ClassPredictive:
+        """Everything that is predicted for the rows of the cloud."""
+        everything = np.arange(len(self.cloud))
+        return self._predictive(self.geometries.locate(self.cloud.rows, everything, self._needed))
+
+    def _predictive(self, rows: Placed) -> Predictive | ClassPredictive:
+        return Predictive(self, rows) if self.classes is None else ClassPredictive(self, rows)
+
+    def suggestions(self, n: int = 1, criterion: str = "variance", candidates: Any = None) -> design.Suggestions:
+        """Rows of the cloud to label next; see `GPUMRegressor.suggest`."""
+        checks.integer(n, "n", 1, None, "it is how many rows you want to label")
+        checks.option(criterion, "criterion", design.CRITERIA)
+        lacking = np.ones((len(self.outputs), len(self.cloud)), bool)
+        for output, mask in zip(self.outputs, lacking, strict=True):
+            mask[output.rows] = False
+        asked = design.Asked.of(_candidates(candidates, np.any(lacking, axis=0)), len(self.cloud))
+        with one_blas_thread:  # small products
+            rows, local = self._asked_rows(asked)
+            beliefs = [output.beliefs(rows, local) for output in self.outputs]
+            chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
+        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud))
+        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
+
+    def _asked_rows(self, asked: design.Asked) -> tuple[list[np.ndarray], design.Asked]:
+        """The cloud in every space, or of a large one the rows that are asked, and where these stand there."""
+        if self.cloud.subset is None:
+            return self.geometries.family.rows, asked
+        both = np.concatenate([asked.candidates, asked.targets])
+        rows: list[Any] = self.geometries.locate(self.cloud.rows[both], both, self._needed).whole.at
+        first = np.arange(len(asked.candidates))
+        return rows, replace(asked, candidates=first, targets=len(first) + np.arange(len(asked.targets)))
+
+    def summary(self) -> dict[str, Any]:
+        """What `gpum info` says, in plain words and numbers."""
+        titles, shown = self.geometries.titles, self.shown
+        targets = []
+        for output, weights in zip(self.outputs, self.weights, strict=True):
+            best = output.posterior.best.setting
+            said = {name: value for name, value in best.described().items() if isinstance(value, int | float | str)}
+            targets.append(
+                {
+                    "labels": len(output.rows),
+                    "geometry": {titles[k]: float(weights[k]) for k in np.argsort(-weights, kind="stable")},
+                    "log_evidence": float(output.posterior.log_evidence),
+                    "best": {name: _plain(value) for name, value in said.items()},
+                    "on": titles[self.geometries.family.owners[best.space]],
+                }
+            )
+        settings = {
+            k: v if v is None or isinstance(v, bool | int | float | str) else repr(v)[:200]
+            for k, v in self.settings.items()
+        }
+        return {
+            "version": self.version, "rows": len(self.cloud), "n_features": self.cloud.rows.shape[1],
+            "settings": settings, "notes": list(self.notes), "targets": targets,
+            "map": None if shown is None else titles[shown],
+        }  # fmt: skip
+
+    def shaped(self, values: list[float]) -> Any:
+        """One number for each output as y had them: an array, or a number."""
+        return np.array(values) if self.several else values[0]
+
+
+def _plain(value: Any) -> Any:
+    """A value as a file's summary can hold it: an infinite number (the width of a graph without weights) as a word."""
+    value = value.item() if hasattr(value, "item") else value
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _candidates(given: Any, lacking: np.ndarray) -> np.ndarray:
+    """Indices of the rows to choose from; `lacking` says which rows have no label."""
+    N = len(lacking)
+    if given is None:
+        found = np.flatnonzero(lacking)
+        if not len(found):
+            raise GpumError(f"every one of the {N} rows of the cloud has a label; there is none left to suggest")
+        return found
+    found = np.asarray(given)
+    if found.dtype == bool and found.shape == (N,):
+        found = np.flatnonzero(found)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found):
+        raise GpumError(f"candidates must be rows of the cloud [n] or a mask [{N}] of it, got {given!r}; pass these")
+    outside = (found < 0) | (found >= N)
+    if outside.any():
+        raise GpumError(f"candidates has {int(found[outside][0])}, no row of a cloud of {N}; count rows from 0")
+    if not lacking[found].all():
+        row = int(found[~lacking[found]][0])
+        raise GpumError(f"candidates has row {row}, which has a label already; leave such rows out")
+    return np.unique(found)

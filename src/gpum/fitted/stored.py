@@ -1,0 +1,184 @@
+"""What a model file holds of a fitted model, and how the rest follows from it when it is first needed.
+
+Stored are choices: the cloud, the charts that were learned, the settings with weight in a posterior, their weights.
+What follows from them is left out: the cloud in every space, eigenfunctions (`regression.again`), Gram matrices on
+labels. Geometries and spaces without weight are left out too: predictions do not see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ..checks import GpumError
+from ..gplvm.threads import blas_threads
+from ..regression import again, gp
+from ..regression.family import Family
+from ..regression.outputs import Output
+from ..regression.posterior import Decomposed, Part, Posterior
+from ..regression.surfaces import AtlasSurface, NamedSurface, Wanted
+from .cloud import Cloud
+from .geometries import Geometries
+from .model import FittedModel
+
+NOTHING = Decomposed(np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """A fitted model without what follows from the rest.
+
+    Spaces without weight are None; rows are those of spaces that are stored as they are.
+    """
+
+    cloud: Cloud
+    members: list[Any]
+    spaces: list[Any]
+    rows: list[Any]
+    owners: list[int]
+    notes: list[str]
+    options: Wanted
+    coordinates: dict[int, np.ndarray]
+    outputs: list[Any]
+    several: bool
+    classes: np.ndarray | None
+    settings: dict[str, Any]
+    version: str
+
+    @classmethod
+    def of(cls, model: FittedModel) -> StoredModel:
+        """What to store of a model."""
+        geometries, family = model.geometries, model.geometries.family
+        levels = again.levels([part for output in model.outputs for part in output.posterior.parts])
+        heavy = {family.owners[k] for k in levels}
+        spaces: list[Any] = [None] * len(family.spaces)
+        rows: list[Any] = [None] * len(family.spaces)
+        members = [
+            again.light(member) if k in heavy else NamedSurface(member.name, member.title)
+            for k, member in enumerate(geometries.members)
+        ]
+        for k, level in levels.items():
+            owner = family.owners[k]
+            found = again.recipe(family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.options)
+            if found is not None:
+                spaces[k] = found
+            elif isinstance(members[owner], again.LocalCharts):
+                spaces[k] = members[owner]
+            else:
+                spaces[k], rows[k] = family.spaces[k], family.rows[k]
+        whole = model.cloud.subset is None
+        return cls(
+            model.cloud, members, spaces, rows, list(family.owners), list(family.notes),
+            replace(geometries.options, n_jobs=None, verbose=0), dict(geometries.coordinates),
+            [_light(output, whole) for output in model.outputs], model.several, model.classes,
+            dict(model.settings), model.version,
+        )  # fmt: skip
+
+    def rebuild(self) -> FittedModel:
+        """The model as it was, but for what has no weight."""
+        made: dict[int, Any] = {}  # an atlas is geometry and space at once
+
+        def once(recipe: Any) -> Any:
+            if id(recipe) not in made:
+                made[id(recipe)] = recipe.make()
+            return made[id(recipe)]
+
+        members = [once(s) if hasattr(s, "make") else s for s in self.members]
+        spaces, rows = list(self.spaces), list(self.rows)
+        for k, space in enumerate(spaces):
+            if hasattr(space, "make"):
+                found = once(space)
+                spaces[k], rows[k] = (found.pairs, found.rows) if isinstance(found, AtlasSurface) else found
+        outputs = [_whole(output, rows) for output in self.outputs]
+        settings = [part.setting for output in outputs for part in output.posterior.parts]
+        family = Family(spaces, settings, rows, list(self.owners), list(self.notes))
+        geometries = Geometries(self.cloud, members, family, self.options, dict(self.coordinates))
+        return FittedModel(geometries, outputs, self.several, self.classes, self.settings, self.version)
+
+    def _restored(self) -> None:
+        """Indices are in their ranges, weights are weights."""
+        n = len(self.owners)
+        if not len(self.spaces) == len(self.rows) == n or not all(0 <= o < len(self.members) for o in self.owners):
+            raise GpumError("its spaces do not belong to its geometries")
+        if not self.outputs:
+            raise GpumError("its settings are not there")
+        for output in self.outputs:
+            r = output.rows
+            if not (r.ndim == 1 and r.dtype == int and np.all((r >= 0) & (r < len(self.cloud)))):
+                raise GpumError("its labels belong to rows that are not there")
+            for part in output.posterior.parts:
+                known = 0 <= part.setting.space < n and self.spaces[part.setting.space] is not None
+                weights = np.asarray(part.weights, float)
+                if not known or not len(weights) or not np.all(np.isfinite(weights) & (weights >= 0)):
+                    raise GpumError("a setting has no space, or weights that are none")
+            total = sum(part.weight for part in output.posterior.parts)
+            if not abs(total - 1) < 1e-6:
+                raise GpumError(f"the weights of its settings add up to {total:.6g}, not to 1")
+
+
+class LazyModel:
+    """A fitted model, or what a file holds of it, from which it is rebuilt when it is first asked for.
+
+    Any number of threads may ask at once: one rebuilds, the others wait. Where that fails or is interrupted nothing is
+    changed, and the next who asks tries again.
+    """
+
+    def __init__(self, model: FittedModel | None = None, stored: StoredModel | None = None) -> None:
+        self._model, self._stored, self._lock = model, stored, Lock()
+
+    @property
+    def model(self) -> FittedModel:
+        """The model."""
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    assert self._stored is not None
+                    self._model, self._stored = self._stored.rebuild(), None
+        return self._model
+
+    @property
+    def stored(self) -> StoredModel:
+        """What a file holds of it."""
+        stored = self._stored
+        return StoredModel.of(self.model) if stored is None else stored
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_model": self._model, "_stored": self._stored}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, _lock=Lock())
+
+
+def _light(output: Any, of_all: bool) -> Any:
+    """An output without what follows from the labels."""
+    posterior = output.posterior
+    if not of_all:
+        nothing = np.zeros((0, 0))
+        labels = [rows if k in posterior.spaces else nothing for k, rows in enumerate(posterior.labels)]
+        return replace(output, posterior=replace(posterior, labels=labels))
+    plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
+    if plain and len(output.rows) <= again.FEW:
+        posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])
+    if any(f.name == "labels" for f in fields(posterior)):
+        posterior = replace(posterior, labels=[])
+    return replace(output, posterior=posterior)
+
+
+def _whole(output: Any, rows: list[Any]) -> Any:
+    posterior = output.posterior
+    if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
+        labels = [None if r is None else r[output.rows] for r in rows]
+        posterior = replace(posterior, labels=labels)
+        parts = posterior.parts
+        if all(type(part) is Part and not len(part.d.U) for part in parts):
+            y = (output.labels - output.mean) / output.scale
+            with blas_threads(len(y)):
+                parts = [
+                    replace(p, d=gp.decompose(p.setting.covariance, labels[p.setting.space], y)) for p in parts
+                ]  # fmt: skip
+            posterior = replace(posterior, parts=parts)
+    return replace(output, posterior=posterior)
