@@ -98,7 +98,8 @@ def rows_for(S: np.ndarray, dim: int, name: str = "S") -> None:
     n = len(S)
     if n < dim + 2:
         raise NoSurface(
-            f"{name} has {n} row(s) (n_samples = {n}), but a surface of dimension {dim} needs at least {dim + 2}; add rows"
+            f"{name} has {n} row(s) (n_samples = {n}), but a surface of dimension {dim} needs at least {dim + 2}; "
+            "add rows"
         )
 
 

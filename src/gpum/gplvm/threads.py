@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
+from typing import Any
 
 from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def at_once(n_jobs: int | None) -> int:
@@ -25,29 +26,36 @@ def at_once(n_jobs: int | None) -> int:
 
 
 class _OneBlasThread:
-    """BLAS with one thread while anybody asks for it; with the last of them goes the limit.
+    """BLAS with one thread while anybody asks for it; with the last of them it has as many as before.
 
-    `threadpoolctl` sets the whole process. Two fits in two threads that each set and restored it would restore what the
-    other had set, and leave BLAS at one thread for good.
+    The number of threads belongs to the whole process. Two fits in two threads that each set and restored it would
+    restore what the other had set, and leave BLAS at one thread for good.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._users = 0
-        self._limit: threadpool_limits | None = None
+        self._before: list[tuple[Any, int]] = []  # libraries that were changed, and how many threads they had
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._users:
-                self._limit = threadpool_limits(1, "blas")
+                for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+                    n = library.get_num_threads()
+                    library.set_num_threads(1)
+                    if n != 1 and library.get_num_threads() == 1:  # else another thread of the user's has a say in it
+                        self._before.append((library, n))
             self._users += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._users -= 1
-            if not self._users and self._limit is not None:
-                self._limit.restore_original_limits()
-                self._limit = None
+            while not self._users and self._before:
+                library, n = self._before.pop()
+                release = getattr(library, "clear_controlling_thread", lambda force: None)
+                release(force=True)  # threadpoolctl lets only that thread change the number which did it first
+                library.set_num_threads(n)
+                release(force=True)
 
 
 one_blas_thread = _OneBlasThread()

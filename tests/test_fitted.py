@@ -1,0 +1,179 @@
+"""What a fit is does not change: not by parameters set later, threads, interrupts or files."""
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor
+from gpum.regression import spaces
+
+
+def bent(n=40, seed=0):
+    """A bent strip in R^3, and a target of which every other row is known."""
+    rng = np.random.default_rng(seed)
+    u, v = np.sort(rng.uniform(0, 3, n)), rng.uniform(0, 1, n)
+    X = np.stack([np.cos(u), np.sin(u), v], 1)
+    y = np.where(np.arange(n) % 2, np.sin(2 * u), np.nan)
+    return X, y
+
+
+def curve(latent_dim=1, **options):
+    latent = BayesianGPLVM(latent_dim, n_inducing=12, starts="pca", random_state=0)
+    return GPUMRegressor(latent_dim, geometry="chart", latent_model=latent, random_state=0, **options)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A chart of a curve, whose eigenfunctions a model file makes anew."""
+    X, y = bent()
+    return curve().fit(X, y)
+
+
+@pytest.fixture
+def stored(fitted, tmp_path):
+    fitted.save(tmp_path / "model.gpum")
+    return tmp_path / "model.gpum"
+
+
+NEW = bent(12, seed=1)[0]
+
+
+def test_parameters_set_after_the_fit_change_nothing(tmp_path):
+    X, y = bent()
+    model = curve().fit(X, y)
+    before = model.predict(NEW, return_std=True)
+    model.set_params(n_kernel_inducing=40, kernel="brownian", boundary=0.5, likelihood="poisson", target="angle")
+    np.testing.assert_array_equal(before, model.predict(NEW, return_std=True))
+    assert model.score(X[1::2], y[1::2]) > 0.9  # R², not that of angles
+    model.save(tmp_path / "model.gpum")
+    loaded = GPUMRegressor.load(tmp_path / "model.gpum")
+    np.testing.assert_allclose(loaded.predict(NEW, return_std=True), before, rtol=1e-9)
+    assert loaded.n_kernel_inducing is None  # the file holds the parameters of the fit
+    assert loaded.kernel == "auto"
+
+
+def test_threads_may_ask_a_loaded_model_at_once(fitted, stored):
+    loaded, wait = GPUMRegressor.load(stored), threading.Barrier(8)
+
+    def ask(_):
+        wait.wait()
+        return loaded.predict(NEW, return_std=True)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    for answer in answers:
+        np.testing.assert_array_equal(answer, answers[0])
+    np.testing.assert_allclose(answers[0], fitted.predict(NEW, return_std=True), rtol=1e-9)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_loaded_model_survives_an_interrupt(fitted, stored, monkeypatch, error):
+    loaded = GPUMRegressor.load(stored)
+
+    def interrupted(*_):
+        raise error("in the middle of it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spaces, "spectral_space", interrupted)
+        with pytest.raises(error):
+            loaded.predict(NEW)
+    np.testing.assert_allclose(loaded.predict(NEW), fitted.predict(NEW), rtol=1e-9)
+
+
+def test_warm_starts_see_what_parameters_hold():
+    X, y = bent()
+    model = curve(warm_start=True).fit(X, y)
+    assert model.latent_.shape[1] == 1
+    assert model.set_params(latent_model__latent_dim=2).fit(X, y).latent_.shape[1] == 2
+    # A fitted latent model that is fitted anew is another one.
+    latent = BayesianGPLVM(1, n_inducing=12, starts="pca", random_state=0).fit(X)
+    model = GPUMRegressor(geometry="chart", latent_model=latent, random_state=0, warm_start=True).fit(X, y)
+    chart = model.chart_
+    assert model.fit(X, -y).chart_ is chart
+    latent.set_params(n_inducing=10).fit(X)
+    assert model.fit(X, y).chart_ is not chart
+
+
+def test_a_generator_as_seed_is_asked_once(roll):
+    """Charts of two dimensions are learned in threads, which must not share a generator."""
+    X, y = bent()
+    fit = lambda: GPUMRegressor((1, 2), geometry="chart", n_inducing=12, random_state=np.random.RandomState(0)).fit(
+        X, y
+    )
+    first = fit().predict(NEW)
+    assert all(np.array_equal(fit().predict(NEW), first) for _ in range(3))
+    drawn = np.random.RandomState(0).randint(2**31 - 1)
+    same = GPUMRegressor((1, 2), geometry="chart", n_inducing=12, random_state=drawn).fit(X, y)
+    np.testing.assert_array_equal(same.predict(NEW), first)
+
+
+OVERLAP = """
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from threadpoolctl import threadpool_info
+from gpum import GPUMRegressor
+from gpum.gplvm.threads import one_blas_thread
+
+threads = lambda: [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+before, began, ended = threads(), threading.Event(), threading.Event()
+assert set(before) == {2}
+
+def first():
+    with one_blas_thread:
+        assert began.wait(5)
+    ended.set()
+
+thread = threading.Thread(target=first)
+thread.start()
+with one_blas_thread:
+    began.set()
+    assert ended.wait(5)
+    assert set(threads()) == {1}, "the other still needs one thread"
+thread.join()
+assert threads() == before, threads()
+X = np.random.default_rng(0).standard_normal((30, 3))
+fit = lambda k: GPUMRegressor(geometry="flat", random_state=0).fit(X, X[:, 0])
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(fit, range(20)))
+assert threads() == before, threads()
+"""
+
+
+def test_blas_keeps_its_threads_when_fits_overlap():
+    """The first begins, the second begins, the first ends, the second ends."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", OVERLAP], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_atlases_have_the_eigenfunctions_that_were_asked_for():
+    """With fewer of them the smallest scale that a kernel can follow is larger."""
+    X, y = bent(60)
+    smallest = [
+        GPUMRegressor(2, geometry="atlas", n_kernel_inducing=n, smoothness="heat", random_state=0)
+        .fit(X, y)
+        .best_setting_["scales"][0]
+        for n in (10, 40, None)
+    ]
+    assert smallest[0] > 1.3 * smallest[1]
+    assert smallest[1] >= smallest[2]
+
+
+def test_attributes_are_computed_once_and_are_the_users_own():
+    X, y = bent()
+    model = GPUMRegressor(geometry="flat", random_state=0).fit(X, y)
+    found = model.transduction_
+    found[:] = 0.0
+    np.testing.assert_array_equal(model.transduction_, model.predict(X))
+    classes = GPUMClassifier(geometry="flat", random_state=0).fit(X, np.where(np.isnan(y), -1, y > 0))
+    assert classes.model_.of_cloud is classes.model_.of_cloud
+    np.testing.assert_array_equal(classes.label_distributions_, classes.predict_proba(X))
