@@ -1,5 +1,6 @@
 """GP regression given a family of covariances: against dense algebra, finite differences and the laws of GPs."""
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -307,3 +308,33 @@ def test_unrelated_labels_have_the_interval_of_a_sample(n, wider):
     low, high = mean + scale * posterior.quantiles(at(rows[n:]), np.array([0.025, 0.975]))[0]
     exact = 2 * student.ppf(0.975, n - 1) * y.std(ddof=1) * np.sqrt(1 + 1 / n)
     assert (high - low) / exact == pytest.approx(1 + wider, abs=0.03)
+
+
+def test_labels_are_held_in_one_space_at_a_time():
+    """Of many labels all spaces together would be gigabytes: only those of settings with weight stay."""
+    alive, most = 0, 0
+
+    class Rows:
+        """Rows of a space that are made when they are asked for; it is counted how many are held at once."""
+
+        def __init__(self, scale):
+            self.scale = scale
+
+        def __getitem__(self, index):
+            nonlocal alive, most
+            found = (self.scale * np.concatenate([X, X + 5]))[index % 80]
+            if len(index) > 300:
+                alive, most = alive + 1, max(most, alive + 1)
+                weakref.finalize(found, gone)
+            return found
+
+    def gone():
+        nonlocal alive
+        alive -= 1
+
+    settings = [Setting(k, Stationary(np.inf, 1.0), 0.0) for k in range(20)]
+    rows = [Rows(scale) for scale in np.geomspace(1e-3, 1e3, 20)]
+    y = np.sin(5 * np.concatenate([X, X + 5])[np.arange(600) % 80, 0])
+    found = gp.average(family(settings, *rows), np.arange(600), y)
+    assert most <= 2 + len(found.spaces)
+    assert {k for k, at in enumerate(found.labels) if at is not None} == found.spaces

@@ -21,7 +21,9 @@ from ..regression.family import Family, join
 from ..regression.incomplete import IncompleteSurface
 from ..regression.surfaces import AtlasSurface, ChartSurface, FlatSurface, Placement, Surface, Wanted, titles
 from .cloud import Cloud
-from .rows import Placed, among, place_on
+from .rows import Placed, SpaceRows, among, place_on
+
+HELD = 3000  # labelled rows that are held in all spaces at once; of more, they are looked up when they are asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +94,9 @@ class Geometries:
         if self.cloud.subset is None:
             return self.family, known
         placed = self.locate(self.cloud.rows[known], known, frozenset(range(len(self.family.spaces))))
-        found = placed.whole
-        rows = [at for at in found.at if at is not None]
-        for k, around in enumerate(found.around):
-            if around and placed.placements[self.family.owners[k]].others:  # see `incomplete`
-                rows[k] = np.mean(around, axis=0)
+        rows: list[Any] = [SpaceRows(placed, k) for k in range(len(self.family.spaces))]
+        if len(known) <= HELD:
+            rows = [some[np.arange(len(known))] for some in rows]
         return replace(self.family, rows=rows), np.arange(len(known))
 
     def locate(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> Placed:

@@ -7,7 +7,7 @@ looked up when it is asked for, so that memory does not grow with rows times spa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -66,7 +66,7 @@ class Placed:
         """The number of each row among those that were placed, [n]."""
         return np.cumsum(self.own < 0) - 1
 
-    def located(self, some: slice) -> Located:
+    def located(self, some: slice | np.ndarray) -> Located:
         """Some of the rows in every space that is needed."""
         own, number = self.own[some], self._number[some]
         new = np.flatnonzero(own < 0)
@@ -88,6 +88,31 @@ class Placed:
                 for place, values in zip(located.around[k], found, strict=True):
                     place[unsure] = values
         return located
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceRows:
+    """Located rows in one space, looked up when they are asked for by their index."""
+
+    placed: Placed
+    space: int
+
+    def __len__(self) -> int:
+        return len(self.placed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, and numbers of each."""
+        return len(self), self.placed.family.rows[self.space].shape[1]
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        """Some of the rows, [n, k]; of a row with several completions their mean (see `regression.incomplete`)."""
+        k = self.space
+        found = replace(self.placed, needed=frozenset([k])).located(index)
+        around, placement = found.around[k], self.placed.placements.get(self.placed.family.owners[k])
+        at = np.mean(around, axis=0) if around and placement is not None and placement.others else found.at[k]
+        assert at is not None
+        return at
 
 
 def _around(placement: Placement, some: np.ndarray) -> list[np.ndarray]:

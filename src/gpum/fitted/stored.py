@@ -157,9 +157,7 @@ def _light(output: Any, of_all: bool) -> Any:
     """An output without what follows from the labels."""
     posterior = output.posterior
     if not of_all:
-        nothing = np.zeros((0, 0))
-        labels = [rows if k in posterior.spaces else nothing for k, rows in enumerate(posterior.labels)]
-        return replace(output, posterior=replace(posterior, labels=labels))
+        return output
     plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
     if plain and len(output.rows) <= again.FEW:
         posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])

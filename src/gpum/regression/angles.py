@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import gammaln, ive
 
 from . import gp
-from .family import Family, Setting
+from .family import Family, LabelRows, Setting
 from .posterior import Located, Part, Posterior
 
 DRAWS = 2000  # of each row, for quantiles
@@ -31,7 +31,7 @@ B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have vari
 
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
-    labels, n = [rows[known] for rows in family.rows], len(y)
+    labels, n = LabelRows(family, known), len(y)
     a, own = gp.A0 + n, np.ones(n) if noise is None else noise
 
     def score(setting: Setting, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
@@ -41,10 +41,11 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
         log_p = -shape * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + gp.RATIO_PRIOR
         return log_p, ((one, other), b / (shape - 1))
 
-    found, total, notes = gp.weighed(family, labels, n, score)
+    found, total, notes = gp.weighed(family, labels, score)
     constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi) - float(np.log(own).sum())
     parts = [[Part(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)]
-    return [Posterior(some, labels, 2 * a, total + constant, notes) for some in parts]
+    at = labels.of({part.setting.space for part in parts[0]})
+    return [Posterior(some, at, 2 * a, total + constant, notes) for some in parts]
 
 
 def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:

@@ -37,7 +37,7 @@ from scipy.special import logsumexp, softmax
 
 from ..checks import GpumError
 from .covariances import Covariance, Weighted
-from .family import Family, Setting
+from .family import Family, LabelRows, Setting
 from .posterior import Located, Mixture, Share
 from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
 
@@ -75,7 +75,7 @@ class ClassPosterior(Mixture[Part]):
     """A mixture over settings and ratios, and the weights of each sharpness γ."""
 
     parts: list[Part]
-    labels: list[np.ndarray]  # representation of the labelled rows in each space
+    labels: list[np.ndarray | None]  # representation of the labelled rows in each space that a part uses
     n_classes: int
     sharpness: np.ndarray  # weights of SHARPNESS
     log_evidence: float
@@ -97,6 +97,7 @@ class ClassPosterior(Mixture[Part]):
     def known(self, part: Part, b: np.ndarray) -> np.ndarray:
         """k(x) of rows b: correlations with the labels, or modes, as a part's α and R have them."""
         labels = self.labels[part.setting.space]
+        assert labels is not None
         few = len(labels) == part.alpha.shape[1]
         return correlation(part.setting.covariance, b, labels) if few else modes(part.setting.covariance, b)
 
@@ -176,7 +177,7 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
     scale = weights[keep].sum()
     parts = [Part(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i]) for i in np.flatnonzero(keep)]
     left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
-    labels = [rows[known] for rows in family.rows]
+    labels = LabelRows(family, known).of({part.setting.space for part in parts})
     posterior = ClassPosterior(parts, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
     score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
@@ -213,14 +214,15 @@ def _evidence(
     found, J = [], len(RATIOS)
     size = max(1, BLOCK // (J * len(y) * max(len(y), n_classes * len(NODES))))
     in_full = len(y) <= MANY or not _low_rank(family, int(chosen[0]), len(y))
+    labels = LabelRows(family, known)
     if not in_full:
         for i in chosen:
             s = family.settings[i]
-            F = modes(s.covariance, family.rows[s.space][known])
+            F = modes(s.covariance, labels[s.space])
             found.append(propagate(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
     for begin in range(0, len(chosen) if in_full else 0, size):
         some = [family.settings[i] for i in chosen[begin : begin + size]]
-        K = np.array([correlation(s.covariance, *[family.rows[s.space][known]] * 2) for s in some])
+        K = np.array([correlation(s.covariance, *[labels[s.space]] * 2) for s in some])
         found.append(propagate(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
     log_evidence, without, settled = (
         np.concatenate([getattr(s, name) for s in found]) for name in ("log_evidence", "without", "settled")

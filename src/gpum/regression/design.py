@@ -167,14 +167,16 @@ def of_function(posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked,
 
 
 def _of_part(
-    part: Part, labels: Sequence[np.ndarray], cloud: Sequence[np.ndarray], asked: Asked, scale: float
+    part: Part, labels: Sequence[np.ndarray | None], cloud: Sequence[np.ndarray], asked: Asked, scale: float
 ) -> Belief:
     share = part.weights / part.weight
     ratio = float(np.exp(share @ np.log(part.ratios)))
     signal = scale**2 * float(share @ part.signal)
     covariance, k = part.setting.covariance, part.setting.space
     a, b = asked.of_cloud(cloud[k])
-    of_a, of_b = (covariance.times(x, labels[k], part.d.U) for x in (a, b))
+    known = labels[k]
+    assert known is not None
+    of_a, of_b = (covariance.times(x, known, part.d.U) for x in (a, b))
     scaled = of_a / (part.d.S + ratio)
     return Belief(
         part.weight,

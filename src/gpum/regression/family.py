@@ -10,7 +10,7 @@ weight. A *family* is the spaces, the settings on them, and the cloud's own rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any, Protocol
@@ -86,6 +86,35 @@ class Family:
         found, rows = [space for space, _, _ in members], [rows for _, rows, _ in members]
         settings = [replace(setting, space=k) for k, (_, _, some) in enumerate(members) for setting in some]
         return cls(found, settings, rows, [0] * len(members), list(notes))
+
+
+class LabelRows:
+    """The labelled rows of a family in each of its spaces.
+
+    Those of one space at a time are held: of a hundred thousand labels all spaces together would be gigabytes.
+    """
+
+    def __init__(self, family: Family, known: np.ndarray) -> None:
+        self._rows, self._known = family.rows, known
+        self._last: tuple[int, np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __getitem__(self, space: int) -> np.ndarray:
+        """All labelled rows in a space, [n, k]."""
+        if self._last is None or self._last[0] != space:
+            self._last = None
+            self._last = space, self._rows[space][self._known]
+        return self._last[1]
+
+    def some(self, space: int, index: np.ndarray) -> np.ndarray:
+        """Some of the labelled rows in a space."""
+        return self._rows[space][self._known[index]]
+
+    def of(self, spaces: Collection[int]) -> list[np.ndarray | None]:
+        """All labelled rows in some spaces, None for the others."""
+        return [self[k] if k in spaces else None for k in range(len(self._rows))]
 
 
 def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) -> Family:

@@ -38,7 +38,7 @@ from scipy.special import gammaln, log_softmax, logsumexp
 
 from ..checks import GpumError
 from .covariances import Covariance
-from .family import Family, Setting
+from .family import Family, LabelRows, Setting
 from .posterior import Decomposed, Part, Posterior
 from .quantiles import mixture_quantiles
 from .workers import results
@@ -121,32 +121,33 @@ def log_evidence(
 
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
-    labels, own = [rows[known] for rows in family.rows], np.ones(len(y)) if noise is None else noise
+    labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
-    found, total, notes = weighed(family, labels, len(y), partial(_score, y, own))
+    found, total, notes = weighed(family, labels, partial(_score, y, own))
     parts = [Part(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
     constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
-    return Posterior(parts, labels, 2 * a, total + constant, notes)
+    return Posterior(parts, labels.of({part.setting.space for part in parts}), 2 * a, total + constant, notes)
 
 
 def weighed(
-    family: Family, labels: Sequence[np.ndarray], n: int, score: Score
+    family: Family, labels: LabelRows, score: Score
 ) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, tuple[str, ...]]:
     """Settings that are not too light to be kept, with the weights of their components and what `score` found besides.
 
-    Also the log of the mass of all settings, and what to say of it. `labels` are those of each space, `n` how many.
+    Also the log of the mass of all settings, and what to say of it. What `score` found for a setting that is too light
+    is let go at once: with many labels it is large.
     """
-    settings, notes = promising(family, labels, n, score)
-    tasks = [partial(score, setting, labels[setting.space], slice(None)) for setting in settings]
-    scores = list(results(tasks, None if n > ALONE else 1))
-    mass = logsumexp([log_p for log_p, _ in scores], axis=1)
-    heavy = mass > mass.max() + log(KEEP)
-    kept = logsumexp(mass[heavy])
-    found = [
-        (setting, np.exp(log_p - kept), rest)
-        for setting, (log_p, rest), keep in zip(settings, scores, heavy, strict=True)
-        if keep
-    ]
+    settings, notes = promising(family, labels, score)
+    mass = np.full(len(settings), -np.inf)
+    scores: dict[int, tuple[np.ndarray, Any]] = {}
+    for space in sorted({setting.space for setting in settings}):
+        mine = [k for k, setting in enumerate(settings) if setting.space == space]
+        tasks = [partial(score, settings[k], labels[space], slice(None)) for k in mine]
+        for k, one in zip(mine, results(tasks, None if len(labels) > ALONE else 1), strict=True):
+            mass[k], scores[k] = logsumexp(one[0]), one
+        scores = {k: one for k, one in scores.items() if mass[k] > mass.max() + log(KEEP)}
+    kept = logsumexp(mass[sorted(scores)])
+    found = [(settings[k], np.exp(scores[k][0] - kept), scores[k][1]) for k in sorted(scores)]
     return found, float(logsumexp(mass)), notes
 
 
@@ -160,23 +161,21 @@ def _score(
     return log_p, (d, b / (shape - 1))
 
 
-def promising(
-    family: Family, labels: Sequence[np.ndarray], n: int, score: Score
-) -> tuple[list[Setting], tuple[str, ...]]:
-    """The settings that are worth all n labels, and what to say of it.
+def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Setting], tuple[str, ...]]:
+    """The settings that are worth all labels, and what to say of it.
 
     Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for, and
     above COSTLY labels, where one takes minutes, none but the best of all settings.
     """
-    settings = family.settings
+    settings, n = family.settings, len(labels)
     if n <= SCREEN:
         return list(settings), ()
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
-    few = [a[some] for a in labels]
+    few = {space: labels.some(space, some) for space in {setting.space for setting in settings}}
     tasks = [partial(_mass, score, setting, few[setting.space], some) for setting in settings]
     found = np.array(list(results(tasks, None)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
-    full = [k for k in order if _full_rank(settings[k].covariance, labels[settings[k].space], n)]
+    full = [k for k in order if _full_rank(settings[k].covariance, few[settings[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
     if n**2 > LARGEST and len(full) == len(order):
         raise GpumError(
@@ -205,9 +204,9 @@ def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
 
 def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
-    labels, n, top = [rows[known] for rows in family.rows], len(y), None
+    labels, n, top = LabelRows(family, known), len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = promising(family, labels, n, partial(_score, y, np.ones(n) if noise is None else noise))
+    settings, said = promising(family, labels, partial(_score, y, np.ones(n) if noise is None else noise))
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
@@ -233,7 +232,7 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     d = decompose(covariance, labels[setting.space], y, noise)
     setting = replace(setting, covariance=covariance, log_prior=0.0)
     part = Part(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
-    return Posterior([part], labels, np.inf, -float(found.fun), notes)
+    return Posterior([part], labels.of({setting.space}), np.inf, -float(found.fun), notes)
 
 
 def leave_one_out(

@@ -16,7 +16,7 @@ from math import log, pi
 import numpy as np
 from scipy.special import logsumexp
 
-from .family import Family, Setting
+from .family import Family, LabelRows, Setting
 from .gp import A0, B0, _inverse, decompose, weighed
 from .posterior import Decomposed, Part, Posterior
 
@@ -27,7 +27,7 @@ def average(
     family: Family, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
 ) -> Posterior:
     """The posterior averaged over settings and signals; `variance` [n] is that of each label's noise."""
-    labels, n, unit = [rows[known] for rows in family.rows], len(y), float(np.mean(variance))
+    labels, n, unit = LabelRows(family, known), len(y), float(np.mean(variance))
     ratios = unit / signals
     prior = -A0 * np.log(signals) - B0 / signals  # of log σ_h²
     prior = prior - logsumexp(prior)
@@ -37,10 +37,10 @@ def average(
         log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
         return log_p + prior + setting.log_prior, d
 
-    found, total, notes = weighed(family, labels, n, score)
+    found, total, notes = weighed(family, labels, score)
     parts = [Part(setting, d, ratios, w, signals) for setting, w, d in found]
     constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
-    return Posterior(parts, labels, np.inf, total + constant, notes)
+    return Posterior(parts, labels.of({part.setting.space for part in parts}), np.inf, total + constant, notes)
 
 
 def heaviest(found: Posterior) -> Posterior:

@@ -125,7 +125,7 @@ class Posterior(Mixture[Part]):
     """A mixture of GPs. `dof` is that of each part's Student t (infinite for "evidence")."""
 
     parts: list[Part]
-    labels: list[np.ndarray]  # representation of the labelled points in each space
+    labels: list[np.ndarray | None]  # representation of the labelled points in each space that a part uses
     dof: float
     log_evidence: float
     notes: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ class Posterior(Mixture[Part]):
         return G @ (part.d.z[:, None] * inverse), part.signal * variance
 
     def _project(self, part: Part, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        G = part.setting.covariance.times(b, self.labels[part.setting.space], part.d.U)
+        G = part.setting.covariance.times(b, _known(self.labels[part.setting.space]), part.d.U)
         return G, 1 / (part.d.S[:, None] + part.ratios)
 
     def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:

@@ -54,7 +54,8 @@ class Target(ABC):
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
         self.geometries = model.model_.geometries
-        self.family, _ = self.geometries.labelled(np.arange(len(X)))  # with every row in it, also those of no subset
+        family, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
+        self.family = replace(family, rows=[rows[everything] for rows in family.rows])
         self.titles = self.geometries.titles
         self.place = {id(setting): k for k, setting in enumerate(self.family.settings)}
 
