@@ -121,6 +121,7 @@ def test_export(label_geometry, tmp_path, ending):
 def test_export_keeps_what_is_special_about_a_text_file(label_table):
     text = label_table.read_text().replace(",", ";").replace("\n", "\r\n")
     label_table.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    label_table.chmod(0o600)
     with closing(make_session(label_table)) as session:
         give(session, 0, "7")
         assert session.export() == "1 label written into data.csv."
@@ -128,6 +129,7 @@ def test_export_keeps_what_is_special_about_a_text_file(label_table):
     lines = text.split("\r\n")
     lines[1] += "7"
     assert label_table.read_bytes() == b"\xef\xbb\xbf" + "\r\n".join(lines).encode()
+    assert label_table.stat().st_mode & 0o777 == 0o600
     assert [line["action"] for line in lines_of(label_table)] == ["columns", "label", "exported"]
     assert labelled.merged(tables.read(label_table), label_table, ["y"])[1] == {}  # later changes of the table count
 
