@@ -1,17 +1,22 @@
 """Labels by hand: the file that loses nothing, the session, the server's refusals, the page in a browser, kills."""
 
+import hmac
 import http.client
+import io
 import json
 import shutil
 import sys
 import threading
+from hashlib import sha256
 
+import joblib
 import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from gpum import GPUMRegressor
+import gpum
+from gpum import GPUMClassifier, GPUMRegressor
 from gpum.cli import app
 from gpum.cli.label import _known, _remember, _token
 from gpum.files import labelled, tables
@@ -92,6 +97,34 @@ def test_a_foreign_file_is_not_taken_for_labels(label_table):
 def test_two_servers_do_not_share_a_file(label_session):
     with pytest.raises(ValueError, match="another `gpum label` is at work"):
         LabelFile(label_session.file.path).hold()
+
+
+def test_who_holds_the_file_knows_all_lines_and_holds_the_right_one(label_table, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    early, path = LabelFile(beside(label_table)), beside(label_table)
+    LabelFile(path).add(Line("a" * 8, "skip", "y", 3))
+    early.hold()
+    assert "a" * 8 in early  # added after it was first read
+    early.release()
+    path.unlink()
+    holder = LabelFile(path)
+    holder.hold()
+    LabelFile(path).release()  # of one who does not hold it, such as an export to another file
+    assert path.exists()
+    holder.release()
+    assert not path.exists()
+    lock = fcntl.flock
+
+    def late(file, how):  # the holder before ends at the worst moment: its empty file goes away
+        monkeypatch.setattr(fcntl, "flock", lock)
+        path.unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    holder.hold()
+    with pytest.raises(ValueError, match="another `gpum label` is at work"):
+        LabelFile(path).hold()
+    holder.release()
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz"])
@@ -179,9 +212,7 @@ def test_pictures_of_a_folder_stay_in_it(tmp_path):
 def test_pixels():
     X = np.arange(24.0).reshape(2, 12)
     kind, data = Pixels.of(X, "3x4").get(1)
-    from io import BytesIO
-
-    picture = np.asarray(Image.open(BytesIO(data)))
+    picture = np.asarray(Image.open(io.BytesIO(data)))
     assert kind == "image/png"
     assert picture.shape == (3, 4)
     assert picture[-1, -1] == 255
@@ -191,19 +222,70 @@ def test_pixels():
             Pixels.of(X, text)
 
 
-def test_the_geometry_is_kept_and_only_ours_is_read(label_table, monkeypatch):
+GAPS = {"geometry": ["graph", "flat", "atlas"], "latent_dim": 1}
+
+
+@pytest.mark.parametrize(("cls", "settings"), [(GPUMRegressor, {}), (GPUMClassifier, {}), (GPUMRegressor, GAPS)])
+def test_the_geometry_is_kept(label_table, monkeypatch, cls, settings):
+    """A session on a geometry that was read says what one on the geometry that was learned says, without learning."""
     X = tables.read(label_table).matrix(["a", "b", "c"], "")
-    path = learned.beside(label_table)
-    kept = learned.learn(GPUMRegressor(**FAST), X, path)
-    monkeypatch.setattr(GPUMRegressor, "_learn", lambda *_: pytest.fail("the geometry was learned again"))
+    if settings:
+        X[3, 0] = np.nan
+    make = lambda **more: cls(**FAST | settings | more)
+    path = label_table.parent / "own.geometry"
+    first = learned.learn(make(), X, path)
+    monkeypatch.setattr(cls, "_learn", lambda *_: pytest.fail("the geometry was learned again"))
+    again = learned.learn(make(n_jobs=1), X, path, learned.kept(make(n_jobs=1), X, path))
     y = np.full(N, np.nan)
-    y[:3] = 1.0, 2.0, 0.0
-    assert np.isfinite(kept.fit(X, y).transduction_).all()  # also in another process: settings are told by value
-    assert not learned.is_kept(GPUMRegressor(**FAST | {"random_state": 1}), X, path)
-    assert not learned.is_kept(GPUMRegressor(**FAST), X + 1, path)
-    monkeypatch.setattr("joblib.load", lambda *_: pytest.fail("a file of someone else was read"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(label_table.parent / "someone else"))
-    assert not learned.is_kept(GPUMRegressor(**FAST), X, path)
+    y[[2, 20, 35]] = 1.0, 2.0, 1.0
+    for model in (first, again):
+        model.fit(X, y)
+    ask = (lambda m: m.predict_proba(X)) if cls is GPUMClassifier else (lambda m: m.predict(X, return_std=True))
+    np.testing.assert_allclose(ask(again), ask(first), rtol=1e-9, atol=1e-12)
+    assert again.suggestions(2).rows.tolist() == first.suggestions(2).rows.tolist()
+    assert learned.kept(make(random_state=1), X, path) is None
+    assert learned.kept(make(), X + 1, path) is None
+
+
+class Bomb:
+    def __reduce__(self):
+        return pytest.fail, ("unpickled",)
+
+
+def test_a_forged_geometry_runs_no_code(label_table, monkeypatch):
+    """However it is sealed: no file beside a table is ever unpickled; what is no file of ours is not replaced."""
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    path, home = learned.beside(label_table), label_table.parent / "state"
+    (home / "gpum").mkdir(parents=True)
+    (home / "gpum" / "key").write_bytes(b"")  # as a full disk leaves it: then anyone can make the seal
+    monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    buffer = io.BytesIO()
+    joblib.dump(Bomb(), buffer)
+    model = GPUMRegressor(**FAST)
+    names = [name for name in model.get_params() if name not in ("n_jobs", "verbose")]
+    settings = {name: repr(getattr(model, name)) for name in names}
+    numbers = [*X.shape, sha256(np.ascontiguousarray(X).tobytes()).hexdigest()]
+    about = {"version": gpum.__version__, "kind": "GPUMRegressor", "X": numbers, "settings": settings}
+    digest = hmac.new(b"", json.dumps(about, sort_keys=True).encode(), "sha256")
+    digest.update(buffer.getvalue())
+    path.write_bytes(f"GPUM geometry, sealed {digest.hexdigest()}\n".encode() + buffer.getvalue())
+    with closing(make_session(label_table)) as session:  # learned anew
+        give(session, 3)
+    for foreign in (buffer.getvalue(), b"", b"a drawing of the user's\n"):
+        path.write_bytes(foreign)
+        with pytest.raises(ValueError, match=r"data.csv.geometry is no file of gpum, .*; move it away"):
+            make_session(label_table)
+        assert path.read_bytes() == foreign
+
+
+def test_what_is_kept_beside_a_private_table_is_private(label_table):
+    label_table.chmod(0o600)
+    for path in (learned.beside(label_table), beside(label_table)):
+        path.unlink(missing_ok=True)
+    with closing(make_session(label_table)) as session:
+        give(session, 3)
+    for path in (learned.beside(label_table), beside(label_table)):
+        assert path.stat().st_mode & 0o077 == 0, path.name
 
 
 def test_the_address_is_kept_for_its_user_only(label_table):
@@ -452,7 +534,7 @@ def test_news_come_to_who_waits(label_server):
 # The command.
 
 
-def gpum(*args):
+def command(*args):
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
@@ -461,14 +543,14 @@ def test_fit_reads_the_labels_and_export_writes_them(label_table):
         for row in range(0, N, 5):
             give(session, row)
     fit = ["fit", label_table, "--target", "y", "--index", "id", "--geometry", "graph", "--smoothness", "heat"]
-    result = gpum(*fit, "--out", label_table.parent / "m.gpum")
+    result = command(*fit, "--out", label_table.parent / "m.gpum")
     assert result.exit_code == 0, result.output
     assert "labels from data.csv.labels.csv: 8 of y." in result.stderr
     assert "y known for 8." in result.output
-    result = gpum("label", label_table, "--target", "y", "--export", label_table)
+    result = command("label", label_table, "--target", "y", "--export", label_table)
     assert result.exit_code == 0, result.output
     assert "with 8 labels of y" in result.output
-    result = gpum("label", label_table, "--target", "y", "--export", label_table)
+    result = command("label", label_table, "--target", "y", "--export", label_table)
     assert "with 0 labels of y" in result.output
     assert tables.read(label_table).numbers("y", "")[5] == float(truth(5))
 
@@ -486,7 +568,7 @@ def test_fit_reads_the_labels_and_export_writes_them(label_table):
     ],
 )
 def test_bad_options_get_a_sentence(label_table, arguments, words):
-    result = gpum("label", label_table, *arguments)
+    result = command("label", label_table, *arguments)
     assert result.exit_code == 2, result.output
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
@@ -519,7 +601,7 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
 
     def serve(data, table, target, X, used, names, known, classes, pictures, file, *rest):
         seen["X"] = X
-        model = learned.learn(GPUMRegressor(**FAST), X, learned.beside(data))
+        model = learned.learn(GPUMRegressor(**FAST), X, learned.beside(data), like=data)
         work = Work(data, table, target, X, used, names, known, pictures)
         with closing(Session(work, Numbers(model, X), file)) as session:
             setup(session)
@@ -528,16 +610,16 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sys.modules["gpum.cli.label"], "_serve", serve)
     read = ["--decimal", ",", "--encoding", "latin-1"]
-    result = gpum("label", path, "--target", "y", "--index", "größe", "--missing", "100", *read)
+    result = command("label", path, "--target", "y", "--index", "größe", "--missing", "100", *read)
     assert result.exit_code == 0, result.output
     assert np.isnan(seen["X"]).sum() == 2
     assert np.isnan(seen["X"][3, 0])
     assert np.isnan(seen["X"][4, 1])
-    result = gpum("label", path, "--target", "y", *read, "--export", path)
+    result = command("label", path, "--target", "y", *read, "--export", path)
     assert "with 3 labels of y" in result.output
     assert path.read_bytes().decode("latin-1").splitlines()[4].endswith(";" + truth(3).replace(".", ","))
     table = tables.read(path, decimal=",", encoding="latin-1")
     assert table.numbers("y", "")[30] == float(truth(30))
-    result = gpum("label", path, "--target", "y")
+    result = command("label", path, "--target", "y")
     assert result.exit_code == 2
     assert "--encoding" in result.stderr

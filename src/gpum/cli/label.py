@@ -125,15 +125,17 @@ def _serve(
     given = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
     model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**given)
     place = learned.beside(data)
-    is_kept = learned.is_kept(model, X, place)
+    geometry = learned.kept(model, X, place)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
     count = f"{len(X)} rows, {len(used)} features{gaps_in(X)}"
     say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len(known)}.")
     begin = time.perf_counter()
-    doing = "reading the geometry" if is_kept else "learning the geometry"
+    if geometry is None and place.exists():
+        note(f"{place.name} is of other numbers, other settings or another version, or damaged; it is learned anew.")
+    doing = "reading the geometry" if geometry else "learning the geometry"
     with stage(doing, place), collected(), called(data.name):
-        model = learned.learn(model, X, place)
-    done = f"Geometry from {place.name}" if is_kept else f"Geometry learned, and kept in {place.name} ({size(place)}),"
+        model = learned.learn(model, X, place, geometry, like=data)
+    done = f"Geometry from {place.name}" if geometry else f"Geometry learned, and kept in {place.name} ({size(place)}),"
     say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
     aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
     session = Session(Work(data, table, target, X, used, names, known, pictures), aim, file)

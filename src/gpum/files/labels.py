@@ -31,6 +31,7 @@ import numpy as np
 
 from ..checks import GpumError
 from .tables import Table
+from .whole import fcntl, permissions, take_permissions
 
 COLUMNS = ("time", "id", "action", "target", "row", "name", "value", "check")
 ACTIONS = ("label", "undo", "skip", "columns", "exported")
@@ -86,36 +87,62 @@ class LabelFile:
 
     def __init__(self, path: Any) -> None:
         self.path = Path(path)
+        self._held: Any = None
+        self._read()
+
+    def _read(self) -> None:
         data = self.path.read_bytes() if self.path.exists() else b""
         self.lines, self.torn = _parsed(self.path, data)
         self._ids = {line.id for line in self.lines}
-        self._held: Any = None
+
+    def _open(self, how: str) -> Any:
+        """The file, unbuffered; a new one has the permissions of its table."""
+        about = None if self.path.exists() else permissions(self.path.with_name(self.path.name.removesuffix(ENDING)))
+        private = lambda name, flags: os.open(name, flags, 0o600)
+        file: Any = open(self.path, how, buffering=0, opener=about and private)  # noqa: SIM115 (the caller closes it)
+        if about is not None:
+            take_permissions(file, about)
+        return file
 
     def __contains__(self, id: str) -> bool:
         return id in self._ids
 
     def hold(self) -> None:
-        """Keep others from adding lines until this process ends, be it by a kill; raise if another does so already."""
-        try:
-            import fcntl
-        except ImportError:  # Windows has no such lock
+        """Keep others from adding lines until this process ends, be it by a kill; raise if another does so already.
+
+        What others have added until now is read.
+        """
+        if fcntl is None:
             return
-        self._held = open(self.path, "ab")  # noqa: SIM115 (until `release`, or the end of the process)
-        try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._held.close()
-            raise GpumError(
-                f"another `gpum label` is at work on {self.path.name}; use its page, or stop it (Ctrl-C) first"
-            ) from None
+        held: Any = None
+        while held is None or not self._is(held):  # its last holder may have removed an empty file
+            if held is not None:
+                held.close()
+            held = self._open("ab")
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.close()
+                raise GpumError(
+                    f"another `gpum label` is at work on {self.path.name}; use its page, or stop it (Ctrl-C) first"
+                ) from None
+            except OSError:  # a file system without locks
+                break
+        self._held = held
+        self._read()
 
     def release(self) -> None:
         """Let others add lines; a file without any goes away."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-        if self.path.exists() and not self.path.stat().st_size:
-            self.path.unlink()
+        if self._held is None:
+            return
+        if self._is(self._held) and not os.fstat(self._held.fileno()).st_size:
+            self.path.unlink()  # while nobody else can hold it
+        self._held.close()
+        self._held = None
+
+    def _is(self, file: Any) -> bool:
+        """Whether an open file is the one that has the name now."""
+        return self.path.exists() and os.path.samestat(os.fstat(file.fileno()), self.path.stat())
 
     def add(self, line: Line) -> bool:
         """Write a line through to the disk; False, and nothing is written, where its id is there already."""
@@ -126,7 +153,7 @@ class LabelFile:
             raise GpumError(f"a label, or the name of its target, has a line break: {line.target!r}; take it out")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        with open(self.path, "ab+", buffering=0) as file:
+        with self._open("ab+") as file:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(size - 1)

@@ -70,7 +70,7 @@ def permissions(path: Any) -> os.stat_result | None:
     """What `take_permissions` needs of an existing file; None where there is none, or its system has none."""
     try:
         return os.stat(path) if os.name == "posix" else None
-    except FileNotFoundError:
+    except OSError:  # who makes a file there says what is wrong
         return None
 
 
