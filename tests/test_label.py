@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import threading
+from dataclasses import replace
 from hashlib import sha256
 
 import joblib
@@ -26,7 +27,20 @@ from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
 from gpum.report.labelling.session import Refused, Session, Work
 from gpum.report.labelling.views import setup
-from label_child import FAST, TOKEN, N, closing, give, lines_of, make_session, new_id, settled, truth, write_table
+from label_child import (
+    FAST,
+    TOKEN,
+    N,
+    closing,
+    give,
+    lines_of,
+    make_session,
+    new_id,
+    serving,
+    settled,
+    truth,
+    write_table,
+)
 
 ENTER = "\ue007"
 
@@ -472,6 +486,52 @@ ELSEWHERE = (
 def test_no_other_address_exists(label_server):
     for place in ELSEWHERE:
         assert ask(label_server, place)[0] in (400, 404), place
+
+
+def _apart(a, b):
+    """The distance of two rows by the readings that both have, in proportion."""
+    both = ~np.isnan(a - b)
+    unit = np.max(np.abs((a - b)[both]))
+    return unit * np.sqrt(np.sum(((a - b)[both] / unit) ** 2) * len(a) / both.sum())
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e100, 0.0), (1.0, 1e9)])
+def test_rows_that_share_no_readings_are_no_neighbours(tmp_path, unit, offset):
+    """Every row has an answer, and every row a place in the queue, also where rows have no column in common."""
+    path = tmp_path / "data.csv"
+    X = write_table(path)
+    X = unit * X + offset  # differences of squares of large numbers are not exact
+    X[::2, 1:], X[1::2, 0] = np.nan, np.nan
+    with closing(make_session(path)) as plain:
+        session = Session(replace(plain.work, X=X, start={0: "1", 1: "2", 30: "3"}), plain.target, plain.file)
+    with closing(session), serving(session) as server:
+        for row, near in ((2, {0, 30}), (3, {1})):
+            status, body, _ = ask(server, f"row/{row}")
+            assert status == 200, body
+            found = json.loads(body)["near"]
+            assert {other for other, *_ in found} == near
+            for other, *_, away in found:
+                assert away == pytest.approx(_apart(X[row], X[other]), rel=1e-5)
+        state = json.loads(ask(server, "state")[1])
+        assert len(set(state["queue"])) == 5
+
+
+@pytest.mark.parametrize("kind", ["pixels", "folder", "none"])
+def test_rows_and_pictures_that_are_not_there_get_a_sentence(label_table, tmp_path, kind):
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    Image.new("L", (2, 2)).save(tmp_path / "r3.png")
+    names = tables.read(label_table).text("id")
+    pictures = {"pixels": Pixels(X, (3, 1)), "folder": Folder(tmp_path, names), "none": None}[kind]
+    with closing(make_session(label_table, pictures=pictures)) as session, serving(session) as server:
+        assert ask(server, "picture/3")[0] == (404 if kind == "none" else 200)
+        (tmp_path / "r3.png").unlink()
+        if kind == "folder":
+            assert ask(server, "picture/3")[:2] == (404, b"The picture of this row, r3.png, cannot be read any more.")
+        for what in ("row", "picture"):
+            for row in (N, 10**6, 10**18, "9" * 5000):
+                status, body, _ = ask(server, f"{what}/{row}")
+                assert status == 404
+                assert body.endswith(b"."), body
 
 
 OWN = {"id": "0123456789", "row": 3, "value": "1", "previous": ""}

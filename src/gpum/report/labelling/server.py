@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -130,13 +131,26 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "state":
             version, belief = (query.get(name, [""])[0] for name in ("version", "belief"))
             return _json(session.wait(version, belief, PATIENCE))
-        what, _, row = name.partition("/")
-        if what == "row" and row.isdecimal():
-            return _json(session.about(int(row)))
-        pictures = session.work.pictures
-        if what == "picture" and row.isdecimal() and pictures is not None and pictures.has(int(row)):
-            return pictures.get(int(row))
+        what, _, number = name.partition("/")
+        if what in ("row", "picture") and number.isdecimal():
+            return self._about(what, number)
         raise Turned(404, "There is nothing at this address.")
+
+    def _about(self, what: str, number: str) -> tuple[str, bytes]:
+        """A row, or its picture; rows that are not there have neither."""
+        session, last = self.server.session, len(self.server.session.work.X) - 1
+        if len(number) > len(str(last)) or int(number) > last:
+            raise Turned(404, f"There is no row {number[:20]}; rows are 0 to {last}.")
+        row, pictures = int(number), session.work.pictures
+        if what == "row":
+            return _json(session.about(row))
+        if pictures is None or not pictures.has(row):
+            raise Turned(404, "This row has no picture.")
+        try:
+            return pictures.get(row)
+        except OSError as error:
+            name = Path(error.filename or "").name
+            raise Turned(404, f"The picture of this row, {name}, cannot be read any more.") from None
 
     def _post(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         session, asked = self.server.session, self._body()

@@ -60,6 +60,9 @@ class Session:
         self.work, self.target, self.file = work, target, file
         self.places = Places(work.table, file.path)
         self.checks = self.places.checks(tuple(work.features))
+        middle = np.nanmean(work.X, 0)
+        self._unit = float(np.nanmax(np.abs(work.X - middle))) or 1.0
+        self._rows = (work.X - middle) / self._unit  # numbers whose squares are exact enough for distances
         if file.columns() != work.features:
             file.add(Line(token_hex(8), "columns", "", value=json.dumps(work.features)))
         self.changed = Condition()
@@ -222,15 +225,18 @@ class Session:
 
     def _spread_out(self) -> list[int]:
         """Rows that bring every row closest to one with a label: what to ask for while there is no model."""
-        X, open_ = self.work.X, self._open()
+        X, open_ = self._rows, self._open()
         if not len(open_):  # those that were skipped come again when nothing else is left
             return [row for row in self.given.skipped if row not in self.labels][:AHEAD]
         rng = np.random.default_rng(0)
         some = lambda rows, n: rows if len(rows) <= n else np.sort(rng.choice(rows, n, replace=False))
         candidates, witnesses = some(open_, CANDIDATES), some(np.arange(len(X)), WITNESSES)
         away = _distances(X[candidates], X[witnesses])
-        known = list(self.labels)
-        nearest = _distances(X[known], X[witnesses]).min(0) if known else np.full(len(witnesses), away.max() + 1.0)
+        farthest = np.max(away, where=np.isfinite(away), initial=0.0) + 1.0  # also for rows that share no readings
+        away, known = np.minimum(away, farthest), list(self.labels)
+        nearest = np.full(len(witnesses), farthest)
+        if known:
+            nearest = np.minimum(_distances(X[known], X[witnesses]).min(0), farthest)
         found: list[int] = []
         for _ in range(min(AHEAD, len(candidates))):
             gain = np.maximum(nearest - away, 0.0).sum(1)
@@ -298,8 +304,8 @@ class Session:
             belief, labels = self.belief, dict(self.labels)
         X, names = self.work.X, self.work.names
         known = np.array([r for r in labels if r != row], int)
-        away = _distances(X[[row]], X[known])[0] if len(known) else np.zeros(0)
-        nearest = [int(k) for k in np.argsort(away, kind="stable")[:NEIGHBOURS]]
+        away = self._unit * _distances(self._rows[[row]], self._rows[known])[0] if len(known) else np.zeros(0)
+        nearest = [int(k) for k in np.argsort(away, kind="stable")[:NEIGHBOURS] if np.isfinite(away[k])]
         shown = [] if self.work.pictures is not None else list(zip(self.work.features, X[row].tolist(), strict=True))
         return {
             "row": row,
@@ -313,7 +319,7 @@ class Session:
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Distances between rows, [a, b]; columns that a row lacks are left out."""
+    """Distances between rows, [a, b]; columns that a row lacks are left out, infinite where none is in both."""
     if np.isnan(a).any() or np.isnan(b).any():
         from sklearn.metrics import nan_euclidean_distances
 
