@@ -9,6 +9,9 @@ import sys
 import threading
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import joblib
 import numpy as np
@@ -19,12 +22,14 @@ from typer.testing import CliRunner
 import gpum
 from gpum import GPUMClassifier, GPUMRegressor
 from gpum.cli import app
-from gpum.cli.label import _known, _remember, _token
+from gpum.cli.address import keep_address, kept_address
+from gpum.cli.label import _known
 from gpum.files import labelled, tables
 from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
+from gpum.report.labelling.server import LabelServer
 from gpum.report.labelling.session import Refused, Session, Work
 from gpum.report.labelling.views import setup
 from label_child import (
@@ -303,13 +308,19 @@ def test_what_is_kept_beside_a_private_table_is_private(label_table):
 
 
 def test_the_address_is_kept_for_its_user_only(label_table):
-    assert _token(label_table)[1] == 0
-    _remember(label_table, TOKEN, 4242)
-    assert _token(label_table) == (TOKEN, 4242)
+    assert kept_address(label_table)[1] == 0
+    keep_address(label_table, TOKEN, 4242)
+    assert kept_address(label_table) == (TOKEN, 4242)
     kept = label_table.parent / ".data.csv.label-address"
     assert kept.stat().st_mode & 0o777 == 0o600
     kept.chmod(0o644)
-    assert _token(label_table) != (TOKEN, 4242)
+    assert kept_address(label_table) != (TOKEN, 4242)
+    keep_address(label_table, TOKEN, 4242)
+    text = kept.read_text()
+    kept.rename(kept.with_name("other"))
+    kept.touch(0o600)
+    kept.write_text(text)  # as an archive of someone else, unpacked by this user, would leave it
+    assert kept_address(label_table) != (TOKEN, 4242)
 
 
 # The session.
@@ -553,6 +564,18 @@ def test_strangers_are_refused(label_server):
     assert label_server.session.labels == {}
 
 
+def test_a_file_may_lead_to_the_page_and_to_nothing_else(label_server):
+    """As the browser follows the file that `gpum label` opens: from another site, at the top of a tab."""
+    led = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert ask(label_server, "", **led)[0] == 200
+    for place, method, changed in (
+        ("state", "GET", {}), ("label.js", "GET", {}), ("label", "POST", {}), ("", "POST", {}),
+        ("", "GET", {"Sec-Fetch-Dest": "iframe"}), ("", "GET", {"Sec-Fetch-Mode": "cors"}), ("", "GET", {"token": "x"}),
+    ):  # fmt: skip
+        assert ask(label_server, place, method, OWN if method == "POST" else None, **led | changed)[0] == 403
+    assert label_server.session.labels == {}
+
+
 def test_bad_requests_get_a_sentence_and_change_nothing(label_server):
     own = {"Origin": f"http://127.0.0.1:{label_server.server_port}", "Sec-Fetch-Site": "same-origin"}
     for body, status, words in (
@@ -613,6 +636,43 @@ def test_fit_reads_the_labels_and_export_writes_them(label_table):
     result = command("label", label_table, "--target", "y", "--export", label_table)
     assert "with 0 labels of y" in result.output
     assert tables.read(label_table).numbers("y", "")[5] == float(truth(5))
+
+
+LABEL = ("--target", "y", "--index", "id", "--geometry", "graph")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """`gpum label`, stopped as soon as it serves; its result, and what the browser and the server were told."""
+    told = {}
+
+    def browse(address):
+        told["argument"] = address
+        if address.startswith("file:"):
+            told["path"] = path = Path(url2pathname(urlsplit(address).path))
+            told["text"], told["mode"] = path.read_text(), path.stat().st_mode & 0o777
+        return True
+
+    def serve(server, poll_interval):
+        told.update(address=server.address, token=server.token, state=server.session.state(""))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setattr(LabelServer, "serve_forever", serve)
+    return lambda table, *more: (command("label", table, *LABEL, *more), told)
+
+
+def test_the_token_is_no_argument_of_the_browser(label_table, started):
+    """Arguments of programs are visible to everyone on the machine; a private file leads to the page instead."""
+    before = set(label_table.parent.iterdir())
+    result, told = started(label_table)
+    assert result.exit_code == 0, result.output
+    assert told["token"] not in told["argument"]
+    assert f"url={told['address']}" in told["text"]
+    assert told["mode"] == 0o600
+    assert not told["path"].exists()
+    left = {path.name for path in set(label_table.parent.iterdir()) - before}
+    assert left == {"data.csv.labels.csv", ".data.csv.label-address"}
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import time
-import webbrowser
+from contextlib import nullcontext
 from pathlib import Path
-from secrets import token_hex, token_urlsafe
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..checks import GpumError
+from .address import keep_address, kept_address, opened
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, _column, _option, _setting, _several
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     from ..files.labels import LabelFile
     from ..files.tables import Table
 
-PRIVATE = 0o600  # nobody else may read the token
 LONGEST = 80  # characters of a class
 MOST = 50  # classes for which there are buttons
 
@@ -139,7 +138,7 @@ def _serve(
     say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
     aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
     session = Session(Work(data, table, target, X, used, names, known, pictures), aim, file)
-    token, last = _token(data)
+    token, last = kept_address(data)
     content = setup(session)
     try:
         server = LabelServer(session, content, token, port or last)
@@ -147,13 +146,12 @@ def _serve(
         if port:
             raise GpumError(f"--port is {port}, which another program uses; give another one, or none") from None
         server = LabelServer(session, content, token)
-    _remember(data, token, server.server_port)
+    keep_address(data, token, server.server_port)
     typer.echo(f"Label at {server.address}")
     say(quiet, "The address is for you alone: who has it, on this machine, can label. Ctrl-C ends.")
-    if browser:
-        webbrowser.open(server.address)
     try:
-        server.serve_forever(poll_interval=0.2)
+        with opened(data, server) if browser else nullcontext():
+            server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
         pass
     finally:
@@ -253,32 +251,3 @@ def _pictures(X: np.ndarray, names: list[str], folder: Path | None, shape: str |
             note(f"{len(names) - len(found.files)} of {len(names)} rows have no picture in {folder}.")
         return found
     return None if shape is None else Pixels.of(X, shape)
-
-
-def _address_file(data: Path) -> Path:
-    return data.with_name(f".{data.name}.label-address")
-
-
-def _token(data: Path) -> tuple[str, int]:
-    """Token and port of the last time, so that a page still open goes on; new ones if others could have read them."""
-    path = _address_file(data)
-    try:
-        about = path.lstat()
-        if about.st_mode & 0o077 or path.is_symlink() or (os.name == "posix" and about.st_uid != os.getuid()):
-            raise GpumError
-        token, port = path.read_text().split()
-        if not re.fullmatch(r"[\w-]{43}", token) or not 1024 <= int(port) < 65536:
-            raise GpumError
-        return token, int(port)
-    except (OSError, ValueError):
-        return token_urlsafe(32), 0
-
-
-def _remember(data: Path, token: str, port: int) -> None:
-    path = _address_file(data)
-    try:
-        path.unlink(missing_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w") as file:
-            file.write(f"{token} {port}\n")
-    except OSError as error:
-        note(f"the address could not be kept ({error.strerror}): after a restart, open the new one.")

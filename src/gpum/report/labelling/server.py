@@ -6,6 +6,7 @@ what keeps others out would have to be written here with any library:
     127.0.0.1 only; every address begins with a random token, else 403
     Host must be this server's own (no name that someone else's DNS points here), else 403
     Origin and Sec-Fetch-Site, where a browser sends them, must be this page's own, else 403; posts are JSON
+    only the page itself may be opened by a link, or by a file, that has the token
     a content security policy that lets the page load nothing but these addresses, and run no script but its own files
     rows and pictures are asked for by number, page files are a fixed list: no address is ever made into a path
 """
@@ -58,6 +59,7 @@ class LabelServer(ThreadingHTTPServer):
     def __init__(self, session: Session, setup: dict[str, Any], token: str, port: int = 0) -> None:
         super().__init__((HOST, port), _Handler)
         self.session, self.token = session, token
+        self.opened: Callable[[], None] = lambda: None  # called whenever the page itself is asked for
         self.setup = _dumps(setup)
         page = resources.files("gpum.report") / "page"
         self.files = {name: (page / name).read_bytes() for name in FILES}
@@ -113,17 +115,24 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.headers["Origin"]
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
             raise Turned(403, "Another page may not ask this server.")
-        if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Turned(403, "Another page may not ask this server.")
         parts = urlsplit(self.path)
         _, token, *rest = parts.path.split("/", 2)
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not self._led(rest):
+            raise Turned(403, "Another page may not ask this server.")
         if not rest or not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise Turned(403, "Open the address that gpum label printed: it holds a token that this one lacks.")
         return rest[0], parse_qs(parts.query)
 
+    def _led(self, rest: list[str]) -> bool:
+        """Whether a link, or a file, led a browser to the page itself."""
+        how = self.command, self.headers.get("Sec-Fetch-Mode"), self.headers.get("Sec-Fetch-Dest")
+        return rest == [""] and how == ("GET", "navigate", "document")
+
     def _get(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         session = self.server.session
         name = place or "label.html"
+        if not place:
+            self.server.opened()
         if name in self.server.files:
             return f"{KINDS[name[name.rindex('.') :]]}; charset=utf-8", self.server.files[name]
         if name == "setup":
