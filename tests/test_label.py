@@ -24,6 +24,7 @@ from gpum import GPUMClassifier, GPUMRegressor
 from gpum.cli import app
 from gpum.cli.address import keep_address, kept_address
 from gpum.cli.label import _known
+from gpum.cli.messages import listed
 from gpum.files import labelled, tables
 from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
 from gpum.report.labelling import learned
@@ -182,7 +183,7 @@ def test_export_keeps_what_is_special_about_a_text_file(label_table):
     lines[1] += "7"
     assert label_table.read_bytes() == b"\xef\xbb\xbf" + "\r\n".join(lines).encode()
     assert label_table.stat().st_mode & 0o777 == 0o600
-    assert [line["action"] for line in lines_of(label_table)] == ["columns", "label", "exported"]
+    assert [line["action"] for line in lines_of(label_table)] == ["columns", "kind", "label", "exported"]
     assert labelled.merged(tables.read(label_table), label_table, ["y"])[1] == {}  # later changes of the table count
 
 
@@ -372,7 +373,7 @@ def test_undo_skip_and_labels_of_the_table(label_table):
     with closing(make_session(label_table, start={0: "5"})) as again:
         assert again.labels == {0: "5"}
         assert row not in again.queue
-    assert [line["action"] for line in lines_of(label_table)] == ["columns", "label", "undo", "skip"]
+    assert [line["action"] for line in lines_of(label_table)] == ["columns", "kind", "label", "undo", "skip"]
 
 
 def test_two_people_do_not_overwrite_each_other(label_session):
@@ -390,7 +391,7 @@ def test_two_people_do_not_overwrite_each_other(label_session):
 def test_the_same_request_twice_counts_once(label_session):
     id = give(label_session, 4, "1")
     label_session.label(id, 4, "1", "")
-    assert len(label_session.file.lines) == 2  # columns, label
+    assert len(label_session.file.lines) == 3  # columns, kind, label
 
 
 def test_all_rows_labelled_is_an_end(label_session):
@@ -673,6 +674,106 @@ def test_the_token_is_no_argument_of_the_browser(label_table, started):
     assert not told["path"].exists()
     left = {path.name for path in set(label_table.parent.iterdir()) - before}
     assert left == {"data.csv.labels.csv", ".data.csv.label-address"}
+
+
+def test_a_new_start_knows_the_labels_in_the_file(label_table, started):
+    with closing(make_session(label_table, start={0: "5"})) as session:
+        for row in range(12):
+            give(session, row)
+    table = tables.read(label_table)
+    table.columns["y"][[0, 20]] = "5", "7"  # one of them beside a label in the file
+    tables.write(label_table, table.columns)
+    result, told = started(label_table)
+    assert "y, a number, is known for 13." in result.output
+    assert len(told["state"]["labels"]) == 13
+
+
+DIGITS = "0,1,2,3,4,5,6,7,8,9"
+FIT = ("--target", "y", "--index", "id", "--geometry", "graph", "--smoothness", "heat", "--quiet")
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """A table whose labels are classes that look like numbers."""
+    path = tmp_path / "data.csv"
+    write_table(path)
+    with closing(make_session(path, classes=DIGITS.split(","))) as session:
+        for row in range(0, N, 4):
+            give(session, row, "3" if row < N / 2 else "8")
+    return path
+
+
+@pytest.mark.parametrize("where", ["beside", "in the table", "elsewhere"])
+def test_classes_stay_classes_in_a_fit(digits, where):
+    """The file of labels remembers that they are, also when they are in the table, or in a copy of it."""
+    path = digits
+    if where != "beside":
+        path = digits if where == "in the table" else digits.with_name("out.csv")
+        assert command("label", digits, "--target", "y", "--export", path).exit_code == 0
+    result = command("fit", path, *FIT, "--out", path.with_name("m.gpum"))
+    assert result.exit_code == 0, result.output
+    assert f"y is a class, one of {listed(DIGITS.split(','))}, as {path.name}.labels.csv says." in result.stderr
+    found = GPUMClassifier.load(path.with_name("m.gpum"))
+    assert found.classes_.tolist() == ["3", "8"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--likelihood", "poisson"],
+            "--likelihood is for numbers, but the labels in data.csv.labels.csv say that 'y' ",
+        ),
+        (["--angle", "360"], "--angle is for numbers, but the labels"),
+        (["--target", "a"], "one target, but --target names y, a; fit them one by one"),
+    ],
+)
+def test_options_that_contradict_the_labels_are_refused(digits, options, words):
+    result = command("fit", digits, *FIT, *options, "--out", digits.with_name("m.gpum"))
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+
+
+def test_numbers_stay_numbers_in_a_fit(label_table):
+    with closing(make_session(label_table)) as session:
+        for row in range(0, N, 4):
+            give(session, row, "3")
+    result = command("fit", label_table, *FIT, "--classes", "--out", label_table.with_name("m.gpum"))
+    assert result.exit_code == 2, result.output
+    assert "--classes is given, but the labels in data.csv.labels.csv say that 'y' is a number; " in result.stderr
+
+
+def test_a_new_start_knows_the_classes(digits, started):
+    result, _ = started(digits)
+    assert f"y, one of {listed(DIGITS.split(','))}, is known for 10." in result.output, result.output
+    result, _ = started(digits, "--classes", "3,8,none")  # others that have all labels among them
+    assert "y, one of 3, 8, none, is known for 10." in result.output
+    assert LabelFile(beside(digits)).kind("y").classes == ("3", "8", "none")
+    result, _ = started(digits, "--classes", "8,9")
+    assert result.exit_code == 2
+    assert "data.csv.labels.csv has the label '3' for r0, which is none of the classes 8, 9" in result.stderr
+
+
+def test_labels_that_were_all_taken_back_say_nothing(label_table, started):
+    with closing(make_session(label_table)) as session:
+        first = give(session, 3)
+        assert session.file.kind("y").classes is None
+        session.undo(new_id(), first)
+        assert session.file.kind("y") is None
+    result, _ = started(label_table, "--classes", "a,b")
+    assert "y, one of a, b, is known for 0." in result.output
+
+
+def test_an_export_never_hides_labels_of_another_table(digits):
+    other = digits.with_name("out.csv")
+    write_table(other)
+    with closing(make_session(other)) as session:
+        give(session, 3)
+    before = other.read_bytes(), beside(other).read_bytes()
+    result = command("label", digits, "--target", "y", "--export", other, "--force")
+    assert result.exit_code == 2, result.output
+    assert "out.csv.labels.csv has labels of y that are not in out.csv; " in result.stderr
+    assert (other.read_bytes(), beside(other).read_bytes()) == before
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, _column, _o
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
 
-    from ..files.labels import LabelFile
+    from ..files.labels import Kind, LabelFile
     from ..files.tables import Table
 
 LONGEST = 80  # characters of a class
@@ -91,13 +91,14 @@ def label(
         check_apart({"--target": targets, "--drop": dropped, "--index": index_name, "--features": used})
         X = readings_of(table, used, missing)
         names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
-        file = labels.LabelFile(kept)
-        known, chosen = _known(table, target, classes)
         pictures = _pictures(X, names, images, image_shape)
-    if file.torn:
-        note(f"{kept.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
-    file.hold()
+        file = labels.LabelFile(kept)
+        file.hold()
     try:
+        if file.torn:
+            note(f"{kept.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
+        known, chosen = _known(table, target, classes, file.kind(target))
+        _check_given(file, table, target, names, chosen)
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
             "latent_dim": _several(latent_dim), "geometry": geometry and _several(geometry), "random_state": seed,
             "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
@@ -114,6 +115,7 @@ def _serve(
     """Learn the geometry, then answer the page until Ctrl-C."""
     from ..estimators.classifier import GPUMClassifier
     from ..estimators.regressor import GPUMRegressor
+    from ..files.labels import Places
     from ..report.labelling import learned
     from ..report.labelling.beliefs import Classes, Numbers
     from ..report.labelling.server import LabelServer
@@ -121,13 +123,14 @@ def _serve(
     from ..report.labelling.views import setup
     from .columns import gaps_in
 
-    given = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
-    model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**given)
+    chosen = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
+    model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**chosen)
     place = learned.beside(data)
     geometry = learned.kept(model, X, place)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
     count = f"{len(X)} rows, {len(used)} features{gaps_in(X)}"
-    say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len(known)}.")
+    given = file.given(target, Places(table, file.path)).values
+    say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len({*known, *given})}.")
     begin = time.perf_counter()
     if geometry is None and place.exists():
         note(f"{place.name} is of other numbers, other settings or another version, or damaged; it is learned anew.")
@@ -180,11 +183,13 @@ def _export(data: Path, target: str, out: Path, decimal: str, encoding: str, for
     file = labels.LabelFile(kept)
     if back:
         file.hold()
-    with stage(f"writing {out.name}", out):
-        n = labelled.export(data, target, out, decimal=decimal, encoding=encoding)
-        if back and n:
-            file.add(labels.Line(token_hex(8), "exported", target))
-    file.release()
+    try:
+        with stage(f"writing {out.name}", out):
+            n = labelled.export(data, target, out, decimal=decimal, encoding=encoding)
+            if back and n:
+                file.add(labels.Line(token_hex(8), "exported", target))
+    finally:
+        file.release()
     say(quiet, f"Wrote {out} with {n} label{'s' * (n != 1)} of {target}.")
 
 
@@ -205,34 +210,60 @@ def _target(table: Table, target: str) -> list[str]:
     return [target]
 
 
-def _known(table: Table, target: str, given: str | None) -> tuple[dict[int, str], list[str] | None]:
-    """Labels that the table came with, by row, and the classes where the target is none of the numbers."""
+def _known(
+    table: Table, target: str, given: str | None, remembered: Kind | None = None
+) -> tuple[dict[int, str], list[str] | None]:
+    """Labels that the table came with, by row, and the classes where the target is none of the numbers.
+
+    Classes are those of --classes (`given`), else those that the file of labels remembers, else the words of the table.
+    """
     from ..files.tables import MISSING
     from ..report.labelling.beliefs import parse_number
 
     cells = table.text(target) if target in table.columns else [""] * len(table)
     cells = [cell.strip() for cell in cells]
     known = {row: cell for row, cell in enumerate(cells) if cell.lower() not in MISSING}
-    if given is None:
+    whose = f"--classes {given}"
+    if given is not None:
+        found = list(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
+    elif remembered is not None and remembered.classes is not None:
+        found = list(remembered.classes)
+        whose = f"the classes {listed(found)} that the file of labels has"
+    else:
         try:
             return {row: parse_number(cell.replace(table.decimal, ".")) for row, cell in known.items()}, None
         except ValueError:
             found = sorted(set(known.values()))
-    else:
-        found = list(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
-        known = {row: cell if cell in found else _as_whole(cell) for row, cell in known.items()}
-        strange = next((row for row, cell in known.items() if cell not in found), None)
-        if strange is not None:
-            raise GpumError(
-                f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
-                f"--classes {given}; add it, or correct the cell"
-            )
+    known = {row: cell if cell in found else _as_whole(cell) for row, cell in known.items()}
+    strange = next((row for row, cell in known.items() if cell not in found), None)
+    if strange is not None:
+        raise GpumError(
+            f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
+            f"{whose}; name all classes (--classes), or correct the cell"
+        )
     if not 2 <= len(found) <= MOST or max(map(len, found)) > LONGEST:
         raise GpumError(
             f"{target!r} has {len(found)} classes ({listed(found)}); give 2 to {MOST} of at most {LONGEST} characters "
             "with --classes, or numbers"
         )
     return known, found
+
+
+def _check_given(file: LabelFile, table: Table, target: str, names: list[str], classes: list[str] | None) -> None:
+    """Raise if a label of the file is none of the classes, or no number."""
+    from ..files.labels import Places
+    from ..report.labelling.beliefs import parse_number
+
+    for row, value in file.given(target, Places(table, file.path)).values.items():
+        said = f"{file.path.name} has the label {value!r} for {names[row]}, which is"
+        if classes is not None:
+            if value not in classes:
+                raise GpumError(f"{said} none of the classes {listed(classes)}; name all of them (--classes)")
+            continue
+        try:
+            parse_number(value)
+        except ValueError:
+            raise GpumError(f"{said} no number; name the classes (--classes A,B,C)") from None
 
 
 def _as_whole(cell: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...files import labelled
-from ...files.labels import LabelFile, Line, Places
+from ...files.labels import Kind, LabelFile, Line, Places
 from ...files.tables import Table
 from ..findings import percent, the
 from .beliefs import Belief, Classes, Labels, Numbers
@@ -65,6 +65,9 @@ class Session:
         self._rows = (work.X - middle) / self._unit  # numbers whose squares are exact enough for distances
         if file.columns() != work.features:
             file.add(Line(token_hex(8), "columns", "", value=json.dumps(work.features)))
+        self.kind = Kind(tuple(target.names) if isinstance(target, Classes) else None)
+        if file.kind(work.target) not in (None, self.kind):  # labels so far, and from now on, are of this kind
+            file.add(self.kind.line(token_hex(8), work.target))
         self.changed = Condition()
         self.version = self.round = 0  # of anything; of the labels
         self.belief: Belief | None = None
@@ -135,6 +138,8 @@ class Session:
     def _add(self, line: Line, row: int | None = None) -> None:
         """To the disk first, then to what is shown."""
         try:
+            if line.action == "label" and self.file.kind(line.target) != self.kind:
+                self.file.add(self.kind.line(token_hex(8), line.target))
             self.file.add(line)
         except OSError as error:
             raise Refused(f"It could not be written to {self.file.path.name} ({error.strerror or error}).") from error
