@@ -63,7 +63,7 @@ def beside(table: Path) -> Path:
 
 
 def kept(model: Any, X: np.ndarray, path: Path) -> Geometries | None:
-    """The geometries at `path`, if they are whole and of this model and these rows; a foreign file there is an error."""
+    """The geometries at `path`, if whole and of this model and these rows; a foreign file there is an error."""
     if not path.exists():
         return None
     with path.open("rb") as file:
