@@ -25,7 +25,7 @@ from gpum.cli import app
 from gpum.cli.address import keep_address, kept_address
 from gpum.cli.label import _known
 from gpum.cli.messages import listed
-from gpum.files import labelled, tables
+from gpum.files import labelled, model_io, tables
 from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers, parse_number
@@ -265,6 +265,31 @@ def test_the_geometry_is_kept(label_table, monkeypatch, cls, settings):
     assert again.suggestions(2).rows.tolist() == first.suggestions(2).rows.tolist()
     assert learned.kept(make(random_state=1), X, path) is None
     assert learned.kept(make(), X + 1, path) is None
+
+
+def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    path, model = learned.beside(label_table), GPUMRegressor(**FAST)
+    whole = path.read_bytes()
+    held = model_io.read(path)
+    family, cloud = held.geometries.family, held.geometries.cloud
+    assert learned.kept(model, X, path) is not None
+    for changed in (
+        {"family": replace(family, owners=[len(family.owners) + 9] * len(family.owners))},
+        {"family": replace(family, rows=[rows[1:] for rows in family.rows])},
+        {"family": replace(family, spaces=family.spaces[:1])},
+        {"family": replace(family, settings=[])},
+        {"family": None},
+        {"cloud": replace(cloud, rows=cloud.rows[1:])},
+        {"coordinates": {0: cloud.rows[1:]}},
+    ):
+        model_io.write(path, replace(held, geometries=replace(held.geometries, **changed)), force=True)
+        assert learned.kept(model, X, path) is None, changed
+    for damaged in (whole[:-100], whole[:25], whole.replace(b"format 2", b"format 9")):
+        path.write_bytes(damaged)
+        assert learned.kept(model, X, path) is None
+    with closing(make_session(label_table)):
+        assert learned.kept(model, X, path) is not None
 
 
 class Bomb:

@@ -38,6 +38,7 @@ TYPES = {name: np.dtype(f"<{code}") for name, code in {
 }.items()}  # fmt: skip
 # What a file may unpack to: ROOM bytes, and EXPANDS times its own size. Numbers hardly shrink; a bomb does, 1000-fold.
 ROOM, EXPANDS = 1 << 26, 50
+SAMPLE, WORTH = 1 << 18, 0.9  # bytes that say whether the rest shrinks; to what share of them it pays
 LONGEST_HEADER = 1000  # of a flat array
 LONGEST_LINE = 200  # of the first line, and more
 
@@ -85,9 +86,16 @@ def _zipped(members: dict[str, bytes], how: int) -> bytes:
     with zipfile.ZipFile(file, "w", how) as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name)  # of 1980: the same model makes the same file
-            info.compress_type = how
+            info.compress_type = how if _shrinks(content) else zipfile.ZIP_STORED
             archive.writestr(info, content)
     return file.getvalue()
+
+
+def _shrinks(content: bytes) -> bool:
+    """Whether it pays to compress: most floats hardly shrink, and 100 MB of them would take ten seconds."""
+    middle = len(content) // 2
+    sample = content[max(0, middle - SAMPLE // 2) : middle + SAMPLE // 2]
+    return len(zlib.compress(sample, 1)) < WORTH * len(sample)
 
 
 def _allowed(size: int) -> int:
