@@ -110,16 +110,8 @@ def sheet_fit():
     return Fitted(model, ["radius", "width"], ["height"], X, y, [f"place {i}" for i in range(200)], {})
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_state(tmp_path_factory):
-    """What is kept for the user is kept for the tests alone, also in processes that they start."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
-
-
 @pytest.fixture(scope="session")
-def label_geometry(tmp_path_factory, own_state):
+def label_geometry(tmp_path_factory):
     """A table of rows to label whose geometry is learned; tests work on copies."""
     from label_child import learn_table
 

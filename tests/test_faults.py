@@ -68,6 +68,32 @@ def test_the_next_save_removes_what_a_kill_left(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["m.gpum", *others])
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_permissions_of_a_file_are_those_of_the_one_it_replaces(tmp_path):
+    """They are never wider while it is written; new files follow the umask, or another file."""
+    mode = lambda path: path.stat().st_mode & 0o777
+    umask = os.umask(0o022)
+    try:
+        for kept in (0o600, 0o640, 0o444, 0o666):
+            path = tmp_path / f"{kept:o}.txt"
+            path.write_text("old")
+            path.chmod(kept)
+            with whole.replacing(path) as file:
+                (part,) = tmp_path.glob(".*.part")
+                assert mode(part) == kept
+                file.write(b"new")
+            assert mode(path) == kept
+            assert path.read_text() == "new"
+        with whole.replacing(tmp_path / "new.txt"):
+            pass
+        assert mode(tmp_path / "new.txt") == 0o644
+        with whole.replacing(tmp_path / "beside.txt", like=tmp_path / "600.txt"):
+            pass
+        assert mode(tmp_path / "beside.txt") == 0o600
+    finally:
+        os.umask(umask)
+
+
 def test_writers_at_once_leave_one_whole_file(tmp_path):
     """Eight threads replace one file forty times; none takes another's for a leftover."""
     path = tmp_path / "m.txt"
@@ -112,8 +138,8 @@ def test_a_full_disk(tmp_path, monkeypatch, room):
     model_io.write(path, 5)
     beside = whole._open_beside
 
-    def full(path):
-        part, file = beside(path)
+    def full(*args):
+        part, file = beside(*args)
         return part, Full(file, room)
 
     monkeypatch.setattr(whole, "_open_beside", full)

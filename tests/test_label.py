@@ -1,27 +1,52 @@
 """Labels by hand: the file that loses nothing, the session, the server's refusals, the page in a browser, kills."""
 
+import hmac
 import http.client
+import io
 import json
 import shutil
 import sys
 import threading
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
+import joblib
 import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from gpum import GPUMRegressor
+import gpum
+from gpum import GPUMClassifier, GPUMRegressor
 from gpum.cli import app
-from gpum.cli.label import _known, _remember, _token
-from gpum.files import labelled, tables
+from gpum.cli.address import keep_address, kept_address
+from gpum.cli.label import _known
+from gpum.cli.messages import listed
+from gpum.files import labelled, model_io, tables
 from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
+from gpum.report.labelling.server import LabelServer
 from gpum.report.labelling.session import Refused, Session, Work
 from gpum.report.labelling.views import setup
-from label_child import FAST, TOKEN, N, closing, give, lines_of, make_session, new_id, settled, truth, write_table
+from label_child import (
+    FAST,
+    TOKEN,
+    N,
+    closing,
+    give,
+    lines_of,
+    make_session,
+    new_id,
+    serving,
+    settled,
+    truth,
+    write_table,
+)
 
 ENTER = "\ue007"
 
@@ -94,6 +119,34 @@ def test_two_servers_do_not_share_a_file(label_session):
         LabelFile(label_session.file.path).hold()
 
 
+def test_who_holds_the_file_knows_all_lines_and_holds_the_right_one(label_table, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    early, path = LabelFile(beside(label_table)), beside(label_table)
+    LabelFile(path).add(Line("a" * 8, "skip", "y", 3))
+    early.hold()
+    assert "a" * 8 in early  # added after it was first read
+    early.release()
+    path.unlink()
+    holder = LabelFile(path)
+    holder.hold()
+    LabelFile(path).release()  # of one who does not hold it, such as an export to another file
+    assert path.exists()
+    holder.release()
+    assert not path.exists()
+    lock = fcntl.flock
+
+    def late(file, how):  # the holder before ends at the worst moment: its empty file goes away
+        monkeypatch.setattr(fcntl, "flock", lock)
+        path.unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    holder.hold()
+    with pytest.raises(ValueError, match="another `gpum label` is at work"):
+        LabelFile(path).hold()
+    holder.release()
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz"])
 def test_export(label_geometry, tmp_path, ending):
     if ending == "parquet":
@@ -121,6 +174,7 @@ def test_export(label_geometry, tmp_path, ending):
 def test_export_keeps_what_is_special_about_a_text_file(label_table):
     text = label_table.read_text().replace(",", ";").replace("\n", "\r\n")
     label_table.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    label_table.chmod(0o600)
     with closing(make_session(label_table)) as session:
         give(session, 0, "7")
         assert session.export() == "1 label written into data.csv."
@@ -128,7 +182,8 @@ def test_export_keeps_what_is_special_about_a_text_file(label_table):
     lines = text.split("\r\n")
     lines[1] += "7"
     assert label_table.read_bytes() == b"\xef\xbb\xbf" + "\r\n".join(lines).encode()
-    assert [line["action"] for line in lines_of(label_table)] == ["columns", "label", "exported"]
+    assert label_table.stat().st_mode & 0o777 == 0o600
+    assert [line["action"] for line in lines_of(label_table)] == ["columns", "kind", "label", "exported"]
     assert labelled.merged(tables.read(label_table), label_table, ["y"])[1] == {}  # later changes of the table count
 
 
@@ -177,9 +232,7 @@ def test_pictures_of_a_folder_stay_in_it(tmp_path):
 def test_pixels():
     X = np.arange(24.0).reshape(2, 12)
     kind, data = Pixels.of(X, "3x4").get(1)
-    from io import BytesIO
-
-    picture = np.asarray(Image.open(BytesIO(data)))
+    picture = np.asarray(Image.open(io.BytesIO(data)))
     assert kind == "image/png"
     assert picture.shape == (3, 4)
     assert picture[-1, -1] == 255
@@ -189,29 +242,111 @@ def test_pixels():
             Pixels.of(X, text)
 
 
-def test_the_geometry_is_kept_and_only_ours_is_read(label_table, monkeypatch):
+GAPS = {"geometry": ["graph", "flat", "atlas"], "latent_dim": 1}
+
+
+@pytest.mark.parametrize(("cls", "settings"), [(GPUMRegressor, {}), (GPUMClassifier, {}), (GPUMRegressor, GAPS)])
+def test_the_geometry_is_kept(label_table, monkeypatch, cls, settings):
+    """A session on a geometry that was read says what one on the geometry that was learned says, without learning."""
     X = tables.read(label_table).matrix(["a", "b", "c"], "")
-    path = learned.beside(label_table)
-    kept = learned.learn(GPUMRegressor(**FAST), X, path)
-    monkeypatch.setattr(GPUMRegressor, "_learn", lambda *_: pytest.fail("the geometry was learned again"))
+    if settings:
+        X[3, 0] = np.nan
+    make = lambda **more: cls(**FAST | settings | more)
+    path = label_table.parent / "own.geometry"
+    first = learned.learn(make(), X, path)
+    monkeypatch.setattr("gpum.estimators.learning.build", lambda *_, **__: pytest.fail("geometries were learned again"))
+    again = learned.learn(make(n_jobs=1), X, path, learned.kept(make(n_jobs=1), X, path))
     y = np.full(N, np.nan)
-    y[:3] = 1.0, 2.0, 0.0
-    assert np.isfinite(kept.fit(X, y).transduction_).all()  # also in another process: settings are told by value
-    assert not learned.is_kept(GPUMRegressor(**FAST | {"random_state": 1}), X, path)
-    assert not learned.is_kept(GPUMRegressor(**FAST), X + 1, path)
-    monkeypatch.setattr("joblib.load", lambda *_: pytest.fail("a file of someone else was read"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(label_table.parent / "someone else"))
-    assert not learned.is_kept(GPUMRegressor(**FAST), X, path)
+    y[[2, 20, 35]] = 1.0, 2.0, 1.0
+    for model in (first, again):
+        model.fit(X, y)
+    ask = (lambda m: m.predict_proba(X)) if cls is GPUMClassifier else (lambda m: m.predict(X, return_std=True))
+    np.testing.assert_allclose(ask(again), ask(first), rtol=1e-9, atol=1e-12)
+    assert again.suggestions(2).rows.tolist() == first.suggestions(2).rows.tolist()
+    assert learned.kept(make(random_state=1), X, path) is None
+    assert learned.kept(make(), X + 1, path) is None
+
+
+def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    path, model = learned.beside(label_table), GPUMRegressor(**FAST)
+    whole = path.read_bytes()
+    held = model_io.read(path)
+    family, cloud = held.geometries.family, held.geometries.cloud
+    assert learned.kept(model, X, path) is not None
+    for changed in (
+        {"family": replace(family, owners=[len(family.owners) + 9] * len(family.owners))},
+        {"family": replace(family, rows=[rows[1:] for rows in family.rows])},
+        {"family": replace(family, spaces=family.spaces[:1])},
+        {"family": replace(family, settings=[])},
+        {"family": None},
+        {"cloud": replace(cloud, rows=cloud.rows[1:])},
+        {"coordinates": {0: cloud.rows[1:]}},
+    ):
+        model_io.write(path, replace(held, geometries=replace(held.geometries, **changed)), force=True)
+        assert learned.kept(model, X, path) is None, changed
+    for damaged in (whole[:-100], whole[:25], whole.replace(b"format 2", b"format 9")):
+        path.write_bytes(damaged)
+        assert learned.kept(model, X, path) is None
+    with closing(make_session(label_table)):
+        assert learned.kept(model, X, path) is not None
+
+
+class Bomb:
+    def __reduce__(self):
+        return pytest.fail, ("unpickled",)
+
+
+def test_a_forged_geometry_runs_no_code(label_table, monkeypatch):
+    """However it is sealed: no file beside a table is ever unpickled; what is no file of ours is not replaced."""
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    path, home = learned.beside(label_table), label_table.parent / "state"
+    (home / "gpum").mkdir(parents=True)
+    (home / "gpum" / "key").write_bytes(b"")  # as a full disk leaves it: then anyone can make the seal
+    monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    buffer = io.BytesIO()
+    joblib.dump(Bomb(), buffer)
+    model = GPUMRegressor(**FAST)
+    names = [name for name in model.get_params() if name not in ("n_jobs", "verbose")]
+    settings = {name: repr(getattr(model, name)) for name in names}
+    numbers = [*X.shape, sha256(np.ascontiguousarray(X).tobytes()).hexdigest()]
+    about = {"version": gpum.__version__, "kind": "GPUMRegressor", "X": numbers, "settings": settings}
+    digest = hmac.new(b"", json.dumps(about, sort_keys=True).encode(), "sha256")
+    digest.update(buffer.getvalue())
+    path.write_bytes(f"GPUM geometry, sealed {digest.hexdigest()}\n".encode() + buffer.getvalue())
+    with closing(make_session(label_table)) as session:  # learned anew
+        give(session, 3)
+    for foreign in (buffer.getvalue(), b"", b"a drawing of the user's\n"):
+        path.write_bytes(foreign)
+        with pytest.raises(ValueError, match=r"data.csv.geometry is no file of gpum, .*; move it away"):
+            make_session(label_table)
+        assert path.read_bytes() == foreign
+
+
+def test_what_is_kept_beside_a_private_table_is_private(label_table):
+    label_table.chmod(0o600)
+    for path in (learned.beside(label_table), beside(label_table)):
+        path.unlink(missing_ok=True)
+    with closing(make_session(label_table)) as session:
+        give(session, 3)
+    for path in (learned.beside(label_table), beside(label_table)):
+        assert path.stat().st_mode & 0o077 == 0, path.name
 
 
 def test_the_address_is_kept_for_its_user_only(label_table):
-    assert _token(label_table)[1] == 0
-    _remember(label_table, TOKEN, 4242)
-    assert _token(label_table) == (TOKEN, 4242)
+    assert kept_address(label_table)[1] == 0
+    keep_address(label_table, TOKEN, 4242)
+    assert kept_address(label_table) == (TOKEN, 4242)
     kept = label_table.parent / ".data.csv.label-address"
     assert kept.stat().st_mode & 0o777 == 0o600
     kept.chmod(0o644)
-    assert _token(label_table) != (TOKEN, 4242)
+    assert kept_address(label_table) != (TOKEN, 4242)
+    keep_address(label_table, TOKEN, 4242)
+    text = kept.read_text()
+    kept.rename(kept.with_name("other"))
+    kept.touch(0o600)
+    kept.write_text(text)  # as an archive of someone else, unpacked by this user, would leave it
+    assert kept_address(label_table) != (TOKEN, 4242)
 
 
 # The session.
@@ -263,7 +398,7 @@ def test_undo_skip_and_labels_of_the_table(label_table):
     with closing(make_session(label_table, start={0: "5"})) as again:
         assert again.labels == {0: "5"}
         assert row not in again.queue
-    assert [line["action"] for line in lines_of(label_table)] == ["columns", "label", "undo", "skip"]
+    assert [line["action"] for line in lines_of(label_table)] == ["columns", "kind", "label", "undo", "skip"]
 
 
 def test_two_people_do_not_overwrite_each_other(label_session):
@@ -281,7 +416,7 @@ def test_two_people_do_not_overwrite_each_other(label_session):
 def test_the_same_request_twice_counts_once(label_session):
     id = give(label_session, 4, "1")
     label_session.label(id, 4, "1", "")
-    assert len(label_session.file.lines) == 2  # columns, label
+    assert len(label_session.file.lines) == 3  # columns, kind, label
 
 
 def test_all_rows_labelled_is_an_end(label_session):
@@ -390,6 +525,52 @@ def test_no_other_address_exists(label_server):
         assert ask(label_server, place)[0] in (400, 404), place
 
 
+def _apart(a, b):
+    """The distance of two rows by the readings that both have, in proportion."""
+    both = ~np.isnan(a - b)
+    unit = np.max(np.abs((a - b)[both]))
+    return unit * np.sqrt(np.sum(((a - b)[both] / unit) ** 2) * len(a) / both.sum())
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e100, 0.0), (1.0, 1e9)])
+def test_rows_that_share_no_readings_are_no_neighbours(tmp_path, unit, offset):
+    """Every row has an answer, and every row a place in the queue, also where rows have no column in common."""
+    path = tmp_path / "data.csv"
+    X = write_table(path)
+    X = unit * X + offset  # differences of squares of large numbers are not exact
+    X[::2, 1:], X[1::2, 0] = np.nan, np.nan
+    with closing(make_session(path)) as plain:
+        session = Session(replace(plain.work, X=X, start={0: "1", 1: "2", 30: "3"}), plain.target, plain.file)
+    with closing(session), serving(session) as server:
+        for row, near in ((2, {0, 30}), (3, {1})):
+            status, body, _ = ask(server, f"row/{row}")
+            assert status == 200, body
+            found = json.loads(body)["near"]
+            assert {other for other, *_ in found} == near
+            for other, *_, away in found:
+                assert away == pytest.approx(_apart(X[row], X[other]), rel=1e-5)
+        state = json.loads(ask(server, "state")[1])
+        assert len(set(state["queue"])) == 5
+
+
+@pytest.mark.parametrize("kind", ["pixels", "folder", "none"])
+def test_rows_and_pictures_that_are_not_there_get_a_sentence(label_table, tmp_path, kind):
+    X = tables.read(label_table).matrix(["a", "b", "c"], "")
+    Image.new("L", (2, 2)).save(tmp_path / "r3.png")
+    names = tables.read(label_table).text("id")
+    pictures = {"pixels": Pixels(X, (3, 1)), "folder": Folder(tmp_path, names), "none": None}[kind]
+    with closing(make_session(label_table, pictures=pictures)) as session, serving(session) as server:
+        assert ask(server, "picture/3")[0] == (404 if kind == "none" else 200)
+        (tmp_path / "r3.png").unlink()
+        if kind == "folder":
+            assert ask(server, "picture/3")[:2] == (404, b"The picture of this row, r3.png, cannot be read any more.")
+        for what in ("row", "picture"):
+            for row in (N, 10**6, 10**18, "9" * 5000):
+                status, body, _ = ask(server, f"{what}/{row}")
+                assert status == 404
+                assert body.endswith(b"."), body
+
+
 OWN = {"id": "0123456789", "row": 3, "value": "1", "previous": ""}
 
 
@@ -406,6 +587,18 @@ def test_strangers_are_refused(label_server):
         for place, method, body in (("label", "POST", OWN), ("state", "GET", None), ("", "GET", None)):
             prefix = "/" if asked.get("token", TOKEN) is None else ""
             assert ask(label_server, prefix + place, method, body, **asked)[0] == 403, asked
+    assert label_server.session.labels == {}
+
+
+def test_a_file_may_lead_to_the_page_and_to_nothing_else(label_server):
+    """As the browser follows the file that `gpum label` opens: from another site, at the top of a tab."""
+    led = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert ask(label_server, "", **led)[0] == 200
+    for place, method, changed in (
+        ("state", "GET", {}), ("label.js", "GET", {}), ("label", "POST", {}), ("", "POST", {}),
+        ("", "GET", {"Sec-Fetch-Dest": "iframe"}), ("", "GET", {"Sec-Fetch-Mode": "cors"}), ("", "GET", {"token": "x"}),
+    ):  # fmt: skip
+        assert ask(label_server, place, method, OWN if method == "POST" else None, **led | changed)[0] == 403
     assert label_server.session.labels == {}
 
 
@@ -450,7 +643,7 @@ def test_news_come_to_who_waits(label_server):
 # The command.
 
 
-def gpum(*args):
+def command(*args):
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
@@ -459,16 +652,153 @@ def test_fit_reads_the_labels_and_export_writes_them(label_table):
         for row in range(0, N, 5):
             give(session, row)
     fit = ["fit", label_table, "--target", "y", "--index", "id", "--geometry", "graph", "--smoothness", "heat"]
-    result = gpum(*fit, "--out", label_table.parent / "m.gpum")
+    result = command(*fit, "--out", label_table.parent / "m.gpum")
     assert result.exit_code == 0, result.output
     assert "labels from data.csv.labels.csv: 8 of y." in result.stderr
     assert "y known for 8." in result.output
-    result = gpum("label", label_table, "--target", "y", "--export", label_table)
+    result = command("label", label_table, "--target", "y", "--export", label_table)
     assert result.exit_code == 0, result.output
     assert "with 8 labels of y" in result.output
-    result = gpum("label", label_table, "--target", "y", "--export", label_table)
+    result = command("label", label_table, "--target", "y", "--export", label_table)
     assert "with 0 labels of y" in result.output
     assert tables.read(label_table).numbers("y", "")[5] == float(truth(5))
+
+
+LABEL = ("--target", "y", "--index", "id", "--geometry", "graph")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """`gpum label`, stopped as soon as it serves; its result, and what the browser and the server were told."""
+    told = {}
+
+    def browse(address):
+        told["argument"] = address
+        if address.startswith("file:"):
+            told["path"] = path = Path(url2pathname(urlsplit(address).path))
+            told["text"], told["mode"] = path.read_text(), path.stat().st_mode & 0o777
+        return True
+
+    def serve(server, poll_interval):
+        told.update(address=server.address, token=server.token, state=server.session.state(""))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setattr(LabelServer, "serve_forever", serve)
+    return lambda table, *more: (command("label", table, *LABEL, *more), told)
+
+
+def test_the_token_is_no_argument_of_the_browser(label_table, started):
+    """Arguments of programs are visible to everyone on the machine; a private file leads to the page instead."""
+    before = set(label_table.parent.iterdir())
+    result, told = started(label_table)
+    assert result.exit_code == 0, result.output
+    assert told["token"] not in told["argument"]
+    assert f"url={told['address']}" in told["text"]
+    assert told["mode"] == 0o600
+    assert not told["path"].exists()
+    left = {path.name for path in set(label_table.parent.iterdir()) - before}
+    assert left == {"data.csv.labels.csv", ".data.csv.label-address"}
+
+
+def test_a_new_start_knows_the_labels_in_the_file(label_table, started):
+    with closing(make_session(label_table, start={0: "5"})) as session:
+        for row in range(12):
+            give(session, row)
+    table = tables.read(label_table)
+    table.columns["y"][[0, 20]] = "5", "7"  # one of them beside a label in the file
+    tables.write(label_table, table.columns)
+    result, told = started(label_table)
+    assert "y, a number, is known for 13." in result.output
+    assert len(told["state"]["labels"]) == 13
+
+
+DIGITS = "0,1,2,3,4,5,6,7,8,9"
+FIT = ("--target", "y", "--index", "id", "--geometry", "graph", "--smoothness", "heat", "--quiet")
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """A table whose labels are classes that look like numbers."""
+    path = tmp_path / "data.csv"
+    write_table(path)
+    with closing(make_session(path, classes=DIGITS.split(","))) as session:
+        for row in range(0, N, 4):
+            give(session, row, "3" if row < N / 2 else "8")
+    return path
+
+
+@pytest.mark.parametrize("where", ["beside", "in the table", "elsewhere"])
+def test_classes_stay_classes_in_a_fit(digits, where):
+    """The file of labels remembers that they are, also when they are in the table, or in a copy of it."""
+    path = digits
+    if where != "beside":
+        path = digits if where == "in the table" else digits.with_name("out.csv")
+        assert command("label", digits, "--target", "y", "--export", path).exit_code == 0
+    result = command("fit", path, *FIT, "--out", path.with_name("m.gpum"))
+    assert result.exit_code == 0, result.output
+    assert f"y is a class, one of {listed(DIGITS.split(','))}, as {path.name}.labels.csv says." in result.stderr
+    found = GPUMClassifier.load(path.with_name("m.gpum"))
+    assert found.classes_.tolist() == ["3", "8"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--likelihood", "poisson"],
+            "--likelihood is for numbers, but the labels in data.csv.labels.csv say that 'y' ",
+        ),
+        (["--angle", "360"], "--angle is for numbers, but the labels"),
+        (["--target", "a"], "one target, but --target names y, a; fit them one by one"),
+    ],
+)
+def test_options_that_contradict_the_labels_are_refused(digits, options, words):
+    result = command("fit", digits, *FIT, *options, "--out", digits.with_name("m.gpum"))
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+
+
+def test_numbers_stay_numbers_in_a_fit(label_table):
+    with closing(make_session(label_table)) as session:
+        for row in range(0, N, 4):
+            give(session, row, "3")
+    result = command("fit", label_table, *FIT, "--classes", "--out", label_table.with_name("m.gpum"))
+    assert result.exit_code == 2, result.output
+    assert "--classes is given, but the labels in data.csv.labels.csv say that 'y' is a number; " in result.stderr
+
+
+def test_a_new_start_knows_the_classes(digits, started):
+    result, _ = started(digits)
+    assert f"y, one of {listed(DIGITS.split(','))}, is known for 10." in result.output, result.output
+    result, _ = started(digits, "--classes", "3,8,none")  # others that have all labels among them
+    assert "y, one of 3, 8, none, is known for 10." in result.output
+    assert LabelFile(beside(digits)).kind("y").classes == ("3", "8", "none")
+    result, _ = started(digits, "--classes", "8,9")
+    assert result.exit_code == 2
+    assert "data.csv.labels.csv has the label '3' for r0, which is none of the classes 8, 9" in result.stderr
+
+
+def test_labels_that_were_all_taken_back_say_nothing(label_table, started):
+    with closing(make_session(label_table)) as session:
+        first = give(session, 3)
+        assert session.file.kind("y").classes is None
+        session.undo(new_id(), first)
+        assert session.file.kind("y") is None
+    result, _ = started(label_table, "--classes", "a,b")
+    assert "y, one of a, b, is known for 0." in result.output
+
+
+def test_an_export_never_hides_labels_of_another_table(digits):
+    other = digits.with_name("out.csv")
+    write_table(other)
+    with closing(make_session(other)) as session:
+        give(session, 3)
+    before = other.read_bytes(), beside(other).read_bytes()
+    result = command("label", digits, "--target", "y", "--export", other, "--force")
+    assert result.exit_code == 2, result.output
+    assert "out.csv.labels.csv has labels of y that are not in out.csv; " in result.stderr
+    assert (other.read_bytes(), beside(other).read_bytes()) == before
 
 
 @pytest.mark.parametrize(
@@ -484,7 +814,7 @@ def test_fit_reads_the_labels_and_export_writes_them(label_table):
     ],
 )
 def test_bad_options_get_a_sentence(label_table, arguments, words):
-    result = gpum("label", label_table, *arguments)
+    result = command("label", label_table, *arguments)
     assert result.exit_code == 2, result.output
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
@@ -517,7 +847,7 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
 
     def serve(data, table, target, X, used, names, known, classes, pictures, file, *rest):
         seen["X"] = X
-        model = learned.learn(GPUMRegressor(**FAST), X, learned.beside(data))
+        model = learned.learn(GPUMRegressor(**FAST), X, learned.beside(data), like=data)
         work = Work(data, table, target, X, used, names, known, pictures)
         with closing(Session(work, Numbers(model, X), file)) as session:
             setup(session)
@@ -526,16 +856,16 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sys.modules["gpum.cli.label"], "_serve", serve)
     read = ["--decimal", ",", "--encoding", "latin-1"]
-    result = gpum("label", path, "--target", "y", "--index", "größe", "--missing", "100", *read)
+    result = command("label", path, "--target", "y", "--index", "größe", "--missing", "100", *read)
     assert result.exit_code == 0, result.output
     assert np.isnan(seen["X"]).sum() == 2
     assert np.isnan(seen["X"][3, 0])
     assert np.isnan(seen["X"][4, 1])
-    result = gpum("label", path, "--target", "y", *read, "--export", path)
+    result = command("label", path, "--target", "y", *read, "--export", path)
     assert "with 3 labels of y" in result.output
     assert path.read_bytes().decode("latin-1").splitlines()[4].endswith(";" + truth(3).replace(".", ","))
     table = tables.read(path, decimal=",", encoding="latin-1")
     assert table.numbers("y", "")[30] == float(truth(30))
-    result = gpum("label", path, "--target", "y")
+    result = command("label", path, "--target", "y")
     assert result.exit_code == 2
     assert "--encoding" in result.stderr

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from gpum.cli.address import redirect
 from gpum.files import tables
 from gpum.files.labels import beside
 from gpum.report.labelling.beliefs import parse_number
@@ -188,6 +189,17 @@ def test_the_page_fits_and_can_be_told(browser, label_server, width):
     skipped = shown_row(browser)
     browser.keys("s")
     browser.wait(f"return document.getElementById('row-name').textContent !== 'r{skipped}'")
+    assert faults(browser) == []
+
+
+def test_a_file_leads_to_the_page(browser, label_server, tmp_path):
+    """Which is gone as soon as the page is there."""
+    path = redirect(tmp_path / "data.csv", label_server.address)
+    label_server.opened = path.unlink
+    browser.open(path)
+    assert browser.run("return location.href") == label_server.address
+    browser.wait("return document.getElementById('row-name').textContent.startsWith('r')")
+    assert not path.exists()
     assert faults(browser) == []
 
 

@@ -76,6 +76,31 @@ def test_numerics_know_nothing_of_estimators():
                 assert kind or name not in ESTIMATORS, f"{path.name} imports {name}"
 
 
+UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal"}
+RUN_CODE = {"joblib.load", "joblib.dump", "joblib.Memory", "eval", "exec"}
+MAY_RUN_CODE = {"np.load", "np.save", "np.lib.format.write_array", "np.lib.format.read_array"}  # unless told not to
+
+
+def runs_code_of_files(path):
+    """What in a module may run code that a file holds: unpickling in its many forms, and `eval`."""
+    for kind, name in imports(path):
+        if not kind and name.split(".")[0] in UNPICKLERS:
+            yield f"import {name}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "joblib":
+            yield from (f"joblib.{alias.name}" for alias in node.names if f"joblib.{alias.name}" in RUN_CODE)
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            plain = any(key.arg == "allow_pickle" and ast.unparse(key.value) == "False" for key in node.keywords)
+            if called in RUN_CODE or called.endswith("_pickle") or (called in MAY_RUN_CODE and not plain):
+                yield called
+
+
+def test_nothing_stored_is_a_pickle():
+    found = {path.relative_to(ROOT).as_posix(): list(runs_code_of_files(path)) for path in ROOT.rglob("*.py")}
+    assert not {name: what for name, what in found.items() if what}
+
+
 def test_every_module_has_a_layer_and_stays_short():
     for path, own in modules():
         assert own in LEVEL, f"{path.name} has no layer"

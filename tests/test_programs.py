@@ -16,7 +16,7 @@ from gpum.files import programs
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "programs"))
     monkeypatch.setattr(programs, "WORTH", 0.0)  # every program, however small
-    return tmp_path / "programs"
+    return tmp_path / "programs" / programs.OWN_FOLDER
 
 
 def compiled(c=1.0):
@@ -56,9 +56,9 @@ def test_a_damaged_program_is_compiled_again_and_mended(folder, damage):
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(folder):
-    folder.parent.joinpath("programs").write_text("a file where the folder should be")
+    folder.parent.write_text("a file where the folder should be")
     assert compiled() == compiled() == 0
-    assert folder.read_text() == "a file where the folder should be"
+    assert folder.parent.read_text() == "a file where the folder should be"
 
 
 def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
@@ -122,7 +122,31 @@ def test_programs_not_used_for_longest_go_first(folder, monkeypatch):
     monkeypatch.setattr(programs, "LARGEST", 3500)
     store.put("d", bytes(1000))
     assert [store.get(key) is not None for key in "abcd"] == [True, False, True, True]
-    assert not list(folder.glob("*.part"))
+    assert not list(folder.glob("*-part"))
+
+
+def test_files_of_the_user_are_never_removed(tmp_path, monkeypatch):
+    """The folder that GPUM_CACHE names may hold anything, also old and large files, also in our own subfolder."""
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(programs, "WORTH", 0.0)
+
+    def large(path):
+        with open(path, "wb") as file:
+            file.truncate(programs.LARGEST + 2**20)  # sparse: it takes no room
+        os.utime(path, (0, 0))
+        return path
+
+    outside = large(tmp_path / "thesis.tar")
+    compiled()
+    assert outside.exists()
+    (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    program = next(own.iterdir())
+    link = own / f"a{program.name}"  # a name such as ours
+    link.symlink_to(outside)
+    inside = [large(own / "thesis.tar"), large(own / "notes.part"), link]
+    assert compiled(2.0) == 0  # it puts a program, and tidies
+    assert all(path.exists() for path in (outside, *inside))
+    assert compiled(2.0) > 0  # nor do they push programs out
 
 
 def test_without_jaxs_private_parts_programs_are_compiled(folder, monkeypatch):

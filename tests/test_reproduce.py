@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from conftest import SHARED
-from gpum import EuclideanGPRegressor
+from gpum import BayesianGPLVM, EuclideanGPRegressor
 from gpum.cli import app
 from gpum.progress import Reporter
 from gpum.reproduce import figures, kernels, reproduce, roll_figures, splits, tables, tasks
@@ -91,6 +93,33 @@ def test_results_of_other_settings_are_not_mixed_in(tmp_path):
     first.add("gl", 0, {"rmse": 1.0})
     assert splits.Records(tmp_path / "splits.json", {"n_paths": 10}).has("gl", 0)
     assert not splits.Records(tmp_path / "splits.json", {"n_paths": 20}).has("gl", 0)
+
+
+def test_a_foreign_file_is_not_taken_for_results(tmp_path):
+    path = tmp_path / "splits.json"
+    for text in ('{"mine": 1}', "[1, 2]", "no JSON"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"splits.json is no file of results .*; move it away"):
+            splits.Records(path, {"n_paths": 10})
+        assert path.read_text() == text
+
+
+class Bomb:
+    def __reduce__(self):
+        return pytest.fail, ("unpickled",)
+
+
+def test_the_latent_model_is_kept_without_a_pickle(roll, roll_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(BayesianGPLVM, "fit", lambda *_: roll_model)
+    task = SimpleNamespace(X=roll.X)
+    splits.latent_model(task, tmp_path, 0, True)
+    monkeypatch.setattr(BayesianGPLVM, "fit", lambda *_: pytest.fail("it was learned again"))
+    again = splits.latent_model(task, tmp_path, 0, False)
+    np.testing.assert_allclose(again.transform(roll.X[:3] + 0.01), roll_model.transform(roll.X[:3] + 0.01), rtol=1e-9)
+    (path,) = tmp_path.iterdir()
+    joblib.dump(Bomb(), path)
+    with pytest.raises(ValueError, match="is not a GPUM model"):
+        splits.latent_model(task, tmp_path, 0, False)
 
 
 def test_results_of_other_code_are_not_used_again(small, tmp_path, monkeypatch):

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import time
-import webbrowser
+from contextlib import nullcontext
 from pathlib import Path
-from secrets import token_hex, token_urlsafe
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..checks import GpumError
+from .address import keep_address, kept_address, opened
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, _column, _option, _setting, _several
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
 
-    from ..files.labels import LabelFile
+    from ..files.labels import Kind, LabelFile
     from ..files.tables import Table
 
-PRIVATE = 0o600  # nobody else may read the token
 LONGEST = 80  # characters of a class
 MOST = 50  # classes for which there are buttons
 
@@ -92,13 +91,14 @@ def label(
         check_apart({"--target": targets, "--drop": dropped, "--index": index_name, "--features": used})
         X = readings_of(table, used, missing)
         names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
-        file = labels.LabelFile(kept)
-        known, chosen = _known(table, target, classes)
         pictures = _pictures(X, names, images, image_shape)
-    if file.torn:
-        note(f"{kept.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
-    file.hold()
+        file = labels.LabelFile(kept)
+        file.hold()
     try:
+        if file.torn:
+            note(f"{kept.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
+        known, chosen = _known(table, target, classes, file.kind(target))
+        _check_given(file, table, target, names, chosen)
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
             "latent_dim": _several(latent_dim), "geometry": geometry and _several(geometry), "random_state": seed,
             "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
@@ -115,6 +115,7 @@ def _serve(
     """Learn the geometry, then answer the page until Ctrl-C."""
     from ..estimators.classifier import GPUMClassifier
     from ..estimators.regressor import GPUMRegressor
+    from ..files.labels import Places
     from ..report.labelling import learned
     from ..report.labelling.beliefs import Classes, Numbers
     from ..report.labelling.server import LabelServer
@@ -122,22 +123,25 @@ def _serve(
     from ..report.labelling.views import setup
     from .columns import gaps_in
 
-    given = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
-    model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**given)
+    chosen = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
+    model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**chosen)
     place = learned.beside(data)
-    is_kept = learned.is_kept(model, X, place)
+    geometry = learned.kept(model, X, place)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
     count = f"{len(X)} rows, {len(used)} features{gaps_in(X)}"
-    say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len(known)}.")
+    given = file.given(target, Places(table, file.path)).values
+    say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len({*known, *given})}.")
     begin = time.perf_counter()
-    doing = "reading the geometry" if is_kept else "learning the geometry"
+    if geometry is None and place.exists():
+        note(f"{place.name} is of other numbers, other settings or another version, or damaged; it is learned anew.")
+    doing = "reading the geometry" if geometry else "learning the geometry"
     with stage(doing, place), collected(), called(data.name):
-        model = learned.learn(model, X, place)
-    done = f"Geometry from {place.name}" if is_kept else f"Geometry learned, and kept in {place.name} ({size(place)}),"
+        model = learned.learn(model, X, place, geometry, like=data)
+    done = f"Geometry from {place.name}" if geometry else f"Geometry learned, and kept in {place.name} ({size(place)}),"
     say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
     aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
     session = Session(Work(data, table, target, X, used, names, known, pictures), aim, file)
-    token, last = _token(data)
+    token, last = kept_address(data)
     content = setup(session)
     try:
         server = LabelServer(session, content, token, port or last)
@@ -145,13 +149,12 @@ def _serve(
         if port:
             raise GpumError(f"--port is {port}, which another program uses; give another one, or none") from None
         server = LabelServer(session, content, token)
-    _remember(data, token, server.server_port)
+    keep_address(data, token, server.server_port)
     typer.echo(f"Label at {server.address}")
     say(quiet, "The address is for you alone: who has it, on this machine, can label. Ctrl-C ends.")
-    if browser:
-        webbrowser.open(server.address)
     try:
-        server.serve_forever(poll_interval=0.2)
+        with opened(data, server) if browser else nullcontext():
+            server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
         pass
     finally:
@@ -180,11 +183,13 @@ def _export(data: Path, target: str, out: Path, decimal: str, encoding: str, for
     file = labels.LabelFile(kept)
     if back:
         file.hold()
-    with stage(f"writing {out.name}", out):
-        n = labelled.export(data, target, out, decimal=decimal, encoding=encoding)
-        if back and n:
-            file.add(labels.Line(token_hex(8), "exported", target))
-    file.release()
+    try:
+        with stage(f"writing {out.name}", out):
+            n = labelled.export(data, target, out, decimal=decimal, encoding=encoding)
+            if back and n:
+                file.add(labels.Line(token_hex(8), "exported", target))
+    finally:
+        file.release()
     say(quiet, f"Wrote {out} with {n} label{'s' * (n != 1)} of {target}.")
 
 
@@ -205,34 +210,60 @@ def _target(table: Table, target: str) -> list[str]:
     return [target]
 
 
-def _known(table: Table, target: str, given: str | None) -> tuple[dict[int, str], list[str] | None]:
-    """Labels that the table came with, by row, and the classes where the target is none of the numbers."""
+def _known(
+    table: Table, target: str, given: str | None, remembered: Kind | None = None
+) -> tuple[dict[int, str], list[str] | None]:
+    """Labels that the table came with, by row, and the classes where the target is none of the numbers.
+
+    Classes are those of --classes (`given`), else those that the file of labels remembers, else the words of the table.
+    """
     from ..files.tables import MISSING
     from ..report.labelling.beliefs import parse_number
 
     cells = table.text(target) if target in table.columns else [""] * len(table)
     cells = [cell.strip() for cell in cells]
     known = {row: cell for row, cell in enumerate(cells) if cell.lower() not in MISSING}
-    if given is None:
+    whose = f"--classes {given}"
+    if given is not None:
+        found = list(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
+    elif remembered is not None and remembered.classes is not None:
+        found = list(remembered.classes)
+        whose = f"the classes {listed(found)} that the file of labels has"
+    else:
         try:
             return {row: parse_number(cell.replace(table.decimal, ".")) for row, cell in known.items()}, None
         except ValueError:
             found = sorted(set(known.values()))
-    else:
-        found = list(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
-        known = {row: cell if cell in found else _as_whole(cell) for row, cell in known.items()}
-        strange = next((row for row, cell in known.items() if cell not in found), None)
-        if strange is not None:
-            raise GpumError(
-                f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
-                f"--classes {given}; add it, or correct the cell"
-            )
+    known = {row: cell if cell in found else _as_whole(cell) for row, cell in known.items()}
+    strange = next((row for row, cell in known.items() if cell not in found), None)
+    if strange is not None:
+        raise GpumError(
+            f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
+            f"{whose}; name all classes (--classes), or correct the cell"
+        )
     if not 2 <= len(found) <= MOST or max(map(len, found)) > LONGEST:
         raise GpumError(
             f"{target!r} has {len(found)} classes ({listed(found)}); give 2 to {MOST} of at most {LONGEST} characters "
             "with --classes, or numbers"
         )
     return known, found
+
+
+def _check_given(file: LabelFile, table: Table, target: str, names: list[str], classes: list[str] | None) -> None:
+    """Raise if a label of the file is none of the classes, or no number."""
+    from ..files.labels import Places
+    from ..report.labelling.beliefs import parse_number
+
+    for row, value in file.given(target, Places(table, file.path)).values.items():
+        said = f"{file.path.name} has the label {value!r} for {names[row]}, which is"
+        if classes is not None:
+            if value not in classes:
+                raise GpumError(f"{said} none of the classes {listed(classes)}; name all of them (--classes)")
+            continue
+        try:
+            parse_number(value)
+        except ValueError:
+            raise GpumError(f"{said} no number; name the classes (--classes A,B,C)") from None
 
 
 def _as_whole(cell: str) -> str:
@@ -251,32 +282,3 @@ def _pictures(X: np.ndarray, names: list[str], folder: Path | None, shape: str |
             note(f"{len(names) - len(found.files)} of {len(names)} rows have no picture in {folder}.")
         return found
     return None if shape is None else Pixels.of(X, shape)
-
-
-def _address_file(data: Path) -> Path:
-    return data.with_name(f".{data.name}.label-address")
-
-
-def _token(data: Path) -> tuple[str, int]:
-    """Token and port of the last time, so that a page still open goes on; new ones if others could have read them."""
-    path = _address_file(data)
-    try:
-        about = path.lstat()
-        if about.st_mode & 0o077 or path.is_symlink() or (os.name == "posix" and about.st_uid != os.getuid()):
-            raise GpumError
-        token, port = path.read_text().split()
-        if not re.fullmatch(r"[\w-]{43}", token) or not 1024 <= int(port) < 65536:
-            raise GpumError
-        return token, int(port)
-    except (OSError, ValueError):
-        return token_urlsafe(32), 0
-
-
-def _remember(data: Path, token: str, port: int) -> None:
-    path = _address_file(data)
-    try:
-        path.unlink(missing_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w") as file:
-            file.write(f"{token} {port}\n")
-    except OSError as error:
-        note(f"the address could not be kept ({error.strerror}): after a restart, open the new one.")

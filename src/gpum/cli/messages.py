@@ -88,6 +88,36 @@ def with_labels(table: Table, path: Path, targets: list[str]) -> Table:
     return found
 
 
+def as_labelled(path: Path, targets: list[str], classes: bool, numbers: dict[str, bool]) -> bool:
+    """Whether the targets are classes: as `--classes` says, or as `gpum label` was told, which a note then says.
+
+    `numbers` are options for numbers alone, and whether they are given. What contradicts the labels is an error.
+    """
+    from ..files import labelled, labels
+
+    file = labels.beside(path).name
+    for name, kind in labelled.kinds(path, targets).items():
+        if kind.classes is None:
+            if classes:
+                raise GpumError(
+                    f"--classes is given, but the labels in {file} say that {name!r} is a number; leave it out, or "
+                    "name the classes to `gpum label` (--classes A,B,C)"
+                )
+            continue
+        said = f"{name!r} is a class"
+        for option in (option for option, given in numbers.items() if given):
+            raise GpumError(f"{option} is for numbers, but the labels in {file} say that {said}; leave the option out")
+        if len(targets) > 1:
+            raise GpumError(
+                f"the labels in {file} say that {said}; classes are for one target, but --target names "
+                f"{listed(targets)}; fit them one by one"
+            )
+        if not classes:
+            note(f"{name} is a class, one of {listed(list(kind.classes))}, as {file} says.")
+        classes = True
+    return classes
+
+
 def say(quiet: bool, text: str) -> None:
     """Print a line unless told not to."""
     if not quiet:

@@ -13,6 +13,7 @@ import typer
 from .. import __version__
 from ..checks import GpumError
 from .messages import (
+    as_labelled,
     as_options,
     brief,
     called,
@@ -144,6 +145,8 @@ def fit(
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
         X = readings_of(table, used, missing)
+        numbers = {"--likelihood": likelihood != "gaussian", "--angle": angle is not None}
+        classes = as_labelled(data, targets, classes, numbers)
         classes = classes or (len(targets) == 1 and bool(table.words(targets[0])))
         if classes and len(targets) > 1:
             raise GpumError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")

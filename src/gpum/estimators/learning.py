@@ -3,6 +3,7 @@
 check_parameters     the parameters of an estimator that say which geometries it wants
 read_cloud           the cloud, checked against them
 learn                its geometries; with `warm_start` those of the last fit, where nothing they depend on changed
+reuse                those of another process, in the place of the last fit's
 """
 
 from __future__ import annotations
@@ -136,6 +137,11 @@ def learn(estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any
     if estimator.warm_start:
         estimator._warm = key, found
     return found
+
+
+def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:
+    """Give an estimator with `warm_start` geometries of X that were learned before: its next fit to X learns none."""
+    estimator._warm = _key(estimator, read_cloud(estimator, X)), geometries
 
 
 def _learned(

@@ -38,11 +38,16 @@ TYPES = {name: np.dtype(f"<{code}") for name, code in {
 }.items()}  # fmt: skip
 # What a file may unpack to: ROOM bytes, and EXPANDS times its own size. Numbers hardly shrink; a bomb does, 1000-fold.
 ROOM, EXPANDS = 1 << 26, 50
+SAMPLE, WORTH = 1 << 18, 0.9  # bytes that say whether the rest shrinks; to what share of them it pays
 LONGEST_HEADER = 1000  # of a flat array
+LONGEST_LINE = 200  # of the first line, and more
 
 
-def write(path: Any, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a document and flat arrays (by the name of their type); the file appears whole or not at all."""
+def write(path: Any, document: dict[str, Any], arrays: dict[str, np.ndarray], like: Any = None) -> None:
+    """Write a document and flat arrays (by the name of their type); the file appears whole or not at all.
+
+    A new file has the permissions of the file `like`, if given.
+    """
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     members = {DOCUMENT: text, **{f"{name}.npy": _npy(array) for name, array in arrays.items()}}
     payload = _zipped(members, zipfile.ZIP_DEFLATED)
@@ -51,7 +56,7 @@ def write(path: Any, document: dict[str, Any], arrays: dict[str, np.ndarray]) ->
     header = (
         f"{MAGIC.decode()}{FORMAT}, gpum {__version__}, {len(payload)} bytes, sha256 {sha256(payload).hexdigest()}\n"
     )
-    with replacing(path) as file:
+    with replacing(path, like) as file:
         file.write(header.encode())
         file.write(payload)
 
@@ -81,9 +86,16 @@ def _zipped(members: dict[str, bytes], how: int) -> bytes:
     with zipfile.ZipFile(file, "w", how) as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name)  # of 1980: the same model makes the same file
-            info.compress_type = how
+            info.compress_type = how if _shrinks(content) else zipfile.ZIP_STORED
             archive.writestr(info, content)
     return file.getvalue()
+
+
+def _shrinks(content: bytes) -> bool:
+    """Whether it pays to compress: most floats hardly shrink, and 100 MB of them would take ten seconds."""
+    middle = len(content) // 2
+    sample = content[max(0, middle - SAMPLE // 2) : middle + SAMPLE // 2]
+    return len(zlib.compress(sample, 1)) < WORTH * len(sample)
 
 
 def _allowed(size: int) -> int:
@@ -92,12 +104,16 @@ def _allowed(size: int) -> int:
 
 def _payload(path: Path) -> bytes:
     """The zip in a file, once its first line and checksum are found right."""
-    data = path.read_bytes()
+    with path.open("rb") as file:
+        data = file.read(LONGEST_LINE)  # no more of a file that is not one
+        header = HEADER.match(data)
+        if header:
+            data += file.read(max(0, header.end() + int(header[3]) + 1 - len(data)))
     if not data:
         raise GpumError(f"{path} is empty; it is not a GPUM model: fit again")
     if data[: len(MAGIC)] != MAGIC[: len(data)]:
         raise GpumError(f"{path} is not a GPUM model; give a file that `gpum fit` or `model.save` wrote")
-    start, header = START.match(data), HEADER.match(data)
+    start = START.match(data)
     if start and int(start[1]) != FORMAT:
         by, form = start[2].decode(errors="replace"), int(start[1])
         said = f"{path} was written by gpum {by} in format {form}, but gpum {__version__} reads format {FORMAT}"
@@ -189,7 +205,7 @@ def _flat(path: Path, name: str, member: bytes) -> np.ndarray:
     return np.frombuffer(numbers, TYPES[name])
 
 
-def _refused(path: Path, why: str) -> ValueError:
-    return ValueError(
+def _refused(path: Path, why: str) -> GpumError:
+    return GpumError(
         f"{path} is not a model that gpum wrote: {why}; fit again, and read only files whose sender you know"
     )

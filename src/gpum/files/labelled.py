@@ -6,13 +6,14 @@ import csv
 import io
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
 from ..checks import GpumError
 from . import tables
-from .labels import LabelFile, Places, beside
+from .labels import Kind, LabelFile, Line, Places, beside
 from .tables import Table
 from .whole import replacing
 
@@ -33,6 +34,15 @@ def merged(table: Table, path: Any, targets: list[str]) -> tuple[Table, dict[str
     return replace(table, columns=columns), counts
 
 
+def kinds(path: Any, targets: list[str]) -> dict[str, Kind]:
+    """What the labels of each target of the table at `path` are, as the file beside it remembers."""
+    file = beside(path)
+    if not file.exists():
+        return {}
+    kept = LabelFile(file)
+    return {target: kind for target in targets if (kind := kept.kind(target)) is not None}
+
+
 def _written(value: str, decimal: str) -> str:
     """A label as the table writes numbers."""
     try:
@@ -45,7 +55,8 @@ def _written(value: str, decimal: str) -> str:
 def export(path: Any, target: str, out: Any = None, *, decimal: str = ".", encoding: str = "utf-8") -> int:
     """Write the table at `path` with its labels to `out` (default: in its place), whole or not at all; how many.
 
-    `decimal` and `encoding` are those of the table, which keeps them; another file is written in UTF-8.
+    `decimal` and `encoding` are those of the table, which keeps them; another file is written in UTF-8. Beside that
+    one a file of labels remembers which classes the labels are, if they are.
     """
     path = Path(path)
     back = out is None or Path(out).resolve() == path.resolve()
@@ -53,8 +64,18 @@ def export(path: Any, target: str, out: Any = None, *, decimal: str = ".", encod
         raise GpumError(f"labels cannot be written back into {path.name}; export them to another file, such as a .csv")
     table = tables.read(path, decimal=decimal, encoding=encoding)
     whole, counts = merged(table, path, [target])
+    kind = kinds(path, [target]).get(target)
     if not back:
+        copied = LabelFile(beside(out))
+        if copied.has_labels(target):
+            raise GpumError(
+                f"{copied.path.name} has labels of {target} that are not in {Path(out).name}; export those first, move "
+                "that file away, or give another name"
+            )
         tables.write(out, whole.columns)
+        if kind is not None and kind.classes is not None and copied.kind(target) != kind:
+            copied.add(kind.line(token_hex(8), target))
+            copied.add(Line(token_hex(8), "exported", target))
     elif counts:
         BACK[path.suffix.lower()](path, target, whole)
     return counts.get(target, 0)

@@ -8,6 +8,7 @@ A CSV that only ever grows, one line for each thing that was done, on the disk b
     undo      takes back the line whose id is the value
     skip      the row is not asked for again
     columns   the feature columns (as JSON) from which the checks of the following lines are made
+    kind      what the labels of a target are, as JSON: a list of classes, or "number"
     exported  all labels of that target up to here have been written into the table
 
 Whoever sends a line makes its `id`, so that what is sent twice is kept once. `check` tells which row was meant, should
@@ -31,9 +32,11 @@ import numpy as np
 
 from ..checks import GpumError
 from .tables import Table
+from .whole import fcntl, permissions, take_permissions
 
 COLUMNS = ("time", "id", "action", "target", "row", "name", "value", "check")
-ACTIONS = ("label", "undo", "skip", "columns", "exported")
+ACTIONS = ("label", "undo", "skip", "columns", "kind", "exported")
+NUMBER = "number"
 ENDING = ".labels.csv"
 CHECK = 8  # hexadecimal digits
 
@@ -55,6 +58,17 @@ class Line:
         """The line as it is written."""
         row = "" if self.row < 0 else self.row + 1
         return [self.time, self.id, self.action, self.target, row, self.name, self.value, self.check]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the labels of a target are: one of some classes, or (None) numbers."""
+
+    classes: tuple[str, ...] | None = None
+
+    def line(self, id: str, target: str) -> Line:
+        """The line that says so."""
+        return Line(id, "kind", target, value=json.dumps(NUMBER if self.classes is None else self.classes))
 
 
 @dataclass
@@ -86,36 +100,62 @@ class LabelFile:
 
     def __init__(self, path: Any) -> None:
         self.path = Path(path)
+        self._held: Any = None
+        self._read()
+
+    def _read(self) -> None:
         data = self.path.read_bytes() if self.path.exists() else b""
         self.lines, self.torn = _parsed(self.path, data)
         self._ids = {line.id for line in self.lines}
-        self._held: Any = None
+
+    def _open(self, how: str) -> Any:
+        """The file, unbuffered; a new one has the permissions of its table."""
+        about = None if self.path.exists() else permissions(self.path.with_name(self.path.name.removesuffix(ENDING)))
+        private = lambda name, flags: os.open(name, flags, 0o600)
+        file: Any = open(self.path, how, buffering=0, opener=about and private)  # noqa: SIM115 (the caller closes it)
+        if about is not None:
+            take_permissions(file, about)
+        return file
 
     def __contains__(self, id: str) -> bool:
         return id in self._ids
 
     def hold(self) -> None:
-        """Keep others from adding lines until this process ends, be it by a kill; raise if another does so already."""
-        try:
-            import fcntl
-        except ImportError:  # Windows has no such lock
+        """Keep others from adding lines until this process ends, be it by a kill; raise if another does so already.
+
+        What others have added until now is read.
+        """
+        if fcntl is None:
             return
-        self._held = open(self.path, "ab")  # noqa: SIM115 (until `release`, or the end of the process)
-        try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._held.close()
-            raise GpumError(
-                f"another `gpum label` is at work on {self.path.name}; use its page, or stop it (Ctrl-C) first"
-            ) from None
+        held: Any = None
+        while held is None or not self._is(held):  # its last holder may have removed an empty file
+            if held is not None:
+                held.close()
+            held = self._open("ab")
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.close()
+                raise GpumError(
+                    f"another `gpum label` is at work on {self.path.name}; use its page, or stop it (Ctrl-C) first"
+                ) from None
+            except OSError:  # a file system without locks
+                break
+        self._held = held
+        self._read()
 
     def release(self) -> None:
         """Let others add lines; a file without any goes away."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-        if self.path.exists() and not self.path.stat().st_size:
-            self.path.unlink()
+        if self._held is None:
+            return
+        if self._is(self._held) and not os.fstat(self._held.fileno()).st_size:
+            self.path.unlink()  # while nobody else can hold it
+        self._held.close()
+        self._held = None
+
+    def _is(self, file: Any) -> bool:
+        """Whether an open file is the one that has the name now."""
+        return self.path.exists() and os.path.samestat(os.fstat(file.fileno()), self.path.stat())
 
     def add(self, line: Line) -> bool:
         """Write a line through to the disk; False, and nothing is written, where its id is there already."""
@@ -126,7 +166,7 @@ class LabelFile:
             raise GpumError(f"a label, or the name of its target, has a line break: {line.target!r}; take it out")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        with open(self.path, "ab+", buffering=0) as file:
+        with self._open("ab+") as file:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(size - 1)
@@ -149,22 +189,41 @@ class LabelFile:
         """The feature columns that the latest checks are made of."""
         return next((json.loads(line.value) for line in reversed(self.lines) if line.action == "columns"), None)
 
+    def kind(self, target: str) -> Kind | None:
+        """What the labels of a target are; None where there are none, or they are all taken back."""
+        own = [line for line in self.lines if line.target == target]
+        said = [json.loads(line.value) for line in own if line.action == "kind"]
+        if not said or not (self.has_labels(target) or any(line.action == "exported" for line in own)):
+            return None
+        return Kind(None if said[-1] == NUMBER else tuple(said[-1]))
+
+    def has_labels(self, target: str) -> bool:
+        """Whether there are labels of a target that were neither taken back nor exported."""
+        return bool(self._standing(target))
+
+    def _standing(self, target: str) -> dict[str, Line]:
+        """Labels of a target that were neither taken back nor exported, by id, oldest first."""
+        found: dict[str, Line] = {}
+        for line in self.lines:
+            if line.target == target:
+                if line.action == "exported":
+                    found.clear()
+                elif line.action == "label":
+                    found[line.id] = line
+                elif line.action == "undo":
+                    found.pop(line.value, None)
+        return found
+
     def given(self, target: str, places: Places) -> Given:
         """What the lines come to for a target of the table that `places` knows."""
-        found, skips, columns = Given(), {}, {}
+        found, skips, columns = Given(order=self._standing(target)), {}, {}
         of: tuple[str, ...] = ()
         for line in self.lines:
             if line.action == "columns":
                 of = tuple(json.loads(line.value))
             elif line.target == target:
                 columns[line.id] = of
-                if line.action == "exported":
-                    found.order.clear()
-                elif line.action == "label":
-                    found.order[line.id] = line
-                elif line.action == "undo":
-                    found.order.pop(line.value, None)
-                elif line.action == "skip":
+                if line.action == "skip":
                     skips[line.id] = line
         for line in found.order.values():
             found.values[places.of(line, columns[line.id])] = line.value
@@ -224,11 +283,19 @@ def _line(text: str) -> Line | None:
     try:
         (cells,) = csv.reader([text], strict=True)
         time, id, action, target, row, name, value, check = cells
-        if action not in ACTIONS or len(check) != CHECK:
+        if action not in ACTIONS or len(check) != CHECK or not _sound(action, value):
             return None
         return Line(id, action, target, int(row) - 1 if row else -1, name, value, check, time)
-    except (ValueError, csv.Error):
+    except (ValueError, RecursionError, csv.Error):
         return None
+
+
+def _sound(action: str, value: str) -> bool:
+    """Whether the value of a line can be one of its action."""
+    if action not in ("columns", "kind"):
+        return True
+    found = json.loads(value)
+    return found == NUMBER if isinstance(found, str) else all(isinstance(name, str) for name in found)
 
 
 def _flat(text: str) -> str:

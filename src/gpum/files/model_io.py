@@ -62,7 +62,8 @@ def load(path: Any) -> Fitted:
         return found
     if not hasattr(found, "_as_fitted"):
         kind = type(found).__name__
-        raise GpumError(f"{path} holds a {kind}, which predicts nothing; load it in Python with {kind}.load")
+        how = f"load it in Python with {kind}.load" if hasattr(found, "load") else "give a file that `gpum fit` wrote"
+        raise GpumError(f"{path} holds a {kind}, which predicts nothing; {how}")
     return found._as_fitted()
 
 
@@ -75,14 +76,14 @@ def summary(path: Any) -> dict[str, Any]:
     return found
 
 
-def write(path: Any, content: Any, *, force: bool = False) -> None:
-    """Write any object of a known class; the file appears whole or not at all."""
+def write(path: Any, content: Any, *, force: bool = False, like: Any = None) -> None:
+    """Write any object of a known class; the file appears whole or not at all, a new one with permissions as `like`."""
     if not force and Path(path).exists() and not Path(path).is_dir():
         raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
     writer = Writer()
     root = writer.node(content)
     plain = content._summary() if hasattr(content, "_summary") else {}
-    container.write(path, {"summary": plain, "objects": writer.objects, "root": root}, writer.arrays())
+    container.write(path, {"summary": plain, "objects": writer.objects, "root": root}, writer.arrays(), like)
 
 
 def read(path: Any) -> Any:

@@ -6,13 +6,16 @@ put into it afterwards; outside of it, and where JAX has a cache folder of its o
 share the folder: a program appears whole or not at all, a damaged one is compiled again, and a folder that cannot be
 written or read is no error. As with JAX's own cache, whoever can write to the folder can run code in your name.
 
-    GPUM_CACHE=folder   keeps programs there instead; GPUM_CACHE=off keeps none
+    GPUM_CACHE=folder   keeps programs in a subfolder of that one instead; GPUM_CACHE=off keeps none
+
+Only files with the ending of programs, in the subfolder of programs, are ever removed.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,7 +39,9 @@ except (ImportError, AttributeError):  # another version of JAX: programs are co
 VARIABLE = "GPUM_CACHE"
 OFF = ("off", "0", "no", "false")
 WORTH = 0.05  # seconds of compilation above which a program is kept; to read one takes a hundredth
-LARGEST = 500 * 2**20  # bytes in the folder, above which the programs not used for longest go
+LARGEST = 500 * 2**20  # bytes of all programs together, above which those not used for longest go
+OWN_FOLDER = "gpum-programs"
+ENDING, UNFINISHED = ".gpum-program", ".gpum-program-part"
 DIGEST = 32  # bytes of sha256 before each program
 ENTERING = Lock()  # threads enter and leave the scope as they like; the last one out closes it
 
@@ -67,7 +72,7 @@ class Programs:
 
     def put(self, key: str, value: bytes) -> None:
         """Keep a program; where that fails it is compiled the next time."""
-        part = self.folder / f"{token_hex(8)}.part"
+        part = self.folder / f"{token_hex(8)}{UNFINISHED}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             part.write_bytes(sha256(value).digest() + value)
@@ -78,15 +83,20 @@ class Programs:
 
     def _tidy(self) -> None:
         """Remove the programs that were not used for longest, if all together are too large."""
-        found = [(file.stat(), file) for file in self.folder.iterdir()]
+        found = []
+        for file in self.folder.iterdir():
+            if file.name.endswith((ENDING, UNFINISHED)):
+                with suppress(FileNotFoundError):  # another process tidies, too
+                    found.append((file.lstat(), file))
         total = 0
         for about, file in sorted(found, key=lambda one: -one[0].st_mtime):
-            total += about.st_size
-            if total > LARGEST:
-                _forget(file)
+            if stat.S_ISREG(about.st_mode):
+                total += about.st_size
+                if total > LARGEST:
+                    _forget(file)
 
     def _file(self, key: str) -> Path:
-        return self.folder / f"{key}-{_processor()}"
+        return self.folder / f"{key}-{_processor()}{ENDING}"
 
 
 @contextmanager
@@ -126,8 +136,8 @@ def _folder() -> Path | None:
     """Where programs are kept; None: nowhere."""
     named = os.environ.get(VARIABLE)
     if named:
-        return None if named.lower() in OFF else Path(named).expanduser()
-    return Path(platformdirs.user_cache_dir("gpum")) / "programs"
+        return None if named.lower() in OFF else Path(named).expanduser() / OWN_FOLDER
+    return Path(platformdirs.user_cache_dir("gpum")) / OWN_FOLDER
 
 
 def _processor() -> str:

@@ -30,7 +30,7 @@ KNOWN: dict[str, str] = {
     "regression.again": "Diffusion Domain LocalCharts Neighbours Walks",
     "regression.classes": "ClassPosterior Part",
     "regression.covariances": "Features Spectral Stationary",
-    "regression.family": "Setting",
+    "regression.family": "Family Setting",
     "regression.graphs": "DiffusionSpace GraphSpace",
     "regression.likelihoods": "StudentPosterior",
     "regression.observations": "Counts Shares",
@@ -47,7 +47,9 @@ KNOWN: dict[str, str] = {
     "estimators.latent_models": "BayesianGPLVM GPLVM",
     "estimators.regressor": "GPUMRegressor",
     "fitted.cloud": "Cloud",
+    "fitted.geometries": "Geometries",
     "fitted.stored": "StoredModel",
+    "report.labelling.learned": "LearnedGeometries",
     ".sklearn.frozen._frozen": "FrozenEstimator",
 }
 METHODS = {"placement"}  # of known classes, that an object may hold

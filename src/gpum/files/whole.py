@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,9 +34,12 @@ def existing(path: Any) -> Path:
 
 
 @contextmanager
-def replacing(path: Any) -> Iterator[BinaryIO]:
-    """A new file beside `path` which takes its place when the block ends well, and goes away when it does not."""
-    part, file = _open_beside(Path(path))
+def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
+    """A new file beside `path` which takes its place when the block ends well, and goes away when it does not.
+
+    It has the permissions of the file that it replaces; where there is none, those of the file `like`, if given.
+    """
+    part, file = _open_beside(Path(path), like)
     lock = os.dup(file.fileno())  # holds the lock until the file has its name
     try:
         with file:
@@ -62,16 +66,42 @@ def check_writable(path: Any) -> None:
     part.unlink()
 
 
-def _open_beside(path: Path) -> tuple[Path, BinaryIO]:
+def permissions(path: Any) -> os.stat_result | None:
+    """What `take_permissions` needs of an existing file; None where there is none, or its system has none."""
+    try:
+        return os.stat(path) if os.name == "posix" else None
+    except OSError:  # who makes a file there says what is wrong
+        return None
+
+
+def take_permissions(file: BinaryIO, about: os.stat_result) -> None:
+    """Give an open file the owner, as far as that is allowed, and the permissions of another.
+
+    Where the group cannot be the other's, the group gets no permission: it may hold other people. A file system
+    without permissions refuses them; the file is then as it was made.
+    """
+    with suppress(PermissionError):
+        os.fchown(file.fileno(), about.st_uid, about.st_gid)
+    mode = stat.S_IMODE(about.st_mode) & 0o777
+    if os.fstat(file.fileno()).st_gid != about.st_gid:
+        mode &= ~stat.S_IRWXG
+    with suppress(PermissionError):
+        os.fchmod(file.fileno(), mode)
+
+
+def _open_beside(path: Path, like: Any = None) -> tuple[Path, BinaryIO]:
     """A new file beside `path`, locked; what killed writers left there is removed."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
     target = path.resolve()
     _remove_leftovers(target)
+    about = permissions(target) or (None if like is None else permissions(like))
     while True:
         part = target.with_name(f".{target.name}.{token_hex(4)}.part")
-        file = _created(path, part)
+        file = _created(path, part, 0o666 if about is None else 0o600)
         _locked(file)
+        if about is not None:
+            take_permissions(file, about)
         if part.exists():  # else someone took it for a leftover before it was locked
             return part, file
         file.close()
@@ -100,9 +130,9 @@ def _locked(file: BinaryIO, wait: bool = True) -> bool:
     return True
 
 
-def _created(path: Path, part: Path) -> BinaryIO:
+def _created(path: Path, part: Path, mode: int) -> BinaryIO:
     try:
-        return open(part, "xb")
+        return open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode))
     except FileNotFoundError:
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; create it first") from None
     except NotADirectoryError:

@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 
+from ..checks import GpumError
 from ..estimators.latent_models import BayesianGPLVM
 from ..files.whole import replacing
 from ..progress import Reporter
@@ -53,12 +53,11 @@ def run_task(
 
 def latent_model(task: Task, folder: Path, seed: int, fresh: bool) -> Any:
     """The task's Bayesian GPLVM, learned once and kept beside the results."""
-    path = folder / "latent.joblib"
+    path = folder / "latent.gpum"
     if path.exists() and not fresh:
-        return joblib.load(path)
+        return BayesianGPLVM.load(path)
     model = BayesianGPLVM(latent_dim=2, random_state=seed).fit(task.X)
-    with replacing(path) as file:
-        joblib.dump(model, file)
+    model.save(path, force=True)
     return model
 
 
@@ -95,7 +94,7 @@ class Records:
         self.methods: dict[str, dict[str, Any]] = {}
         self.fresh = True  # nothing of an earlier run can be used
         if path.exists():
-            kept = json.loads(path.read_text())
+            kept = _results(path)
             if kept["settings"] == settings:
                 self.methods, self.fresh = kept["methods"], False
         if self.fresh:
@@ -117,6 +116,19 @@ class Records:
     def _write(self) -> None:
         with replacing(self.path) as file:
             file.write(json.dumps({"settings": self.settings, "methods": self.methods}).encode())
+
+
+def _results(path: Path) -> dict[str, Any]:
+    """What a file of results holds; a file of something else is an error, since it would be replaced."""
+    try:
+        found = json.loads(path.read_text())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or set(found) != {"settings", "methods"}:
+        raise GpumError(
+            f"{path} is no file of results of `gpum reproduce`; move it away, or give another folder (--out)"
+        )
+    return found
 
 
 def code() -> str:

@@ -1,106 +1,109 @@
-"""The geometry of a table, learned once and kept beside it: `data.csv.geometry`.
+"""The geometries of a table, learned once and kept beside it: `data.csv.geometry`.
 
-It holds every surface and kernel that was built, which a model file does not, and so is a pickle, which may run code
-when it is read. It is therefore sealed with a key that never leaves the user's own folder, and read only if this user
-wrote it, for the same numbers, settings and version. A table that came from elsewhere with such a file beside it has
-its geometry learned anew.
+The file holds every geometry and kernel that was built, which a model file does not, in the same format: numbers and
+words, no code (`files.container`). It is used for the same numbers, settings and version only; else geometries are
+learned anew.
 """
 
 from __future__ import annotations
 
-import hmac
-import json
-import os
 import warnings
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
-from secrets import token_bytes
 from typing import Any
 
-import joblib
 import numpy as np
 
 from ... import __version__
-from ...files.whole import replacing
+from ...checks import GpumError
+from ...estimators.learning import reuse
+from ...estimators.stored import NOT_RESULTS
+from ...files import container, model_io
+from ...fitted import Cloud, Geometries
+from ...regression.family import Family, Setting
 
 ENDING = ".geometry"
-DUMMY = (0, -1)  # rows that get made-up labels while the geometry is learned, which does not depend on them
+OURS = (container.MAGIC, b"GPUM geometry, sealed ")  # how files begin that may be replaced; the second is an older form
+DUMMY = (0, -1)  # rows that get made-up labels while geometries are learned, which do not depend on them
+
+
+@dataclass(frozen=True)
+class LearnedGeometries:
+    """Geometries, and for which rows, estimator, settings and version they were learned (`about_fit`)."""
+
+    about: dict[str, Any]
+    geometries: Geometries
+
+    def _summary(self) -> dict[str, Any]:
+        return {"kind": "geometries of a table", "version": __version__, "about": self.about}
+
+    def _restored(self) -> None:
+        """Every part is of its kind, indices are in their ranges, and all rows are there."""
+        found = self.geometries
+        if not (isinstance(found, Geometries) and isinstance(found.cloud, Cloud) and isinstance(found.family, Family)):
+            raise GpumError("its geometries are not there")
+        family, n, N = found.family, len(found.family.spaces), len(found.cloud.learned)
+        known = all(isinstance(setting, Setting) and 0 <= setting.space < n for setting in family.settings)
+        if not (family.settings and known):
+            raise GpumError("its settings do not belong to its spaces")
+        if not len(family.rows) == len(family.owners) == n or not all(
+            0 <= o < len(found.members) for o in family.owners
+        ):
+            raise GpumError("its spaces do not belong to its geometries")
+        if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) == N for rows in family.rows):
+            raise GpumError(f"a space has not the {N} rows that its geometry was learned from")
+        if not all(isinstance(at, np.ndarray) and len(at) == len(found.cloud) for at in found.coordinates.values()):
+            raise GpumError(f"a geometry has not the {len(found.cloud)} rows of the cloud")
 
 
 def beside(table: Path) -> Path:
-    """Where the geometry of a table is kept."""
+    """Where the geometries of a table are kept."""
     return table.with_name(table.name + ENDING)
 
 
-def learn(model: Any, X: np.ndarray, path: Path) -> Any:
-    """An estimator like `model` (with warm_start) whose surfaces are built: kept at `path`, or learned and kept."""
-    found = _kept(model, X, path)
+def kept(model: Any, X: np.ndarray, path: Path) -> Geometries | None:
+    """The geometries at `path`, if whole and of this model and these rows; a foreign file there is an error."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        if not file.read(max(map(len, OURS))).startswith(OURS):
+            raise GpumError(
+                f"{path} is no file of gpum, and the geometry would be written in its place; move it away, or give "
+                "the table another name"
+            )
+    try:
+        found = model_io.read(path)
+    except GpumError:  # damaged, or of another format: learned anew
+        return None
+    ours = isinstance(found, LearnedGeometries) and found.about == about_fit(model, X)
+    return found.geometries if ours and found.geometries.cloud.rows.shape == X.shape else None
+
+
+def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None, like: Any = None) -> Any:
+    """`model` (with warm_start), fitted with the geometries that were `found`, or learned and kept at `path`.
+
+    A new file has the permissions of the file `like`: it holds the numbers of the table.
+    """
     if found is not None:
-        return found
+        reuse(model, X, found)
     y = np.full(len(X), np.nan)
     y[list(DUMMY)] = 0.0, 1.0
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the scale of largest evidence", UserWarning)  # of the made-up labels
         model.fit(X, y)
-    buffer = BytesIO()
-    joblib.dump(model, buffer, compress=1)
-    with replacing(path) as file:
-        file.write(_head(model, X, buffer.getvalue()))
-        file.write(buffer.getvalue())
+    if found is None:
+        learned = model.model_.geometries
+        plain = replace(learned, options=replace(learned.options, n_jobs=None, verbose=0))
+        model_io.write(path, LearnedGeometries(about_fit(model, X), plain), force=True, like=like)
     return model
 
 
-def is_kept(model: Any, X: np.ndarray, path: Path) -> bool:
-    """Whether the geometry is there and may be used."""
-    return _sealed(model, X, path) is not None
-
-
-def _kept(model: Any, X: np.ndarray, path: Path) -> Any:
-    data = _sealed(model, X, path)
-    if data is None:
-        return None
-    try:
-        found = joblib.load(BytesIO(data))
-    except Exception:  # of other versions of libraries: learned anew
-        return None
-    return found.set_params(**{name: getattr(model, name) for name in ("n_jobs", "verbose")})
-
-
-def _sealed(model: Any, X: np.ndarray, path: Path) -> bytes | None:
-    """The pickle in the file, if this user wrote it for this model and these numbers."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    body = data[data.find(b"\n") + 1 :]
-    return body if hmac.compare_digest(_head(model, X, body), data[: len(data) - len(body)]) else None
-
-
-def _head(model: Any, X: np.ndarray, body: bytes) -> bytes:
-    """The line above the pickle: a digest, under the user's key, of all that must be the same."""
-    digest = hmac.new(_user_key(), json.dumps(_about(model, X), sort_keys=True).encode(), "sha256")
-    digest.update(body)
-    return f"GPUM geometry, sealed {digest.hexdigest()}\n".encode()
-
-
-def _about(model: Any, X: np.ndarray) -> dict[str, Any]:
-    settings = {k: repr(v) for k, v in model.get_params(deep=False).items() if k not in ("n_jobs", "verbose")}
+def about_fit(model: Any, X: np.ndarray) -> dict[str, Any]:
+    """What must be the same for geometries to be used again, as plain words."""
+    settings = {k: repr(v) for k, v in model.get_params(deep=False).items() if k not in NOT_RESULTS}
     numbers = sha256(np.ascontiguousarray(X).tobytes()).hexdigest()
-    return {"version": __version__, "kind": type(model).__name__, "X": [*X.shape, numbers], "settings": settings}
-
-
-def _user_key() -> bytes:
-    """Random bytes that only this user can read, made at the first need."""
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    path = home / "gpum" / "key"
-    if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with open(handle, "wb") as file:
-                file.write(token_bytes(32))
-    return path.read_bytes()
+    return {
+        "version": __version__, "kind": type(model).__name__, "rows": len(X), "columns": X.shape[1],
+        "sha256": numbers, "settings": settings,
+    }  # fmt: skip

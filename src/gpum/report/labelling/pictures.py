@@ -61,9 +61,11 @@ class Folder:
     def get(self, row: int) -> tuple[str, bytes]:
         """See `Pictures`."""
         path = self.files[row]
-        if path.stat().st_size > LARGEST:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
             raise GpumError(f"{path.name} has more than {LARGEST // 10**6} MB; make it smaller")
-        return KINDS[path.suffix.lower()], path.read_bytes()
+        return KINDS[path.suffix.lower()], data
 
 
 class Pixels:
@@ -89,7 +91,7 @@ class Pixels:
 
     def has(self, row: int) -> bool:
         """See `Pictures`."""
-        return True
+        return 0 <= row < len(self.X)
 
     def get(self, row: int) -> tuple[str, bytes]:
         """See `Pictures`."""

@@ -6,6 +6,7 @@ what keeps others out would have to be written here with any library:
     127.0.0.1 only; every address begins with a random token, else 403
     Host must be this server's own (no name that someone else's DNS points here), else 403
     Origin and Sec-Fetch-Site, where a browser sends them, must be this page's own, else 403; posts are JSON
+    only the page itself may be opened by a link, or by a file, that has the token
     a content security policy that lets the page load nothing but these addresses, and run no script but its own files
     rows and pictures are asked for by number, page files are a fixed list: no address is ever made into a path
 """
@@ -18,6 +19,7 @@ import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -57,6 +59,7 @@ class LabelServer(ThreadingHTTPServer):
     def __init__(self, session: Session, setup: dict[str, Any], token: str, port: int = 0) -> None:
         super().__init__((HOST, port), _Handler)
         self.session, self.token = session, token
+        self.opened: Callable[[], None] = lambda: None  # called whenever the page itself is asked for
         self.setup = _dumps(setup)
         page = resources.files("gpum.report") / "page"
         self.files = {name: (page / name).read_bytes() for name in FILES}
@@ -112,17 +115,24 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.headers["Origin"]
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
             raise Turned(403, "Another page may not ask this server.")
-        if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Turned(403, "Another page may not ask this server.")
         parts = urlsplit(self.path)
         _, token, *rest = parts.path.split("/", 2)
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not self._led(rest):
+            raise Turned(403, "Another page may not ask this server.")
         if not rest or not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise Turned(403, "Open the address that gpum label printed: it holds a token that this one lacks.")
         return rest[0], parse_qs(parts.query)
 
+    def _led(self, rest: list[str]) -> bool:
+        """Whether a link, or a file, led a browser to the page itself."""
+        how = self.command, self.headers.get("Sec-Fetch-Mode"), self.headers.get("Sec-Fetch-Dest")
+        return rest == [""] and how == ("GET", "navigate", "document")
+
     def _get(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         session = self.server.session
         name = place or "label.html"
+        if not place:
+            self.server.opened()
         if name in self.server.files:
             return f"{KINDS[name[name.rindex('.') :]]}; charset=utf-8", self.server.files[name]
         if name == "setup":
@@ -130,13 +140,26 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "state":
             version, belief = (query.get(name, [""])[0] for name in ("version", "belief"))
             return _json(session.wait(version, belief, PATIENCE))
-        what, _, row = name.partition("/")
-        if what == "row" and row.isdecimal():
-            return _json(session.about(int(row)))
-        pictures = session.work.pictures
-        if what == "picture" and row.isdecimal() and pictures is not None and pictures.has(int(row)):
-            return pictures.get(int(row))
+        what, _, number = name.partition("/")
+        if what in ("row", "picture") and number.isdecimal():
+            return self._about(what, number)
         raise Turned(404, "There is nothing at this address.")
+
+    def _about(self, what: str, number: str) -> tuple[str, bytes]:
+        """A row, or its picture; rows that are not there have neither."""
+        session, last = self.server.session, len(self.server.session.work.X) - 1
+        if len(number) > len(str(last)) or int(number) > last:
+            raise Turned(404, f"There is no row {number[:20]}; rows are 0 to {last}.")
+        row, pictures = int(number), session.work.pictures
+        if what == "row":
+            return _json(session.about(row))
+        if pictures is None or not pictures.has(row):
+            raise Turned(404, "This row has no picture.")
+        try:
+            return pictures.get(row)
+        except OSError as error:
+            name = Path(error.filename or "").name
+            raise Turned(404, f"The picture of this row, {name}, cannot be read any more.") from None
 
     def _post(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         session, asked = self.server.session, self._body()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...files import labelled
-from ...files.labels import LabelFile, Line, Places
+from ...files.labels import Kind, LabelFile, Line, Places
 from ...files.tables import Table
 from ..findings import percent, the
 from .beliefs import Belief, Classes, Labels, Numbers
@@ -60,8 +60,14 @@ class Session:
         self.work, self.target, self.file = work, target, file
         self.places = Places(work.table, file.path)
         self.checks = self.places.checks(tuple(work.features))
+        middle = np.nanmean(work.X, 0)
+        self._unit = float(np.nanmax(np.abs(work.X - middle))) or 1.0
+        self._rows = (work.X - middle) / self._unit  # numbers whose squares are exact enough for distances
         if file.columns() != work.features:
             file.add(Line(token_hex(8), "columns", "", value=json.dumps(work.features)))
+        self.kind = Kind(tuple(target.names) if isinstance(target, Classes) else None)
+        if file.kind(work.target) not in (None, self.kind):  # labels so far, and from now on, are of this kind
+            file.add(self.kind.line(token_hex(8), work.target))
         self.changed = Condition()
         self.version = self.round = 0  # of anything; of the labels
         self.belief: Belief | None = None
@@ -132,6 +138,8 @@ class Session:
     def _add(self, line: Line, row: int | None = None) -> None:
         """To the disk first, then to what is shown."""
         try:
+            if line.action == "label" and self.file.kind(line.target) != self.kind:
+                self.file.add(self.kind.line(token_hex(8), line.target))
             self.file.add(line)
         except OSError as error:
             raise Refused(f"It could not be written to {self.file.path.name} ({error.strerror or error}).") from error
@@ -222,15 +230,18 @@ class Session:
 
     def _spread_out(self) -> list[int]:
         """Rows that bring every row closest to one with a label: what to ask for while there is no model."""
-        X, open_ = self.work.X, self._open()
+        X, open_ = self._rows, self._open()
         if not len(open_):  # those that were skipped come again when nothing else is left
             return [row for row in self.given.skipped if row not in self.labels][:AHEAD]
         rng = np.random.default_rng(0)
         some = lambda rows, n: rows if len(rows) <= n else np.sort(rng.choice(rows, n, replace=False))
         candidates, witnesses = some(open_, CANDIDATES), some(np.arange(len(X)), WITNESSES)
         away = _distances(X[candidates], X[witnesses])
-        known = list(self.labels)
-        nearest = _distances(X[known], X[witnesses]).min(0) if known else np.full(len(witnesses), away.max() + 1.0)
+        farthest = np.max(away, where=np.isfinite(away), initial=0.0) + 1.0  # also for rows that share no readings
+        away, known = np.minimum(away, farthest), list(self.labels)
+        nearest = np.full(len(witnesses), farthest)
+        if known:
+            nearest = np.minimum(_distances(X[known], X[witnesses]).min(0), farthest)
         found: list[int] = []
         for _ in range(min(AHEAD, len(candidates))):
             gain = np.maximum(nearest - away, 0.0).sum(1)
@@ -298,8 +309,8 @@ class Session:
             belief, labels = self.belief, dict(self.labels)
         X, names = self.work.X, self.work.names
         known = np.array([r for r in labels if r != row], int)
-        away = _distances(X[[row]], X[known])[0] if len(known) else np.zeros(0)
-        nearest = [int(k) for k in np.argsort(away, kind="stable")[:NEIGHBOURS]]
+        away = self._unit * _distances(self._rows[[row]], self._rows[known])[0] if len(known) else np.zeros(0)
+        nearest = [int(k) for k in np.argsort(away, kind="stable")[:NEIGHBOURS] if np.isfinite(away[k])]
         shown = [] if self.work.pictures is not None else list(zip(self.work.features, X[row].tolist(), strict=True))
         return {
             "row": row,
@@ -313,7 +324,7 @@ class Session:
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Distances between rows, [a, b]; columns that a row lacks are left out."""
+    """Distances between rows, [a, b]; columns that a row lacks are left out, infinite where none is in both."""
     if np.isnan(a).any() or np.isnan(b).any():
         from sklearn.metrics import nan_euclidean_distances
 
