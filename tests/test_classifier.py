@@ -1,6 +1,9 @@
 """Classes: expectation propagation against counting, probabilities, labels of all kinds, scikit-learn's contract."""
 
+import itertools
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm, ortho_group
@@ -12,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from gpum import GPUMClassifier, GPUMRegressor
+from gpum.estimators.unlabelled import split_labels
 from gpum.regression import classes, family, graphs, probit
 
 
@@ -207,8 +211,46 @@ def test_marks_of_rows_without_a_label():
         model = GPUMClassifier(geometry="graph").fit(X, labels)
         assert len(model.classes_) == 2
         np.testing.assert_array_equal(model.predict_proba(X), expected)
-    signs = GPUMClassifier(geometry="graph").fit(X, 2 * y - 1)
-    assert signs.classes_.tolist() == [-1, 1]
+
+
+MISSING = [None, np.nan, "", " ", np.datetime64("NaT"), pd.NA, pd.NaT]
+
+
+@pytest.mark.parametrize(
+    ("y", "known", "labels"),
+    [
+        ([-1, 0, 1], [False, True, True], [0, 1]),
+        ([-1.0, 0.0, np.nan], [False, True, False], [0.0]),
+        (["-1", "0", "-1.0", "1"], [False, True, False, True], ["0", "1"]),
+        (["a", -1, None, "b"], [True, False, False, True], ["a", "b"]),
+        (pd.Series(["a", pd.NA, "b"], dtype="string"), [True, False, True], ["a", "b"]),
+        (pd.Series([3, pd.NA, -1], dtype="Int64"), [True, False, False], [3]),
+        (pd.Series(["a", None, "b"], dtype="category"), [True, False, True], ["a", "b"]),
+        (pd.Series([True, pd.NA, False], dtype="boolean"), [True, False, True], [True, False]),
+        (np.array(["2020-01-01", "NaT"], "datetime64[D]"), [True, False], [np.datetime64("2020-01-01")]),
+        (np.array(MISSING, object), [False] * len(MISSING), []),
+    ],
+)
+def test_rows_without_a_label(y, known, labels):
+    found, classes = split_labels(y)
+    assert found.tolist() == known
+    assert classes.tolist() == np.array(labels).tolist()
+
+
+def test_a_subset_of_rows_does_not_change_what_an_entry_means():
+    """-1 is no class whatever stands beside it: a fold of a cross-validation may hold any subset."""
+    for y in (np.array([-1, 1, 0, 2]), np.array(["-1", "1", "a", ""]), np.array([-1.0, 1.0, np.nan, 3.0])):
+        whole = split_labels(y)[0]
+        for subset in itertools.chain.from_iterable(itertools.combinations(range(4), k) for k in (1, 2, 3)):
+            assert split_labels(y[list(subset)])[0].tolist() == whole[list(subset)].tolist()
+
+
+def test_another_marker_makes_minus_one_a_class():
+    assert split_labels([-1, 1, 9], unlabelled=9)[0].tolist() == [True, True, False]
+    assert split_labels(["-1", "1", "9", ""], unlabelled=9)[0].tolist() == [True, True, False, False]
+    assert split_labels(["a", "?", None], unlabelled="?")[0].tolist() == [True, False, False]
+    assert split_labels([-1.0, 1.0, np.nan], unlabelled=None)[0].tolist() == [True, True, False]
+    assert split_labels([True, False], unlabelled=1)[0].tolist() == [True, True]
 
 
 def test_errors():
