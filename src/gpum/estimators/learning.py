@@ -40,7 +40,7 @@ from .stored import NOT_RESULTS, open_checkpoint
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
 # Parameters that other labels may come with: geometries do not depend on them.
-OF_LABELS = ("hyperparameters", "likelihood", "target", "period", *NOT_RESULTS)
+OF_LABELS = ("hyperparameters", "likelihood", "target", "period", "unlabelled", *NOT_RESULTS)
 
 SUBSET_NOTE = (
     "the surfaces were learned from {:,} of {:,} rows, chosen to cover the cloud; the others were placed on them"

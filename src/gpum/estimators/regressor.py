@@ -46,8 +46,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         joblib workers for starts of the latent model, domains, atlases, graphs and paths. Results do not depend on it.
         `joblib.parallel_config(backend="dask")` takes a cluster.
     likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
-        "poisson" (y counts; the prediction is their mean) or "binomial" (y successes of `trials` given to `fit`; the
-        prediction is the probability of one).
+        "poisson" (y counts; the prediction is their mean) or "binomial" (y counts the successes of `trials`, which
+        `fit`, `score` and `predict` take; by default of one, so that y is 0 or 1 and the prediction a probability).
     target : "value" (default), or "angle": two values of y that differ by `period` are one.
     period : of angles: 360 (default) for degrees, 2π for radians.
     warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then

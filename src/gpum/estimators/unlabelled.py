@@ -39,10 +39,15 @@ def split_labels(y: Any, unlabelled: Any = AUTO) -> tuple[np.ndarray, np.ndarray
     y = np.asarray(y)
     if y.ndim != 1:
         raise GpumError(f"y has shape {y.shape}; give one class for each row, [rows]")
-    marker = MARKER if isinstance(unlabelled, str) and unlabelled == AUTO else unlabelled
+    marker = MARKER if is_auto(unlabelled) else None if _is_missing(unlabelled) else unlabelled
     entries = y.tolist() if y.dtype.kind != "M" else list(y)
     known = np.array([not (_is_missing(entry) or _is_marker(entry, marker)) for entry in entries], bool)
     return known, _of_one_type(y[known])
+
+
+def is_auto(unlabelled: Any) -> bool:
+    """Whether no marker was named, so that -1 is the marker."""
+    return isinstance(unlabelled, str) and unlabelled == AUTO
 
 
 def _is_missing(entry: Any) -> bool:
