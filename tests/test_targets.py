@@ -1,5 +1,8 @@
 """Targets of other kinds: noise of each label, outliers, counts, shares, angles."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm, poisson
@@ -265,6 +268,8 @@ def test_successes_are_one_unit_everywhere():
         trials[:, None] * model.predict_quantiles(X, 0.5, include_noise=False),
     )
     share = y / trials
+    page = json.loads(re.search(r'id="data">(.*?)</script>', report.render(model._as_fitted()), re.S)[1])
+    np.testing.assert_allclose(page["targets"][0]["y"][:40], share[:40], atol=1e-3)  # in the unit of the prediction
     expected = 1 - trials @ (share - chance) ** 2 / (trials @ (share - trials @ share / trials.sum()) ** 2)
     assert model.score(X, y, trials=trials) == pytest.approx(expected)
     assert model.score(X, y, trials=trials) > 0.7

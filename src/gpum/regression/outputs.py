@@ -79,7 +79,7 @@ class Output:
         """What is known of f where it is asked."""
         return design.of_function(self.posterior, cloud, asked, self.scale)
 
-    def off(self, labels: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
         """How far labels are from a guess, [n]."""
         return labels - guess
 
@@ -87,6 +87,21 @@ class Output:
     def of_successes(self) -> bool:
         """Whether observations count the successes of trials."""
         return False
+
+    @property
+    def middle(self) -> float:
+        """The mean of the labels."""
+        return float(self.labels.mean())
+
+    @property
+    def spread(self) -> float:
+        """How far the labels are from their mean, as a root mean square."""
+        return float(np.sqrt(np.mean(self.off(self.labels, self.middle) ** 2)))
+
+    @property
+    def shown_labels(self) -> np.ndarray:
+        """The labels in the unit of the mean of one observation: successes as shares, [n]."""
+        return self.labels
 
     def of_trials(self, trials: np.ndarray) -> Output:
         """The output for rows of so many trials each, [n]; only successes have any."""
@@ -123,6 +138,11 @@ class Observed(Output):
     def of_trials(self, trials: np.ndarray) -> Output:
         """The output for rows of so many trials each, [n]."""
         return replace(self, observed=self.observed.of_trials(trials))
+
+    @property
+    def shown_labels(self) -> np.ndarray:
+        """Successes as shares of their trials, counts as they are, [n]."""
+        return self.labels / getattr(self.observed, "trials", 1.0)
 
     def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the rate, or of observations."""
@@ -213,7 +233,12 @@ class Angle(Output):
         mean = self.labels - self.off(self.labels, mean)
         return mean, std, mean[:, None] + std[:, None] * norm.ppf(np.asarray(levels, float))
 
-    def off(self, labels: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    @property
+    def middle(self) -> float:
+        """The mean direction of the labels."""
+        return float(self.scale * np.angle(np.mean(np.exp(1j * self.labels / self.scale))))
+
+    def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
         """The shorter way round."""
         return (labels - guess + self.period / 2) % self.period - self.period / 2
 
