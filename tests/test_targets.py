@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, norm, poisson
 from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
-from gpum import GpumError, GPUMRegressor, diagnostics
+from gpum import GpumError, GPUMRegressor, diagnostics, report
 from gpum.regression import angles, gp, known_noise, likelihoods, observations
 from gpum.regression.covariances import Features, Stationary
 from gpum.regression.family import Family, Setting
