@@ -62,7 +62,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     transduction_ : predictive mean of every row of the cloud.
     geometry_weights_ : posterior weight of each geometry by name; a list of such for several outputs.
     latent_model_, chart_, latent_ : the latent model of the chart of largest weight (None for a known chart), its
-        chart, and the rows in it; all None where no geometry is a chart.
+        chart, and the rows in it; all None where no geometry is a chart. `transform` gives the coordinates of rows in
+        it, and is there where `geometry` has "chart" in it.
     notes_ : what was left out, cut short or could not be done as asked, in sentences.
     diffusion_time_, best_setting_ : of the heaviest setting.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
