@@ -86,8 +86,8 @@ def has_chart(estimator: Any) -> bool:
 
 
 def transforms_with_a_chart(cls: type) -> type:
-    """A class decorator: `transform` and `fit_transform` are there only where a geometry is a chart."""
-    for name in ("transform", "fit_transform"):  # after scikit-learn has wrapped them for `set_output`
+    """A class decorator: `transform` and what belongs to it are there only where a geometry is a chart."""
+    for name in ("transform", "fit_transform", "get_feature_names_out"):  # after scikit-learn has wrapped them for `set_output`
         setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
     return cls
 
