@@ -206,7 +206,9 @@ def test_scaling_is_mapped_back():
 def test_convergence_is_reported(latent_dim):
     """Also where "auto" keeps all dimensions that it starts from."""
     S = small_cloud()
-    with pytest.warns(ConvergenceWarning, match="out of iterations.*raise max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"out of iterations.*raise max_iter.*latent_model=BayesianGPLVM\(\d, max_iter=6\)"
+    ):
         model = BayesianGPLVM(latent_dim, random_state=0, max_iter=3, tol=1e-9).fit(S if latent_dim == 2 else S[:, :3])
     assert not model.converged_
     assert model.history_[-1]["status"] == "out of iterations"

@@ -12,6 +12,7 @@ from gpum import (
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
     LatentGPRegressor,
+    model_selection,
 )
 from gpum.gplvm.missing import fill_in
 from odd import answered, clouds, covers, finite, labels, quiet, repeats, rows_like
@@ -146,6 +147,39 @@ def test_classifiers(data):
     assert np.array_equal(placed.probabilities, p)
     assert 0 <= score <= 1
     assert chosen is None or np.all(y[chosen.rows] < 0)  # unlabelled
+
+
+LABELS = {
+    "numbers": [np.nan, -1.0, 0.5, 3.25],
+    "integers": [-1, 0, 1, 7],
+    "text": ["", "-1", "a", "b"],
+    "objects": [None, "a", "b", -1],
+    "booleans": [True, False],
+}
+
+
+@covers("model_selection.LabelledKFold", seconds=0.001)
+@given(data=st.data())
+def test_folds_of_labelled_rows(data):
+    """Test rows are labelled and in one fold each; the training part is all the rest."""
+    kind = data.draw(st.sampled_from(sorted(LABELS)))
+    y = data.draw(st.lists(st.sampled_from(LABELS[kind]), min_size=1, max_size=30))
+    y = np.array(y, object if kind == "objects" else None)
+    shuffle = data.draw(st.booleans())
+    cv = model_selection.LabelledKFold(
+        data.draw(st.integers(2, 6)), shuffle=shuffle, random_state=data.draw(st.integers(0, 9)) if shuffle else None
+    )
+    found = answered(lambda: list(cv.split(np.zeros((len(y), 1)), y)))
+    marks = (None, "", "-1", *([] if kind == "numbers" else [-1]))
+    labelled = [row for row, label in enumerate(y.tolist()) if label not in marks and label == label]
+    assert (found is None) == (len(labelled) < cv.n_splits)
+    if found is None:
+        return
+    assert sorted(row for _, test in found for row in test) == labelled
+    sizes = [len(test) for _, test in found]
+    assert max(sizes) - min(sizes) <= 1
+    for train, test in found:
+        assert sorted([*train, *test]) == list(range(len(y)))
 
 
 @covers("regression.design.Suggestions", seconds=0.05)

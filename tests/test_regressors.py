@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import r2_score
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
 import gpum
@@ -303,6 +304,31 @@ def test_scikit_learn_contract(name, monkeypatch):
     if name == "GraphMatern":
         options["n_neighbors"] = 3
     check_estimator(make(name, SMALL, **options))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("geometry", ["flat", pytest.param(["graph", "flat"], marks=pytest.mark.slow)])
+def test_scikit_learn_contract_without_a_chart(geometry, monkeypatch):
+    monkeypatch.setattr(family, "SCALES", 3)
+    check_estimator(GPUMRegressor(geometry=geometry, smoothness="heat"), on_skip=None)
+
+
+def test_latent_coordinates_are_offered_where_there_is_a_chart():
+    """`transform` and what belongs to it depend on `geometry`, before and after a fit."""
+    names = ("transform", "fit_transform", "get_feature_names_out", "set_output")
+    X = np.random.default_rng(0).uniform(size=(20, 2))
+    flat = GPUMRegressor(geometry="flat", smoothness="heat")
+    for model in (flat, clone(flat).fit(X, X[:, 0]), GPUMRegressor(geometry=["atlas", "graph"])):
+        assert not [name for name in names if hasattr(model, name)]
+        assert get_tags(model).transformer_tags is None
+    charted = (GPUMRegressor(), GPUMRegressor(geometry=["chart", "flat"]), GPUMRegressor(latent_model=SwissRoll()))
+    for model in charted:
+        assert all(hasattr(model, name) for name in names)
+        assert get_tags(model).transformer_tags is not None
+    assert not hasattr(flat.set_params(geometry="sphere"), "transform")  # `fit` says what is wrong with it
+    known = GPUMRegressor(latent_model=SwissRoll(), smoothness="heat").set_output(transform="pandas")
+    X = SwissRoll().bounds[:, 0] + X * np.ptp(SwissRoll().bounds, axis=1)
+    assert list(known.fit_transform(X, X[:, 0]).columns) == ["gpumregressor0", "gpumregressor1"]
 
 
 def test_samples_at_far_rows_are_the_priors(roll_model, labelled):

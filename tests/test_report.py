@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpum import Atlas, EmbeddedChart, GPUMRegressor
+from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, diagnostics
 from gpum.files.model_io import Fitted
-from gpum.report import findings, render, write_report
+from gpum.report import classes, findings, render, write_report
 
 
 def contents(page):
@@ -224,10 +224,80 @@ def test_findings_see_what_is_wrong(sheet_fit):
     text = " ".join(contents(render(replace(sheet_fit, model=model, y=y)))["targets"][0]["cautions"])
     assert "that of “place 3”" in text
     X[7] += 500
-    model.latent_model_ = SimpleNamespace(converged_=False)
+    model.latent_model_ = SimpleNamespace(converged_=False, max_iter=10, latent_dim_=2)
     text = " ".join(findings.about_cloud(replace(sheet_fit, model=model, X=X)))
     assert "still improving" in text
+    assert "latent_model=SimpleNamespace(2, max_iter=20)" in text  # a setting that the regressor has
     assert "“place 7”" in text
+
+
+def noisy(share, n=60):
+    """A table without a surface; a line explains about so much of the target."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n, 3))
+    line, noise = X[:, 0] - X[:, 0].mean(), rng.standard_normal(n)
+    y = np.sqrt(share) * line / line.std() + np.sqrt(1 - share) * noise / noise.std()
+    model = GPUMRegressor(geometry="flat", smoothness="heat").fit(X, y)
+    return Fitted(
+        model, list("abc"), ["y"], X, y[:, None], list(map(str, range(n))), {"scales": [0.8095429, 12.345678]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0.25, "This model explains next to nothing of the target"), (0.5, "This model explains less than half of the")],
+)
+def test_a_model_that_explains_little_says_so_first(share, words):
+    """Also where its error is a little below that of a blind guess: 0.88 of it is no prediction yet."""
+    fitted = noisy(share)
+    page = contents(render(fitted))
+    assert page["targets"][0]["cautions"][0].startswith(words)
+    error = next(line for line in page["targets"][0]["figures"] if line[0] == "Error of a left-out label")
+    assert re.fullmatch(r"labels spread by [\d.]+; \d+ % of their variance explained", error[2])
+
+
+def test_a_model_that_explains_its_target_is_not_blamed():
+    fitted = noisy(0.95)
+    assert not [text for text in contents(render(fitted))["targets"][0]["cautions"] if "explains" in text]
+
+
+def test_the_units_of_scaled_columns_are_words():
+    """No list of numbers to sixteen digits."""
+    about = dict(contents(render(noisy(0.95)))["about"])
+    assert about == {"columns": "each divided by its spread, 0.81 to 12"}
+
+
+@pytest.fixture(scope="module")
+def class_fit():
+    X = np.random.default_rng(0).normal(size=(40, 2)) + 4 * (np.arange(40)[:, None] % 2)
+    known = np.arange(40) < 24
+    y = np.where(known, np.where(np.arange(40) % 2, "up", "down"), "")
+    model = GPUMClassifier(geometry="flat", smoothness="heat").fit(X, y)
+    codes = np.where(known, np.arange(40) % 2, np.nan)[:, None]
+    return Fitted(model, ["a", "b"], ["way"], X, codes, list(map(str, range(40))), {})
+
+
+def test_the_report_of_classes_speaks_of_probabilities(class_fit):
+    """Classes have no intervals, and no standard deviation."""
+    words = contents(render(class_fit))["words"]
+    assert "probabilit" in words["nothing"]
+    assert "interval" not in " ".join(words.values())
+    assert "class" in words["left_out"]
+    assert "interval" in contents(render(noisy(0.95)))["words"]["nothing"]
+
+
+def test_probabilities_of_classes_that_do_not_hold_are_told(class_fit):
+    fitted = replace(class_fit, model=copy(class_fit.model))
+    n = 24
+    for right, words in ((12, "too sure"), (24, "more often right than")):
+        p = np.full((n, 2), 0.95 if right < n else 0.6)
+        p[:, 1] = 1 - p[:, 0]
+        y = np.where(np.arange(n) < right, 0, 1)
+        found = " ".join(classes._cautions(fitted, diagnostics.LeftOutClasses(np.arange(n), y, p)))
+        assert words in found
+    y = np.where(np.arange(n) < 22, 0, 1)
+    p = np.tile([0.92, 0.08], (n, 1))
+    assert "sure" not in " ".join(classes._cautions(fitted, diagnostics.LeftOutClasses(np.arange(n), y, p)))
 
 
 @pytest.mark.parametrize(
@@ -268,9 +338,10 @@ def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, curve_page, sheet_page, ring_page):
+def pages(tmp_path_factory, curve_page, sheet_page, ring_page, class_fit):
     folder = tmp_path_factory.mktemp("report")
-    for name, page in (("curve", curve_page), ("sheet", sheet_page), ("ring", ring_page)):
+    made = {"curve": curve_page, "sheet": sheet_page, "ring": ring_page, "class": render(class_fit)}
+    for name, page in made.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return folder
 
@@ -367,6 +438,23 @@ def test_hover_shows_the_row(browser, pages, name, row):
     assert "±" in text
     assert "no label" in text
     assert all(feature in text for feature in expected["features"]["names"])
+
+
+def test_a_page_of_classes_has_no_word_of_intervals(browser, pages):
+    browser.open(pages / "class.html")
+    text = browser.run("return document.body.innerText")
+    assert "interval" not in text
+    assert "standard deviation" not in text
+    assert "± std" not in text
+    assert "come out right" in text
+    assert "probability" in text
+    browser.run("document.getElementById('pick-labelled').click()")
+    head = browser.run("return [...document.querySelectorAll('#table th')].map(h => h.textContent)")
+    assert head[:3] == ["row", "way is down", "probability"]
+    assert browser.run("return [...document.querySelectorAll('#colour input')].map(i => i.value)") == [
+        "y", "mean", "std",
+    ]  # fmt: skip
+    assert browser.errors() == []
 
 
 def test_colours_switch(browser, pages):

@@ -1,10 +1,15 @@
 """Targets of other kinds: noise of each label, outliers, counts, shares, angles."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm, poisson
+from sklearn import config_context
+from sklearn.model_selection import cross_val_score
 
-from gpum import GPUMRegressor, diagnostics
+from gpum import GpumError, GPUMRegressor, diagnostics, report
 from gpum.regression import angles, gp, known_noise, likelihoods, observations
 from gpum.regression.covariances import Features, Stationary
 from gpum.regression.family import Family, Setting
@@ -233,6 +238,59 @@ def test_counts_and_shares_as_predictions():
     assert rmse(share.predict(X), p) < 0.15
     assert set(np.unique(share.sample_y(X, 50, include_noise=True))) == {0.0, 1.0}
     assert share.suggest(2).min() >= 40
+    left = diagnostics.leave_one_out(share)  # in the unit of the labels: successes
+    assert rmse(left.mean, left.y) < 0.8 * left.y.std()
+    assert np.all((left.low >= 0) & (left.high <= trials[:40]))
+
+
+def test_successes_are_one_unit_everywhere():
+    """y counts successes among `trials` in fit, score and predictions; without `trials` it is 0 or 1."""
+    X, u = bent(60)
+    rng = np.random.default_rng(1)
+    p, trials = 1 / (1 + np.exp(-2 * np.sin(6 * u))), np.where(np.arange(60) % 2, 5, 40)
+    y = rng.binomial(trials, p).astype(float)
+    model = fit(X, y, 40, likelihood="binomial", trials=trials)
+    mean, std = model.predict(X, return_std=True, trials=trials)
+    chance, doubt = model.predict(X, return_std=True, include_noise=False)
+    np.testing.assert_allclose(mean, trials * chance)
+    np.testing.assert_allclose(std**2, trials**2 * doubt**2 + trials * (chance - chance**2 - doubt**2), rtol=1e-6)
+    low, high = model.predict_quantiles(X, (0.025, 0.975), trials=trials).T
+    assert np.all((low >= 0) & (high <= trials) & (low == np.round(low)) & (high == np.round(high)))
+    assert np.mean((low <= y) & (y <= high)) > 0.9
+    assert np.all((high - low)[::2] < 20)  # of 40 trials
+    draws = model.sample_y(X[:4], 4000, include_noise=True, trials=trials[:4])
+    np.testing.assert_allclose(draws.mean(1), mean[:4], rtol=0.1)
+    np.testing.assert_allclose(draws.std(1), std[:4], rtol=0.15)
+    inner = model.predict_quantiles(X, (0.025, 0.975), include_noise=False)
+    assert np.all((inner > 0) & (inner < 1))
+    np.testing.assert_allclose(
+        model.predict_quantiles(X, 0.5, include_noise=False, trials=trials),
+        trials[:, None] * model.predict_quantiles(X, 0.5, include_noise=False),
+    )
+    share = y / trials
+    page = json.loads(re.search(r'id="data">(.*?)</script>', report.render(model._as_fitted()), re.S)[1])
+    np.testing.assert_allclose(page["targets"][0]["y"][:40], share[:40], atol=1e-3)  # in the unit of the prediction
+    expected = 1 - trials @ (share - chance) ** 2 / (trials @ (share - trials @ share / trials.sum()) ** 2)
+    assert model.score(X, y, trials=trials) == pytest.approx(expected)
+    assert model.score(X, y, trials=trials) > 0.7
+    with pytest.raises(GpumError, match="more successes than trials; give their number as `trials`"):
+        model.score(X, y)
+    with pytest.raises(GpumError, match="whole numbers"):
+        model.score(X, share)
+    with pytest.raises(GpumError, match="use likelihood='binomial'"):
+        fit(X, u, 40).predict(X, trials=3)
+
+
+def test_cross_validation_of_successes():
+    X, u = bent(60)
+    rng = np.random.default_rng(1)
+    y, trials = rng.binomial(20, u).astype(float), np.full(60, 20)
+    model = GPUMRegressor(geometry="flat", smoothness="matern52", likelihood="binomial", random_state=0)
+    one = cross_val_score(model, X, (y > 10).astype(float), cv=3)  # one trial each
+    assert np.all(one > 0)
+    with config_context(enable_metadata_routing=True):
+        model.set_fit_request(trials=True).set_score_request(trials=True)
+        assert np.all(cross_val_score(model, X, y, cv=3, params={"trials": trials}) > 0.5)
 
 
 def test_noise_of_each_label_is_used():

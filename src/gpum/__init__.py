@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         GraphLaplacianGPRegressor,
         GraphMaternGPRegressor,
         LatentGPRegressor,
+        model_selection,
     )
     from .files import model_io
     from .geometry import EmbeddedChart, LearnedChart, SwissRoll
@@ -28,7 +29,7 @@ _HOMES = {
     "checks": "GpumError NoSurface",
     "estimators": (
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
-        "GraphMaternGPRegressor LatentGPRegressor"
+        "GraphMaternGPRegressor LatentGPRegressor model_selection"
     ),
     "geometry": "EmbeddedChart LearnedChart SwissRoll",
     "heat": "Atlas brownian_path heat_kernel spectral",
@@ -36,6 +37,7 @@ _HOMES = {
     "report": "diagnostics",
     "": "datasets plots",
 }
+_MODULES = ("datasets", "diagnostics", "model_io", "model_selection", "plots")
 
 __all__ = [
     "GPLVM",
@@ -58,6 +60,7 @@ __all__ = [
     "diagnostics",
     "heat_kernel",
     "model_io",
+    "model_selection",
     "plots",
     "spectral",
 ]
@@ -67,7 +70,7 @@ def __getattr__(name: str) -> Any:
     home = next((home for home, names in _HOMES.items() if name in names.split()), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if home in ("", "files", "report"):  # what is asked for is a module
+    if name in _MODULES:
         return import_module(f"{__name__}.{home}.{name}".replace("..", "."))
     return getattr(import_module(f"{__name__}.{home}"), name)
 

@@ -36,7 +36,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         ----------
         noise_std : known standard deviation of each label's noise, a number, [N] or as y; None: it is learned, the same
             for all labels.
-        trials : of likelihood="binomial": of how many trials y are the successes, a number, [N] or as y; None: 1.
+        trials : of likelihood="binomial": y counts the successes of so many trials, a number, [N] or as y; None: 1.
         """
         cloud = self._read_cloud(X)
         labels = Labels.of(self, y, len(cloud), noise_std, trials)
@@ -70,25 +70,41 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     suggest, suggestions = shell.suggest, shell.suggestions
     _stored, _restored, _summary, _as_fitted = shell.stored, shell.restored, shell.file_summary, shell.with_table
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+        trials: Any = None,
+    ) -> Any:
         """Mean for rows X, seen or not; with their std or covariance.
 
-        Both are of a new observation, or, with include_noise=False, of the function itself.
+        Both are of a new observation, or, with include_noise=False, of the function itself. Of likelihood="binomial" an
+        observation counts the successes of `trials`, a number or [rows]; None: of one, and the mean is the probability.
         """
         if return_std and return_cov:
             raise GpumError("return_std and return_cov are both True; ask for one of them")
-        found: Predictive = self.predictive(X)
+        found: Predictive = self.predictive(X).of_trials(trials)
         if return_cov:
             return found.mean, found.cov(include_noise)
         return found.moments(include_noise) if return_std else found.mean
 
-    def predict_quantiles(self, X: Any, quantiles: Any = (0.025, 0.5, 0.975), include_noise: bool = True) -> np.ndarray:
-        """Quantiles of the predictive mixture, [rows, quantiles] (one more axis for several outputs)."""
-        return self.predictive(X).quantiles(quantiles, include_noise)
+    def predict_quantiles(
+        self, X: Any, quantiles: Any = (0.025, 0.5, 0.975), include_noise: bool = True, trials: Any = None
+    ) -> np.ndarray:
+        """Quantiles of a new observation, [rows, quantiles] (one more axis for several outputs).
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> np.ndarray:
+        With include_noise=False those of the function itself. Of likelihood="binomial" an observation of one trial is 0
+        or 1: ask for those of so many `trials`, or of the probability with include_noise=False.
+        """
+        return self.predictive(X).of_trials(trials).quantiles(quantiles, include_noise)
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False, trials: Any = None
+    ) -> np.ndarray:
         """Draws of the function (with include_noise, of observations) at rows X, [rows, n_samples] or [rows, k, n]."""
-        return self.predictive(X).samples(n_samples, random_state, include_noise)
+        return self.predictive(X).of_trials(trials).samples(n_samples, random_state, include_noise)
 
     @property
     def transduction_(self) -> np.ndarray:
@@ -99,14 +115,13 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         """Mean (and std) for every row of the fitted cloud."""
         return self.model_.of_cloud.moments(include_noise) if return_std else self.transduction_
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, trials: Any = None) -> float:
         """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs.
 
-        Of angles the share of 1 - cos(error) that is left of that of the mean direction, taken from 1; of
-        likelihood="binomial" y are shares.
+        Of angles 1 less the part of 1 - cos(error) that is left of that of the mean direction. Of likelihood="binomial"
+        y counts the successes of `trials`, as in `fit`, and R² is that of y/trials, each trial with the same weight.
         """
-        mean = self.predict(X)
-        return score(self.model_.outputs, y, mean, sample_weight)
+        return score(self.predictive(X).of_trials(trials), y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,18 +17,17 @@ from ..regression.classes import classify
 from ..regression.graphs import cluster_spaces
 from ..regression.outputs import ClassOutput
 from . import learning, shell
-
-UNLABELLED = -1  # among integers, as in sklearn.semi_supervised
+from .targets import FOLDS
+from .unlabelled import AUTO, is_auto, split_labels
 
 
 @learning.transforms_with_a_chart
 class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Gaussian process classification on an unknown surface.
 
-    The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows. Rows without a
-    label are -1 (integers; but a y of nothing but -1 and 1 has two classes), NaN, None or "" (others). Every class has
-    a Gaussian process on the same geometries, and the labels weigh geometries and settings (see
-    `gpum.regression.classes`).
+    The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows, and -1, NaN,
+    None or "" for the others. Every class has a Gaussian process on the same geometries, and the labels weigh
+    geometries and settings (see `gpum.regression.classes`).
 
     Parameters
     ----------
@@ -36,6 +35,9 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         graph and flat. For classes the graph keeps the density of the rows, since borders run where rows are few.
         Charts and atlases pay where classes are regions of a smooth surface; with thousands of rows in many dimensions
         they take minutes.
+    unlabelled : the value of y that marks a row without a label. "auto" (default): -1, as a number or as text, whatever
+        else y holds. Where -1 is a class: None (no value does), or another value. NaN, None, pandas' NA and empty text
+        always mark such rows.
     latent_dim, latent_model, n_inducing, boundary, kernel, smoothness, n_paths, step_size, max_time,
         n_kernel_inducing, metric_draws, warm_start, checkpoint, n_jobs, random_state, verbose : as for `GPUMRegressor`.
 
@@ -63,6 +65,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         max_time: float | None = None,
         n_kernel_inducing: int | None = None,
         metric_draws: int = 0,
+        unlabelled: Any = AUTO,
         warm_start: bool = False,
         checkpoint: Any = None,
         n_jobs: int | None = None,
@@ -81,6 +84,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         self.max_time = max_time
         self.n_kernel_inducing = n_kernel_inducing
         self.metric_draws = metric_draws
+        self.unlabelled = unlabelled
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
@@ -88,18 +92,20 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Fit a cloud X [N, p] with classes y [N]; -1 (integers), NaN, None or "" where a row has no label."""
+        """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
         learning.check_parameters(self)
         cloud = learning.read_cloud(self, X)
-        y, labelled = _labels(y, len(cloud))
+        y = _column(y, len(cloud))
+        labelled, labels = split_labels(y, self.unlabelled)
         if not labelled.any():
-            raise GpumError("y has no labelled row; give the class of at least one row of each class")
+            raise GpumError(f"y has no labelled row; give the class of at least one row of each class; {FOLDS}")
         known = np.flatnonzero(labelled)
-        check_classification_targets(y[known])
-        found, codes = np.unique(y[known], return_inverse=True)
-        if len(found) < 2:
-            raise GpumError(f"y has one class only, {found[0]!r}; a classifier needs labels of at least two classes")
-        geometries = learning.learn(self, cloud, y, cluster_spaces, random=True)
+        check_classification_targets(labels)
+        found, codes = np.unique(labels, return_inverse=True)
+        _check_classes(found, y, labelled, self.unlabelled)
+        everyone = np.full(len(cloud), -1)
+        everyone[known] = codes
+        geometries = learning.learn(self, cloud, everyone, cluster_spaces, random=True)
         output = infer(geometries, known, codes, len(found))
         self.classes_ = found
         shell.keep(self, FittedModel(geometries, [output], classes=found, settings=shell.settings_of(self)))
@@ -159,11 +165,11 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows of X that have a label."""
         guess = self.predict(X)
-        y, labelled = _labels(y, len(guess))
+        labelled, labels = split_labels(_column(y, len(guess)), self.model_.settings.get("unlabelled", AUTO))
         if not labelled.any():
-            raise GpumError("y has no labelled row to score; give the class of at least one row")
+            raise GpumError(f"y has no labelled row to score; give the class of at least one row; {FOLDS}")
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
-        return float(accuracy_score(y[labelled], guess[labelled], sample_weight=weight))
+        return float(accuracy_score(labels, guess[labelled], sample_weight=weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -180,8 +186,8 @@ def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classe
     return ClassOutput(posterior, known, codes)
 
 
-def _labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """y as an array [n], and which rows have a label."""
+def _column(y: Any, n: int) -> np.ndarray:
+    """y as an array [n]."""
     if y is None:
         raise GpumError("requires y to be passed, but the target y is None; give -1 or NaN for rows without a label")
     y = np.asarray(y)
@@ -189,21 +195,20 @@ def _labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         y = column_or_1d(y, warn=True)
     if y.shape != (n,):
         raise GpumError(f"y has shape {y.shape}, but X has {n} rows; y must be [{n}]")
-    if y.dtype.kind in "iu":
-        signs = set(np.unique(y).tolist()) == {-1, 1}  # two classes, or one and rows without: only two make sense
-        return y, np.full(n, True) if signs else y != UNLABELLED
-    if y.dtype.kind == "f":
-        if np.isinf(y).any():
-            row = int(np.flatnonzero(np.isinf(y))[0])
-            raise GpumError(f"Input y contains infinity, the first at row {row}; mark rows without a label by NaN")
-        return y, ~np.isnan(y)
-    if y.dtype.kind == "O":
-        labelled = np.array([not (v is None or v != v or (isinstance(v, str) and v == "")) for v in y.tolist()], bool)
-        kinds = sorted({type(v).__name__ for v in y[labelled].tolist()})
-        if len(kinds) > 1 and "str" in kinds:
-            raise GpumError(f"y holds classes of several types ({', '.join(kinds)}); give them as text, or as numbers")
-        values = np.array(y[labelled].tolist()) if labelled.any() else y[labelled]
-        whole = np.full(n, values[0] if len(values) else "", values.dtype)
-        whole[labelled] = values
-        return whole, labelled
-    return y, y != "" if y.dtype.kind in "US" else np.ones(n, bool)
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        row = int(np.flatnonzero(np.isinf(y))[0])
+        raise GpumError(f"Input y contains infinity, the first at row {row}; mark rows without a label by NaN")
+    return y
+
+
+def _check_classes(found: np.ndarray, y: np.ndarray, known: np.ndarray, unlabelled: Any) -> None:
+    """Refuse labels of a single class; where -1 may have been meant as another one, say so."""
+    if len(found) > 1:
+        return
+    problem = f"y has one class only, {found[0].item()!r}"
+    if is_auto(unlabelled) and split_labels(y, None)[0].sum() > known.sum():
+        raise GpumError(
+            f"{problem}, since -1 marks rows without a label; if -1 is a class, pass unlabelled=None (then only NaN, "
+            "None and empty text mark such rows) or the value that marks them"
+        )
+    raise GpumError(f"{problem}; a classifier needs labels of at least two classes")

@@ -316,21 +316,30 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _settled(self, outcome: Outcome) -> list[Fit]:
         """The fits to keep, best first; warns where the best one is not what was asked for."""
         best = outcome.finalists[0]
+        q = len(best.theta.log_ell)
+
+        def inside(name: str, times: int) -> str:
+            """How a setting of the latent model is changed in estimators that learn one themselves."""
+            value = times * getattr(self, name)
+            text = f"{name}={value}" if isinstance(value, int) else f"{name}={value:g}"
+            return f" (in GPUMRegressor and GPUMClassifier: latent_model={type(self).__name__}({q}, {text}))"
+
         trouble = ""
         if collapsed(self._model(), best):
             trouble = (
-                f"with the noise free, a latent dimension of {len(best.theta.log_ell)} collapses: the data show no "
+                f"with the noise free, a latent dimension of {q} collapses: the data show no "
                 "such surface; the chart fitted with small noise is kept. Use a smaller latent_dim, or 'auto'"
             )
         elif best.last.status == BROKEN:
             trouble = (
                 f"the latent model did not converge: the optimiser's {best.last.status} (rounding in the bound is "
-                "larger than its gain); use fewer inducing points (n_inducing), or a larger tol"
+                f"larger than its gain); use fewer inducing points (n_inducing), or a larger tol{inside('tol', 10)}"
             )
         elif not best.converged:
             trouble = (
                 f"the latent model did not converge in max_iter={self.max_iter} iterations ({best.last.status}: the "
                 f"last round was not a whole one, or gained more than tol={self.tol} nats per row); raise max_iter"
+                f"{inside('max_iter', 2)}"
             )
         if trouble:
             warnings.warn(trouble, ConvergenceWarning, stacklevel=3)

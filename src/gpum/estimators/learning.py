@@ -41,7 +41,7 @@ from .stored import NOT_RESULTS, open_checkpoint
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
 # Parameters that other labels may come with: geometries do not depend on them.
-OF_LABELS = ("hyperparameters", "likelihood", "target", "period", *NOT_RESULTS)
+OF_LABELS = ("hyperparameters", "likelihood", "target", "period", "unlabelled", *NOT_RESULTS)
 
 SUBSET_NOTE = (
     "the surfaces were learned from {:,} of {:,} rows, chosen to cover the cloud; the others were placed on them"
@@ -87,8 +87,8 @@ def has_chart(estimator: Any) -> bool:
 
 
 def transforms_with_a_chart(cls: type) -> type:
-    """A class decorator: `transform` and `fit_transform` are there only where a geometry is a chart."""
-    for name in ("transform", "fit_transform"):  # after scikit-learn has wrapped them for `set_output`
+    """A class decorator: `transform` and what belongs to it are there only where a geometry is a chart."""
+    for name in ("transform", "fit_transform", "get_feature_names_out"):  # after scikit-learn has wrapped them for `set_output`
         setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
     return cls
 

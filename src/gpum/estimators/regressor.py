@@ -46,8 +46,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         joblib workers for starts of the latent model, domains, atlases, graphs and paths. Results do not depend on it.
         `joblib.parallel_config(backend="dask")` takes a cluster.
     likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
-        "poisson" (y counts; the prediction is their mean) or "binomial" (y successes of `trials` given to `fit`; the
-        prediction is the probability of one).
+        "poisson" (y counts; the prediction is their mean) or "binomial" (y counts the successes of `trials`, which
+        `fit`, `score` and `predict` take; by default of one, so that y is 0 or 1 and the prediction a probability).
     target : "value" (default), or "angle": two values of y that differ by `period` are one.
     period : of angles: 360 (default) for degrees, 2π for radians.
     warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
@@ -62,7 +62,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     transduction_ : predictive mean of every row of the cloud.
     geometry_weights_ : posterior weight of each geometry by name; a list of such for several outputs.
     latent_model_, chart_, latent_ : the latent model of the chart of largest weight (None for a known chart), its
-        chart, and the rows in it; all None where no geometry is a chart.
+        chart, and the rows in it; all None where no geometry is a chart. `transform` gives the coordinates of rows in
+        it, and is there where `geometry` has "chart" in it.
     notes_ : what was left out, cut short or could not be done as asked, in sentences.
     diffusion_time_, best_setting_ : of the heaviest setting.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.

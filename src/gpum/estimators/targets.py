@@ -1,9 +1,9 @@
-"""Which kind of target y is, and whether its labels can be that."""
+"""Which kind of target y is, whether its labels can be that, and how well they are predicted."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,11 @@ from sklearn.metrics import r2_score
 
 from .. import checks
 from ..checks import GpumError
+from ..fitted import Predictive
 from ..regression.likelihoods import LIKELIHOODS
-from ..regression.outputs import INFERENCE, TARGETS, Angle, Output, Target
+from ..regression.outputs import INFERENCE, TARGETS, Angle, Target
 
+FOLDS = "in a cross-validation use cv=gpum.model_selection.LabelledKFold(), which has labels in every fold"
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
 
 
@@ -44,20 +46,28 @@ class Labels:
         return zip(self.y.reshape(len(self.y), -1).T, self.targets, strict=True)
 
 
-def score(outputs: Sequence[Output], y: Any, mean: np.ndarray, weight: Any) -> float:
-    """R² (of angles its circular like) of predictions `mean` where y is not NaN, averaged over outputs."""
-    y = read_numbers(y, len(mean))
-    found = []
-    for output, label, guess in zip(outputs, y.reshape(len(y), -1).T, mean.reshape(len(y), -1).T, strict=True):
+def score(found: Predictive, y: Any, weight: Any) -> float:
+    """R² (of angles its circular like) of predictions where y is not NaN, averaged over outputs."""
+    n = len(found.rows)
+    y, mean = read_numbers(y, n), found.mean.reshape(n, -1)
+    weight = None if weight is None else np.asarray(weight, float)
+    scores = []
+    for k, (output, label) in enumerate(zip(found.model.outputs, y.reshape(n, -1).T, strict=True)):
         known = ~np.isnan(label)
-        if not known.any():
-            raise GpumError("y has no labelled row (all NaN) to score; give the target of at least two rows")
-        some = None if weight is None else np.asarray(weight)[known]
+        if known.sum() < 2:
+            number = "1 labelled row" if known.any() else "no labelled row (all NaN)"
+            raise GpumError(f"y has {number} to score, give the target of at least two rows; {FOLDS}")
+        true, guess, some = label[known], mean[known, k], None if weight is None else weight[known]
         if isinstance(output, Angle):
-            found.append(circular_score(label[known], guess[known], output.period, some))
-        else:
-            found.append(r2_score(label[known], guess[known], sample_weight=some))
-    return float(np.mean(found))
+            scores.append(circular_score(true, guess, output.period, some))
+            continue
+        if output.of_successes:
+            trials = np.ones(n) if found.trials is None else found.trials[:, k]
+            _check_successes(label[:, None], known[:, None], trials[:, None])
+            true, guess = true / trials[known], guess / trials[known]
+            some = trials[known] if some is None else some * trials[known]
+        scores.append(float(r2_score(true, guess, sample_weight=some)))
+    return float(np.mean(scores))
 
 
 def read_numbers(y: Any, n: int) -> np.ndarray:
@@ -95,7 +105,7 @@ def _check_labelled(columns: np.ndarray) -> None:
     for k, column in enumerate(columns):
         if np.isnan(column).all():
             which = f"output {k} of y" if len(columns) > 1 else "y"
-            raise GpumError(f"{which} has no labelled row (all NaN); give the target of at least one row")
+            raise GpumError(f"{which} has no labelled row (all NaN); give the target of at least one row; {FOLDS}")
 
 
 def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[Target]:
@@ -114,11 +124,11 @@ def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[T
     known = ~np.isnan(columns)
     noise = _beside(noise_std, "noise_std", columns, known)
     tried = _beside(1.0 if trials is None and likelihood == "binomial" else trials, "trials", columns, known)
-    if likelihood in ("poisson", "binomial"):
+    if likelihood == "poisson":
         _check_counts(columns, known, likelihood, "y")
     if tried is not None:
         _check_counts(tried, known, likelihood, "trials")
-        _refuse(known & (columns > tried), columns, "y", "more successes than trials; give their number as `trials`")
+        _check_successes(columns, known, tried)
     return [
         Target(
             likelihood, model.hyperparameters, kind, period,
@@ -144,6 +154,12 @@ def _beside(given: Any, name: str, columns: np.ndarray, known: np.ndarray) -> np
     values = np.broadcast_to(values, shape)
     _refuse(known & ~((values > 0) & np.isfinite(values)), values, name, "every labelled row needs a positive number")
     return values
+
+
+def _check_successes(y: np.ndarray, known: np.ndarray, trials: np.ndarray) -> None:
+    """Successes y [n, k] are whole numbers from 0 to `trials`."""
+    _check_counts(y, known, "binomial", "y")
+    _refuse(known & (y > trials), y, "y", "more successes than trials; give their number as `trials`")
 
 
 def _check_counts(values: np.ndarray, known: np.ndarray, likelihood: str, name: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from sklearn.utils import check_random_state
 
 from .. import checks
 from ..checks import GpumError
+from ..regression.outputs import Output
+from ..regression.posterior import Located
 from .rows import Placed
 
 if TYPE_CHECKING:
@@ -21,11 +24,18 @@ if TYPE_CHECKING:
 class Predictive:
     """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.
 
+    trials : of likelihood="binomial": of how many trials an observation counts the successes, [n, outputs]; None: one.
+
     Noise: True is a new observation, False the function itself.
     """
 
     model: FittedModel
     rows: Placed
+    trials: np.ndarray | None = None
+
+    def of_trials(self, trials: Any) -> Predictive:
+        """The same for observations of so many trials, a number, [n] or [n, outputs]; None: of one."""
+        return self if trials is None else replace(self, trials=self._checked_trials(trials))
 
     @cached_property
     def far(self) -> np.ndarray:
@@ -48,13 +58,13 @@ class Predictive:
 
     def moments(self, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each, for the price of one."""
-        parts = [[output.moments(block, noise) for output in self.model.outputs] for block in self.rows.blocks()]
+        parts = [[output.moments(block, noise) for output in outputs] for block, outputs in self._blocks()]
         found = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*parts, strict=True)]
         return self._stacked([mean for mean, _ in found]), self._stacked([std for _, std in found])
 
     def cov(self, noise: bool = True) -> np.ndarray:
         """Predictive covariance between the rows, [n, n]."""
-        return self._stacked([output.cov(self.rows.whole, noise) for output in self.model.outputs])
+        return self._stacked([output.cov(self.rows.whole, noise) for output in self._outputs(slice(None))])
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975), noise: bool = True) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
@@ -63,16 +73,40 @@ class Predictive:
             raise GpumError(
                 f"quantiles must lie strictly between 0 and 1, got {given!r}; (0.025, 0.975) is a 95 % interval"
             )
-        outputs, blocks = self.model.outputs, self.rows.blocks()
-        parts = [[output.quantiles(block, levels, noise) for output in outputs] for block in blocks]
+        parts = [[output.quantiles(block, levels, noise) for output in outputs] for block, outputs in self._blocks()]
         return self._stacked([np.concatenate(one) for one in zip(*parts, strict=True)])
 
     def samples(self, n: int = 1, random_state: Any = 0, noise: bool = False) -> np.ndarray:
         """Joint draws, [rows, n] or, for several outputs, [rows, k, n]."""
         checks.integer(n, "n_samples", 1, None, "1 is one draw")
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        draws = [output.samples(rng, self.rows.whole, n, noise) for output in self.model.outputs]
+        draws = [output.samples(rng, self.rows.whole, n, noise) for output in self._outputs(slice(None))]
         return np.stack(draws, 1) if self.model.several else draws[0]
+
+    def _blocks(self) -> Iterator[tuple[Located, list[Output]]]:
+        """Blocks of rows, and the outputs for the rows of each."""
+        start = 0
+        for block in self.rows.blocks():
+            yield block, self._outputs(slice(start, start + len(block)))
+            start += len(block)
+
+    def _outputs(self, some: slice) -> list[Output]:
+        """The outputs for some of the rows, whose trials they know."""
+        if self.trials is None:
+            return self.model.outputs
+        return [output.of_trials(self.trials[some, k]) for k, output in enumerate(self.model.outputs)]
+
+    def _checked_trials(self, trials: Any) -> np.ndarray:
+        if not all(output.of_successes for output in self.model.outputs):
+            raise GpumError("trials was given, but the model does not count successes; use likelihood='binomial'")
+        shape = (len(self.rows), len(self.model.outputs))
+        found = np.asarray(trials, float)
+        found = found[:, None] if found.ndim == 1 else found
+        if found.ndim and found.shape not in (shape, (shape[0], 1)):
+            raise GpumError(f"trials has shape {found.shape}, but X has {shape[0]} rows; give a number, or one a row")
+        if not np.all((found >= 1) & (found == np.round(found)) & np.isfinite(found)):
+            raise GpumError("trials must be whole numbers from 1; give the number of trials of each row")
+        return np.broadcast_to(found, shape)
 
     def _stacked(self, values: list[np.ndarray]) -> np.ndarray:
         return np.stack(values, -1) if self.model.several else values[0]

@@ -6,7 +6,7 @@ constant c (`offset`), which is that of the labels as a whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Protocol
 
@@ -38,6 +38,9 @@ class Observed(Protocol):
 
     def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """New observations."""
+
+    def like_labels(self) -> Observed:
+        """New observations as the labels are: of as many trials each."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,19 @@ class Counts:
         """New observations."""
         return rng.poisson(np.minimum(self.mean(f), 1e15)).astype(float)
 
+    def like_labels(self) -> Counts:
+        """New observations as the labels are."""
+        return self
+
 
 @dataclass(frozen=True)
 class Shares:
-    """y ~ Binomial(trials, p), p = 1/(1 + exp(-(c + f))); a new observation is one trial."""
+    """y ~ Binomial(trials, p), p = 1/(1 + exp(-(c + f))); a new observation has `new` trials."""
 
     y: np.ndarray
     trials: np.ndarray
     offset: float
+    new: np.ndarray | float = 1.0
 
     @classmethod
     def of(cls, y: np.ndarray, trials: np.ndarray) -> Shares:
@@ -106,20 +114,28 @@ class Shares:
 
     def mean(self, f: np.ndarray) -> np.ndarray:
         """Of a new observation."""
-        return expit(f + self.offset)
+        return expit(f + self.offset) * self.new
 
     def variance(self, f: np.ndarray) -> np.ndarray:
         """Of a new observation."""
-        p = self.mean(f)
-        return p * (1 - p)
+        p = expit(f + self.offset)
+        return p * (1 - p) * self.new
 
     def below(self, k: np.ndarray, f: np.ndarray) -> np.ndarray:
         """P(a new observation ≤ k)."""
-        return bdtr(np.minimum(k, 1), 1, self.mean(f))
+        return bdtr(np.minimum(k, self.new), np.asarray(self.new, int), expit(f + self.offset))
 
     def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """New observations."""
-        return rng.binomial(1, self.mean(f)).astype(float)
+        return rng.binomial(np.asarray(self.new, int), expit(f + self.offset)).astype(float)
+
+    def of_trials(self, new: np.ndarray) -> Shares:
+        """New observations of so many trials each, an array that is broadcast with f."""
+        return replace(self, new=new)
+
+    def like_labels(self) -> Shares:
+        """New observations of as many trials as the labels have, [n]."""
+        return self.of_trials(self.trials)
 
 
 def count_quantiles(observed: Observed, w: np.ndarray, f: np.ndarray, levels: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ probability).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi
 from typing import Any
 
@@ -79,9 +79,33 @@ class Output:
         """What is known of f where it is asked."""
         return design.of_function(self.posterior, cloud, asked, self.scale)
 
-    def off(self, labels: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
         """How far labels are from a guess, [n]."""
         return labels - guess
+
+    @property
+    def of_successes(self) -> bool:
+        """Whether observations count the successes of trials."""
+        return False
+
+    @property
+    def middle(self) -> float:
+        """The mean of the labels."""
+        return float(self.labels.mean())
+
+    @property
+    def spread(self) -> float:
+        """How far the labels are from their mean, as a root mean square."""
+        return float(np.sqrt(np.mean(self.off(self.labels, self.middle) ** 2)))
+
+    @property
+    def shown_labels(self) -> np.ndarray:
+        """The labels in the unit of the mean of one observation: successes as shares, [n]."""
+        return self.labels
+
+    def of_trials(self, trials: np.ndarray) -> Output:
+        """The output for rows of so many trials each, [n]; only successes have any."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -101,20 +125,28 @@ class KnownNoise(Output):
 
 @dataclass(frozen=True)
 class Observed(Output):
-    """Counts or shares; the posterior is that of f, and mean and scale are 0 and 1."""
+    """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
 
     observed: Any
     sites: np.ndarray  # places of the labels' sites, [n]
 
+    @property
+    def of_successes(self) -> bool:
+        """Whether observations count the successes of trials; else they count events."""
+        return isinstance(self.observed, observations.Shares)
+
+    def of_trials(self, trials: np.ndarray) -> Output:
+        """The output for rows of so many trials each, [n]."""
+        return replace(self, observed=self.observed.of_trials(trials))
+
+    @property
+    def shown_labels(self) -> np.ndarray:
+        """Successes as shares of their trials, counts as they are, [n]."""
+        return self.labels / getattr(self.observed, "trials", 1.0)
+
     def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the rate, or of observations."""
-        return self._moments(*likelihoods.nodes(self.posterior, rows), noise)
-
-    def _moments(self, w: np.ndarray, f: np.ndarray, noise: bool) -> tuple[np.ndarray, np.ndarray]:
-        rate = self.observed.mean(f)
-        mean = np.sum(w * rate, 0)
-        variance = np.sum(w * (rate - mean) ** 2, 0) + noise * np.sum(w * self.observed.variance(f), 0)
-        return mean, np.sqrt(variance)
+        return _observed_moments(self.observed, *likelihoods.nodes(self.posterior, rows), noise)
 
     def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
         """Covariance between rows, from DRAWS draws; its diagonal is exact."""
@@ -131,22 +163,34 @@ class Observed(Output):
         """Of observations whole numbers; of the rate those of f, carried over."""
         if noise:
             return observations.count_quantiles(self.observed, *likelihoods.nodes(self.posterior, rows), levels)
-        return self.observed.mean(self.posterior.quantiles(rows, levels, False))
+        return self.observed.mean(self.posterior.quantiles(rows, levels, False).T).T
 
     def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
         """Joint draws of the rate, or of observations."""
-        f = self.posterior.samples(rng, rows, n, False)
-        return self.observed.draw(rng, f) if noise else self.observed.mean(f)
+        f = self.posterior.samples(rng, rows, n, False).T
+        return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of a share that of one trial; intervals are of whole numbers."""
+        """As the labels are, of as many trials each; intervals are of whole numbers."""
         w, m, v = known_noise.without_each(self.posterior, self.sites)
         heavy = np.flatnonzero(w.max(1) > 1e-3)
         few, share = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
         f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
         w = (share * w[heavy]).reshape(f.shape)
         w = w / w.sum(0)
-        return *self._moments(w, f, True), observations.count_quantiles(self.observed, w, f, np.asarray(levels, float))
+        observed = self.observed.like_labels()
+        ends = observations.count_quantiles(observed, w, f, np.asarray(levels, float))
+        return *_observed_moments(observed, w, f, True), ends
+
+
+def _observed_moments(
+    observed: observations.Observed, w: np.ndarray, f: np.ndarray, noise: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation [n] of the rate, or of observations, from weighted nodes [nodes, n]."""
+    rate = observed.mean(f)
+    mean = np.sum(w * rate, 0)
+    variance = np.sum(w * (rate - mean) ** 2, 0) + noise * np.sum(w * observed.variance(f), 0)
+    return mean, np.sqrt(variance)
 
 
 @dataclass(frozen=True)
@@ -189,7 +233,12 @@ class Angle(Output):
         mean = self.labels - self.off(self.labels, mean)
         return mean, std, mean[:, None] + std[:, None] * norm.ppf(np.asarray(levels, float))
 
-    def off(self, labels: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    @property
+    def middle(self) -> float:
+        """The mean direction of the labels."""
+        return float(self.scale * np.angle(np.mean(np.exp(1j * self.labels / self.scale))))
+
+    def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
         """The shorter way round."""
         return (labels - guess + self.period / 2) % self.period - self.period / 2
 

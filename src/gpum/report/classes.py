@@ -12,6 +12,24 @@ from .cells import column, short
 from .diagnostics import LeftOutClasses, evidence_over_scale, left_out_classes
 
 SHOWN_CLASSES = 30  # of the table of confusion
+# As `findings.WORDS`, of a target that is a class.
+WORDS = {
+    "nothing": (
+        "Nothing unusual was found: enough labels, no row or label far from the others, left-out labels right about as "
+        "often as their probabilities say."
+    ),
+    "left_out": (
+        "For the labels that come out right, the label of one row at a time is hidden and its class predicted from the "
+        "other labels (the row itself stays). It tells how often the class of an unlabelled row is likely to be right."
+    ),
+    "mean": "Probability",
+    "mean_of": "Probability that",
+    "spread": "Doubt",
+    "spread_title": "Doubt: probability that the likeliest class is wrong",
+    "spread_head": "doubt",
+    "changes": "the class",
+}
+UNLIKELY = 2.58  # standard deviations between labels that come out right and their probabilities: once in a hundred
 SURE = 0.9  # probability above which a wrong class is worth a look
 
 
@@ -28,7 +46,7 @@ def targets(fitted: Fitted, shared: dict[str, Any]) -> list[dict[str, Any]]:
             "name": short(f"{fitted.targets[0]} is {name}"),
             "y": column(np.where(known, fitted.y[:, 0] == c, np.nan)),
             "mean": column(p[:, c]),
-            "std": column(np.sqrt(p[:, c] * (1 - p[:, c]))),
+            "std": column(1 - p.max(1)),
         }
         for c, name in enumerate(model.classes_)
     ]
@@ -80,8 +98,23 @@ def _cautions(fitted: Fitted, left_out: LeftOutClasses) -> list[str]:
         )
     if n >= findings.FEW and left_out.right.sum() <= counts.max():
         found.append("Left-out labels come out right no more often than if every row were of the commonest class.")
+    if n >= findings.FEW:
+        found += _about_probabilities(left_out, counts)
     wrong = np.flatnonzero(~left_out.right & (left_out.probabilities.max(1) > SURE))
     if len(wrong):
         names = ", ".join(f"“{short(fitted.rows[i])}”" for i in left_out.rows[wrong[:3]])
         found.append(f"{len(wrong)} label(s) contradict what all others say, such as that of {names}. Check them.")
     return found
+
+
+def _about_probabilities(left_out: LeftOutClasses, counts: np.ndarray) -> list[str]:
+    """Whether as many left-out labels come out right as their probabilities say; single labels of a class cannot."""
+    several = counts[left_out.y] > 1
+    said, right = left_out.probabilities.max(1)[several], int(left_out.right[several].sum())
+    expected, chance = float(said.sum()), float(np.sqrt(np.sum(said * (1 - said))))
+    if abs(right - expected) <= UNLIKELY * chance + 0.5:
+        return []
+    found = f"{right} of {len(said)} left-out labels come out right, where their probabilities say {expected:.0f}: "
+    if right < expected:
+        return [found + "the model is too sure of itself, so read its probabilities as too large."]
+    return [found + "classes are more often right than the probabilities say."]

@@ -101,7 +101,6 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     view = _View(X)
     named = hasattr(model, "classes_")
     targets = classes.targets(fitted, _shared(fitted, 0, outlines)) if named else _targets(fitted, outlines)
-    about = {k: v for k, v in fitted.about.items() if k not in ("settings", "warnings", "seconds")}
     settings = fitted.about.get("settings") or model.model_.settings
     worth = suggestions(model)
     charted, learned = model.chart_ is not None, model.latent_model_ is not None
@@ -126,13 +125,26 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "cautions": findings.about_cloud(fitted),
         "targets": targets,
         "confusion": classes.confusion(model) if named else None,
-        "next": {"rows": next_rows, "text": findings.label_next(worth)},
+        "next": {"rows": next_rows, "text": findings.label_next(worth, named)},
         "atlases": {t["atlas"]: _edges(model, t["atlas"], X[shown], view) for t in targets if t["atlas"] is not None},
-        "about": [[str(key), short(value)] for key, value in about.items()],
+        "words": classes.WORDS if named else findings.WORDS,
+        "about": _about(fitted.about),
         "settings": [[str(key), short(value)] for key, value in settings.items()],
         "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
     }
     return contents if len(shown) == len(X) else _thinned(contents, shown, len(X))
+
+
+def _about(about: dict[str, Any]) -> list[list[str]]:
+    """What is known of the fit besides settings and messages, in words."""
+    found = []
+    for key, value in about.items():
+        if key == "scales":
+            low, high = (findings.number(end, 2) for end in (min(value), max(value)))
+            found.append(["columns", f"each divided by its spread, {low} to {high}"])
+        elif key not in ("settings", "warnings", "seconds"):
+            found.append([str(key), short(value)])
+    return found
 
 
 def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int]) -> np.ndarray:
@@ -246,11 +258,14 @@ def _targets(fitted: Fitted, outlines: dict[Any, Any]) -> list[dict[str, Any]]:
 
 
 def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines: dict[Any, Any]) -> dict[str, Any]:
-    left_out = leave_one_out(fitted.model, k) if np.isfinite(fitted.y[:, k]).sum() > 1 else None
+    output = fitted.model.model_.outputs[k]
+    left_out = leave_one_out(fitted.model, k) if len(output.labels) > 1 else None
+    y = np.full(len(fitted.X), np.nan)
+    y[output.rows] = output.shown_labels
     found = {
         **_shared(fitted, k, outlines),
         "name": short(fitted.targets[k]),
-        "y": column(fitted.y[:, k]),
+        "y": column(y),
         "mean": column(mean),
         "std": column(std),
         "figures": findings.figures(fitted, k, evidence_over_scale(fitted.model, k), left_out),

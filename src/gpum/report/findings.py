@@ -19,6 +19,25 @@ ISOLATED = 6.0  # times the median distance to the nearest row
 ODD = 4.0  # standard deviations between a label and what the others predict
 WINS = 0.5  # weight above which one kind of geometry is said to win
 LITTLE = 0.1  # weight below which the prediction is not made on the map
+NOTHING_EXPLAINED, LITTLE_EXPLAINED = 0.25, 0.5  # shares of the labels' variance below which that is said first
+UNEVEN = 10.0  # times the spread of another column: then one column decides which rows are neighbours
+# What the page says of every target that is a number; see `classes.WORDS`.
+WORDS = {
+    "nothing": (
+        "Nothing unusual was found: enough labels, no row or label far from the others, intervals that hold about as "
+        "often as they should."
+    ),
+    "left_out": (
+        "For the error, the label of one row at a time is hidden and predicted from the other labels (the row itself "
+        "stays). It tells how far off a prediction for an unlabelled row is likely to be."
+    ),
+    "mean": "Prediction",
+    "mean_of": "Prediction of",
+    "spread": "Uncertainty",
+    "spread_title": "Uncertainty: ± one standard deviation",
+    "spread_head": "± std",
+    "changes": "the target",
+}
 SMOOTHNESS = {"heat": "heat kernel", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2", "matern12": "Matérn 1/2"}
 
 
@@ -75,15 +94,33 @@ def outline(levels: dict[Any, float]) -> tuple[Any, str]:
 
 def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: LeaveOneOut | None) -> list[list[str]]:
     """Key figures of target k: what, how much, and what to compare it with."""
-    labels = fitted.y[np.isfinite(fitted.y[:, k]), k]
-    found = rows_and_setting(fitted, k, len(labels), settings)
+    output = fitted.model.model_.outputs[k]
+    n = len(output.labels)
+    found = rows_and_setting(fitted, k, n, settings)
     if left_out is not None:
-        inside, few = left_out.inside, " (few labels)" * (len(labels) < FEW)
+        inside, few = left_out.inside, " (few labels)" * (n < FEW)
+        share = _explained(output, left_out)
+        said = "" if share is None else f"; {percent(max(share, 0.0))} of their variance explained"
         found[2:2] = [
-            ["Error of a left-out label", number(left_out.rmse), f"labels spread by {number(labels.std())}{few}"],
+            [
+                "Error of a left-out label",
+                number(left_out.rmse),
+                f"labels spread by {number(output.spread)}{said}{few}",
+            ],
             ["In the 95 % interval", f"{inside.sum():,} of {len(inside):,}", f"{percent(inside.mean())}{few}"],
         ]
     return found
+
+
+def _blind(output: Any) -> float:
+    """How far a label is from the mean of the other labels, as a root mean square."""
+    n = len(output.labels)
+    return output.spread * n / (n - 1)
+
+
+def _explained(output: Any, left_out: LeaveOneOut) -> float | None:
+    """The share of the labels' variance that left-out predictions explain; None where all labels are the same."""
+    return 1 - (left_out.rmse / _blind(output)) ** 2 if _blind(output) > 0 else None
 
 
 def rows_and_setting(fitted: Fitted, k: int, n_labels: int, settings: EvidenceOverScale) -> list[list[str]]:
@@ -200,22 +237,21 @@ def _map_weight(model: Any, k: int) -> tuple[str | None, float]:
 
 def cautions(fitted: Fitted, k: int, left_out: LeaveOneOut | None) -> list[str]:
     """What to look out for in target k, in plain words, besides `about_cloud`; empty if nothing was found."""
-    labels = fitted.y[np.isfinite(fitted.y[:, k]), k]
-    return [
-        *_about_labels(labels),
-        *_about_settings(fitted.model, k),
-        *(_about_predictions(fitted, labels, left_out) if left_out is not None else []),
-    ]
+    output = fitted.model.model_.outputs[k]
+    found = [*_about_labels(output.labels), *_about_settings(fitted.model, k)]
+    if left_out is None or len(output.labels) < FEW:
+        return found
+    return [*_about_explained(fitted, output, left_out), *found, *_about_predictions(fitted, left_out)]
 
 
 def about_cloud(fitted: Fitted) -> list[str]:
     """What to look out for in the surface, whatever the target."""
     found = []
-    model = fitted.model
-    if not getattr(model.latent_model_, "converged_", True):
+    model, latent = fitted.model, fitted.model.latent_model_
+    if not getattr(latent, "converged_", True):
         found.append(
-            "The surface was still improving when the fit stopped, so the chart may not be its best. Fit again with a "
-            "larger max_iter."
+            "The surface was still improving when the fit stopped, so the chart may not be its best. Fit again, in "
+            f"Python, with latent_model={type(latent).__name__}({latent.latent_dim_}, max_iter={2 * latent.max_iter})."
         )
     if model.latent_model_ is not None and len(torn := cuts(model, fitted.X)):
         where = (
@@ -247,12 +283,13 @@ def about_cloud(fitted: Fitted) -> list[str]:
     return found
 
 
-def label_next(found: Suggestions | None) -> str:
+def label_next(found: Suggestions | None, of_classes: bool = False) -> str:
     """What more labels would give."""
     if found is None:
         return ""
     if found.enough:
-        return "More labels no longer help much: the best of them is expected to give less than the noise hides."
+        gain = "set no row right but its own" if of_classes else "give less than the noise hides"
+        return f"More labels no longer help much: the best of them is expected to {gain}."
     rows = f"{len(found.rows)} rows" if len(found.rows) > 1 else "row"
     return f"“Label next” lists the {rows} whose labels would lower the uncertainty of all rows most."
 
@@ -291,18 +328,33 @@ def _about_settings(model: Any, k: int) -> list[str]:
     return found
 
 
-def _about_predictions(fitted: Fitted, labels: np.ndarray, left_out: LeaveOneOut) -> list[str]:
-    n, inside = len(labels), int(left_out.inside.sum())
-    if n < FEW:
+def _about_explained(fitted: Fitted, output: Any, left_out: LeaveOneOut) -> list[str]:
+    """Whether the model predicts the target at all: before anything else, where it hardly does."""
+    share = _explained(output, left_out)
+    if share is None or share >= LITTLE_EXPLAINED:
         return []
+    much = "next to nothing" if share < NOTHING_EXPLAINED else "less than half"
+    spreads = fitted.X.std(0)
+    uneven = spreads.max() > UNEVEN * max(float(spreads.min()), 1e-300)
+    advice = (
+        f"The columns' spreads go from {number(spreads.min(), 2)} to {number(spreads.max(), 2)}, so that a few columns "
+        "decide which rows are neighbours: bring the columns to one scale and fit again."
+        if uneven
+        else "More labels, or other columns, may help."
+    )
+    return [
+        f"This model explains {much} of the target ({percent(max(share, 0.0))} of the variance of its labels): a "
+        f"left-out label is missed by {number(left_out.rmse)}, and guessing the mean of the other labels misses by "
+        f"{number(_blind(output))}. {advice}"
+    ]
+
+
+def _about_predictions(fitted: Fitted, left_out: LeaveOneOut) -> list[str]:
+    n, inside = len(left_out.y), int(left_out.inside.sum())
     found = []
-    blind = float(labels.std()) * n / (n - 1)  # error of the mean of the other labels
-    if blind > 0 and left_out.rmse > 0.9 * blind:
-        found.append(
-            f"A left-out label is missed by {number(left_out.rmse)}; guessing the mean of the other labels misses by "
-            f"{number(blind)}. So far the surface does not help to predict this target."
-        )
-    if binomtest(inside, n, 0.95).pvalue < 0.01:
+    # An interval from 0 to 1 of a single trial holds every label, and says nothing of how well.
+    certain = np.all((left_out.low == 0) & (left_out.high == 1))
+    if not certain and binomtest(inside, n, 0.95).pvalue < 0.01:
         word = "too narrow: read ± as too small" if inside < 0.95 * n else "wider than they need to be"
         found.append(
             f"{inside} of {n} labels ({percent(inside / n)}) are in their 95 % interval. The intervals are {word}."

@@ -5,11 +5,13 @@ const state = { target: 0, colour: "mean", selected: [] };
 const N = data.rows.length, q = data.chart.dim, charted = data.chart.kind !== "directions";
 const safe = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const target = () => data.targets[state.target];
+const WORDS = data.words, MEAN = WORDS.mean.toLowerCase(), SPREAD = WORDS.spread.toLowerCase(); // of numbers, or of classes
+const meanOf = (t) => `${WORDS.mean_of} ${t.name}`;
 
 const COLOURS = {
   y: { name: "Target (labels)", title: (t) => t.name, ramp: "viridis", note: "Rows without a label are grey.", values: (t) => t.y },
-  mean: { name: "Prediction", title: (t) => `Prediction of ${t.name}`, ramp: "viridis", values: (t) => t.mean },
-  std: { name: "Uncertainty", title: () => "Uncertainty: ± one standard deviation", ramp: "magma", values: (t) => t.std },
+  mean: { name: WORDS.mean, title: meanOf, ramp: "viridis", values: (t) => t.mean },
+  std: { name: WORDS.spread, title: () => WORDS.spread_title, ramp: "magma", values: (t) => t.std },
   magnification: { name: "Magnification", title: () => "Magnification", ramp: "cividis", values: () => data.magnification,
     note: "How much surface one unit of the map stands for: like a world map, it stretches some parts more than others." },
 };
@@ -43,7 +45,7 @@ function hoverTexts() {
     return [
       `<b>${safe(name)}</b>`,
       `${safe(t.name)}: ${known(t.y[i]) ? number(t.y[i]) : "no label"}`,
-      `prediction: ${number(t.mean[i])} ± ${number(t.std[i], 3)}`,
+      `${MEAN}: ${number(t.mean[i])}${data.confusion ? `, ${SPREAD}:` : " ±"} ${number(t.std[i], 3)}`,
       `on the map: ${place}`,
       ...data.features.names.map((f, j) => `${safe(f)}: ${number(data.features.axes[j][i])}`),
     ].join("<br>");
@@ -71,7 +73,7 @@ function drawSurface() {
     { ...above, marker: { color: pick(colour, ring), size, line: { color: EDGE, width: 0.6 } } },
     { ...above, visible: rings, marker: { symbol: "circle-open", color: INK, size: size + 6, line: { width: 1.6 } } },
   ], {
-    xaxis: axis(data.chart.names[0]), yaxis: axis(q > 1 ? data.chart.names[1] : `prediction of ${t.name}`),
+    xaxis: axis(data.chart.names[0]), yaxis: axis(q > 1 ? data.chart.names[1] : meanOf(t)),
     dragmode: "lasso", hovermode: "closest", uirevision: `${q > 1 || state.target}`,
     shapes: q > 1 ? [] : t.outline.map(([[a, b]]) => ({ type: "line", xref: "x", yref: "paper", x0: a, x1: b, y0: 0, y1: 0, line: { color: THREAD, width: 6 } })),
   }, CONFIG);
@@ -96,7 +98,7 @@ function drawCloud(colour, text, ring, rings) {
     { type: "scatter3d", mode: "lines", x: ends(0), y: ends(1), z: ends(2), hoverinfo: "skip", visible: Boolean(edges), line: { color: THREAD, width: 1.5 } },
   ], {
     margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
-      xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? "prediction" : names[2]),
+      xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? MEAN : names[2]),
       aspectmode: even && !flat ? "data" : "cube", camera: { eye: { x: 0.9 * back, y: -0.9 * back, z: 1.3 * back }, center: { x: 0, y: 0, z: -0.1 } },
     },
   });
@@ -112,7 +114,7 @@ function turn(way) {
   Plotly.relayout($("cloud"), { "scene.camera.eye": { x: flat * Math.cos(along), y: flat * Math.sin(along), z: reach * Math.sin(up) } });
 }
 
-const HEAD = () => [{ name: "row" }, ...[target().name, "prediction", "± std", ...data.chart.axes.map((_, d) => `map ${d + 1}`), ...data.features.names]
+const HEAD = () => [{ name: "row" }, ...[target().name, MEAN, WORDS.spread_head, ...data.chart.axes.map((_, d) => `map ${d + 1}`), ...data.features.names]
   .map((name) => ({ name, number: true }))];
 const LISTED = 500;
 
@@ -191,7 +193,7 @@ function drawLeftOut() {
 function drawScale() {
   const s = target().scale, one = s.count === 1, span = s.scales.at(-1) / s.scales[0];
   const other = target().geometries.length > 1 ? ` The picture is of ${s.geometry}; other geometries have scales of their own.` : "";
-  $("scale-text").textContent = "How quickly the target may change as one walks along the surface: short scales mean that a label says something only about " +
+  $("scale-text").textContent = `How quickly ${WORDS.changes} may change as one walks along the surface: short scales mean that a label says something only about ` +
     "its near neighbours, long ones that it reaches far. " + (one ? "The fit chose the single best setting." :
       "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.") + other;
   draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.share}`),
@@ -240,20 +242,20 @@ function drawBars() {
 function drawWords() {
   const t = target();
   fillFigures($("figures"), t.figures);
-  const none = "Nothing unusual was found: enough labels, no row or label far from the others, intervals that hold about as often as they should.";
+  $("left-out-note").textContent = WORDS.left_out;
   const found = [...t.cautions, ...data.cautions];
-  $("cautions").replaceChildren(...(found.length ? found : [none]).map((text) => element("li", text)));
+  $("cautions").replaceChildren(...(found.length ? found : [WORDS.nothing]).map((text) => element("li", text)));
   const outline = !charted ? "" : !t.outline.length && q < 3 ? t.outline_text : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
     q > 2 ? `The map has ${q} coordinates; the first two, which matter most, are drawn, and no outline.` : t.outline_text;
-  const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? ", with the prediction as height. " : ". ") :
+  const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? `, with the ${MEAN} as height. ` : ". ") :
     "Each dot is a row of the data, drawn along the two main directions of the cloud (principal components). ";
   const about = !charted ? plain : data.chart.kind === "known" ? "Each dot is a row of the data, at its coordinates in the chart that was given. " : "Each dot is a row of the data. The curved surface on which the rows lie has been unrolled" +
-    (q === 1 ? " to a line, drawn with the prediction as height. " : " to a flat map: neighbours on the surface are neighbours here, but distances are stretched. ");
+    (q === 1 ? ` to a line, drawn with the ${MEAN} as height. ` : " to a flat map: neighbours on the surface are neighbours here, but distances are stretched. ");
   $("map-text").textContent = `${t.map_text ? `${t.map_text} ` : ""}${about}${labelled().length > RINGS ? "" : "Labelled rows are ringed. "}${outline}`;
   const atlas = data.atlases[t.atlas], drawn = atlas ? atlas.pairs.length / 2 : 0;
   const edges = atlas ? ` The thin lines are the ${t.atlas}: small maps, glued at these edges` + (drawn < atlas.of ? ` (${drawn} of ${atlas.of} are drawn).` : ".") : "";
   $("cloud-text").textContent = (data.cloud.shares.length ? `The same rows in the ${data.features.of} columns of the data, seen along their three main directions (principal components, which hold ${data.cloud.shares.join(", ")} of the variance).` :
-    data.cloud.axes.length < 3 ? "The same rows in the columns of the data; the height is the prediction." : "The same rows in the columns of the data.") + edges + " Drag to turn it.";
+    data.cloud.axes.length < 3 ? `The same rows in the columns of the data; the height is the ${MEAN}.` : "The same rows in the columns of the data.") + edges + " Drag to turn it.";
 }
 
 function drawAll() {

@@ -1,0 +1,83 @@
+"""Folds for the cross-validation of a y that is known for some rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+
+from .. import checks
+from ..checks import GpumError
+from .unlabelled import AUTO, is_auto, split_labels
+
+__all__ = ["LabelledKFold"]
+
+
+class LabelledKFold(BaseCrossValidator):
+    """K folds over the labelled rows; rows without a label are in the training part of every fold.
+
+    For `cross_val_score`, `GridSearchCV` and the like, as their `cv`. A fold of scikit-learn's `KFold` may have no
+    label to score, which makes the score of a candidate nan.
+
+    Parameters
+    ----------
+    n_splits : how many folds.
+    shuffle : whether labels are drawn at random; else the folds follow the order of the rows. Labels that are whole
+        numbers, text or booleans are dealt out class by class, so that every fold has its share of each class.
+    random_state : seed of the shuffle.
+    unlabelled : the value of y that marks a row without a label, beside NaN, None and empty text. "auto" (default): -1,
+        but not where y holds floats, which may be the numbers of a regression. None: no value. As of `GPUMClassifier`.
+    """
+
+    def __init__(
+        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None, unlabelled: Any = AUTO
+    ) -> None:  # fmt: skip
+        self.n_splits = checks.integer(n_splits, "n_splits", 2, None, "5 is the default")
+        if random_state is not None and not shuffle:
+            raise GpumError(
+                f"random_state is {random_state!r}, but shuffle is False; pass shuffle=True, or leave it out"
+            )
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.unlabelled = unlabelled
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """How many folds there are."""
+        return self.n_splits
+
+    def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[np.ndarray]:
+        """The test rows of each fold, ascending."""
+        if y is None:
+            raise GpumError("y is None, but folds are made of its labelled rows; pass y to split")
+        y = np.asarray(y)
+        known, classes = self._known(y)
+        if len(known) < self.n_splits:
+            raise GpumError(
+                f"n_splits is {self.n_splits}, but y has {len(known)} labelled row(s); use fewer folds or more labels"
+            )
+        order = np.arange(len(known))
+        if self.shuffle:
+            check_random_state(self.random_state).shuffle(order)
+        if classes is None:
+            folds = np.array_split(order, self.n_splits)
+        else:
+            dealt = order[np.argsort(classes[order], kind="stable")]
+            folds = [dealt[k :: self.n_splits] for k in range(self.n_splits)]
+        yield from (known[np.sort(fold)] for fold in folds)
+
+    def _known(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The labelled rows, and their classes as numbers (None of numbers that are no classes)."""
+        if y.ndim == 2 and y.shape[1] != 1:  # several targets: a row with one of them is labelled
+            return np.flatnonzero(np.any([self._split(column)[0] for column in y.T], axis=0)), None
+        known, labels = self._split(y.ravel())
+        classes = None if labels.dtype.kind == "f" else np.unique(labels, return_inverse=True)[1]
+        return np.flatnonzero(known), classes
+
+    def _split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not is_auto(self.unlabelled):
+            return split_labels(y, self.unlabelled)
+        known, labels = split_labels(y, None)
+        return (known, labels) if labels.dtype.kind == "f" else split_labels(y)

@@ -1,0 +1,75 @@
+"""Cross-validation of targets that are known for some rows only."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, model_selection
+
+LabelledKFold = model_selection.LabelledKFold
+
+
+def folds(cv, y):
+    """The test rows of each fold; the training part is always the rest."""
+    found = []
+    for train, test in cv.split(np.zeros((len(y), 2)), y):
+        assert sorted([*train, *test]) == list(range(len(y)))
+        found.append(test.tolist())
+    return found
+
+
+def test_folds_over_the_labelled_rows():
+    y = np.array([1.5, np.nan, -1.0, 3.0, np.nan, 4.0, 5.0])
+    assert folds(LabelledKFold(2), y) == [[0, 2, 3], [5, 6]]
+    assert folds(LabelledKFold(2), pd.Series(y).astype("Float64")) == [[0, 2, 3], [5, 6]]
+    assert folds(LabelledKFold(2), y[:, None]) == [[0, 2, 3], [5, 6]]
+    both = np.stack([y, np.where(np.arange(7) == 1, 2.0, np.nan)], 1)
+    assert folds(LabelledKFold(2), both) == [[0, 1, 2], [3, 5, 6]]
+    drawn = folds(LabelledKFold(2, shuffle=True, random_state=3), y)
+    assert drawn == folds(LabelledKFold(2, shuffle=True, random_state=3), y)
+    assert sorted(row for fold in drawn for row in fold) == [0, 2, 3, 5, 6]
+    assert any(folds(LabelledKFold(2, shuffle=True, random_state=k), y) != drawn for k in range(3))
+    for classes in (np.array([0, 0, 0, -1, 1, 1, -1, 1]), np.array(["a", "a", "a", "", "b", "b", "", "b"])):
+        assert folds(LabelledKFold(3), classes) == [[0, 4], [1, 5], [2, 7]]  # one of each class
+    assert folds(LabelledKFold(2, unlabelled=None), np.array([-1, 1, -1, 1])) == [[0, 1], [2, 3]]
+    for options, labels, message in (
+        ({}, y[:6], "n_splits is 5, but y has 4"),
+        ({"n_splits": 1}, y[:6], "n_splits must be an integer"),
+        ({"random_state": 0}, y[:6], "shuffle=True"),
+        ({}, None, "y is None"),
+    ):
+        with pytest.raises(GpumError, match=message):
+            next(LabelledKFold(**options).split(np.zeros((6, 2)), labels))
+
+
+def test_grid_search_over_a_target_with_gaps():
+    """Every fold has labels, so no score is nan; without such folds the reason is told, and what to use."""
+    X = np.random.default_rng(0).uniform(size=(30, 2))
+    y = np.where(np.arange(30) < 8, np.sin(4 * X[:, 0]), np.nan)
+    search = GridSearchCV(
+        EuclideanGPRegressor(), {"hyperparameters": ["average", "evidence"]}, cv=LabelledKFold(3, shuffle=True)
+    )
+    assert np.isfinite(search.fit(X, y).cv_results_["mean_test_score"]).all()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        plain = GridSearchCV(EuclideanGPRegressor(), {"hyperparameters": ["evidence"]}, cv=3, refit=False).fit(X, y)
+    assert np.isnan(plain.cv_results_["mean_test_score"]).all()
+    failed = [str(one.message) for one in told if "no labelled row" in str(one.message)]
+    assert failed
+    assert all("LabelledKFold" in message for message in failed)
+    model = EuclideanGPRegressor().fit(X, y)
+    with pytest.raises(GpumError, match=r"1 labelled row.*at least two.*LabelledKFold"):
+        model.score(X[7:], y[7:])
+
+
+@pytest.mark.filterwarnings("ignore:.*far from the fitted surface")
+def test_grid_search_over_classes_with_gaps():
+    X = np.random.default_rng(0).normal(size=(24, 2)) + 5 * (np.arange(24)[:, None] % 2)
+    y = pd.Series(np.where(np.arange(24) < 8, np.where(np.arange(24) % 2, "up", "down"), None), dtype="string")
+    scores = cross_val_score(GPUMClassifier(geometry="flat", smoothness="heat"), X, y, cv=LabelledKFold(2))
+    assert scores.tolist() == [1.0, 1.0]
+    with pytest.raises(GpumError, match=r"no labelled row.*LabelledKFold"):
+        cross_val_score(GPUMClassifier(geometry="flat"), X, y, cv=KFold(3), error_score="raise")
