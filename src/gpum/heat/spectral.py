@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations
 from math import ceil, gamma, log, pi
 from typing import Any
 
@@ -25,6 +24,7 @@ from scipy.spatial import cKDTree
 from .. import checks
 from ..checks import NoSurface
 from ..geometry import Chart, evaluate
+from ..geometry.projection import nearest_point
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 
@@ -122,7 +122,7 @@ class Eigenpairs:
             if len(around) and own.min(1).max() >= -ON_MESH:
                 simplex[i], weights[i] = around[np.argmax(own.min(1))], own[np.argmax(own.min(1))]
             else:
-                places, far = _nearest(self._corners(near[i]), points[i])
+                places, far = nearest_point(np.tile(points[i], (near.shape[1], 1)), self._corners(near[i]))
                 simplex[i], weights[i], off[i] = near[i, np.argmin(far)], places[np.argmin(far)], far.min()
         weights = np.maximum(weights, 0.0)
         return simplex, weights / weights.sum(1, keepdims=True), off
@@ -375,22 +375,3 @@ def _weights(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     frame = np.moveaxis(corners[..., 1:, :] - corners[..., :1, :], -1, -2)
     local = np.linalg.solve(frame, (points - corners[..., 0, :])[..., None])[..., 0]
     return np.concatenate([1 - local.sum(-1, keepdims=True), local], -1)
-
-
-def _nearest(corners: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [c, q + 1] of the nearest place to a point outside in each simplex [c, q + 1, q], and its distance [c].
-
-    The nearest place lies in a face, edge or corner: the nearest one whose own nearest place has no weight below 0.
-    """
-    c, m, _ = corners.shape
-    best, nearest = np.zeros((c, m)), np.full(c, np.inf)
-    for n in range(1, m):
-        for part in map(list, combinations(range(m), n)):
-            base, sides = corners[:, part[0]], corners[:, part[1:]] - corners[:, part[:1]]
-            local = np.einsum("cqs,cq->cs", np.linalg.pinv(sides), point - base)
-            found = np.zeros((c, m))
-            found[:, part] = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
-            far = np.linalg.norm(np.einsum("cm,cmq->cq", found, corners) - point, axis=1)
-            closer = (found.min(1) >= -ON_MESH) & (far < nearest)
-            best[closer], nearest[closer] = found[closer], far[closer]
-    return best, nearest
