@@ -1,7 +1,7 @@
 """The point of a simplex (vertex, segment, triangle, tetrahedron) that is nearest to a given point.
 
     c_0 … c_k     corners of a face;    s_a = c_a - c_0, a = 1 … k, its sides
-    w_a           barycentric weights: (s_a·s_b) w = s_a·(x - c_0) on the plane of the face, w_0 = 1 - Σ w_a
+    w_a           barycentric weights: Σ w_a s_a is x - c_0 projected onto the plane of the face, w_0 = 1 - Σ w_a
 
 The nearest point lies inside exactly one face (the simplex itself, a side, a corner), where it is the projection of x
 onto the plane of that face. So all faces are tried, and the nearest projection with no negative weight is it. A flat
@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-FLAT = 1e-13  # least determinant of a face's inner products, over the product of their diagonal
+FLAT = 1e-7  # of a side's length: what is left of it beside the sides before it, if a face is not flat
 
 
 def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -38,16 +38,28 @@ def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _on_face(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights of the projection onto the plane of each face, its distance, and whether it is inside the face."""
-    side, away = corners[:, 1:] - corners[:, :1], points - corners[:, 0]
-    length = np.linalg.norm(side, axis=2)
-    sound = np.all(length > 0, axis=1)
-    side = side / np.where(length > 0, length, 1.0)[..., None]  # of length one: no square overflows or vanishes
-    gram = side @ np.swapaxes(side, 1, 2)
-    sound &= np.linalg.det(gram) > FLAT
-    gram[~sound] = np.eye(side.shape[1])
-    local = np.linalg.solve(gram, side @ away[..., None])[..., 0]
-    off = np.linalg.norm(away - np.einsum("mk,mkd->md", local, side), axis=1)
-    local = local / np.where(length > 0, length, 1.0)
-    weights = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
-    return weights, off, sound & (weights.min(1) >= 0)
+    """Weights of the projection onto the plane of each face, its distance, and whether it is inside the face.
+
+    By Gram and Schmidt, side after side: s_a = Σ_{b≤a} R_ba u_b, x - c_0 = Σ t_a u_a + what is off; then R w = t.
+    """
+    m, n = corners.shape[:2]
+    off, R, t = points - corners[:, 0], np.zeros((n, n, m)), np.zeros((n, m))
+    units: list[np.ndarray] = []
+    sound = np.ones(m, bool)
+    for a in range(1, n):
+        side = corners[:, a] - corners[:, 0]
+        length = np.linalg.norm(side, axis=1)
+        for b, unit in enumerate(units, start=1):
+            R[b, a] = np.einsum("md,md->m", side, unit)
+            side = side - R[b, a][:, None] * unit
+        R[a, a] = np.linalg.norm(side, axis=1)
+        sound &= R[a, a] > FLAT * length
+        R[a, a][~sound] = 1.0
+        units.append(side / R[a, a][:, None])
+        t[a] = np.einsum("md,md->m", off, units[-1])
+        off = off - t[a][:, None] * units[-1]
+    weights = np.zeros((m, n))
+    for a in range(n - 1, 0, -1):
+        weights[:, a] = (t[a] - np.einsum("bm,mb->m", R[a, a + 1 :], weights[:, a + 1 :])) / R[a, a]
+    weights[:, 0] = 1 - weights[:, 1:].sum(1)
+    return weights, np.linalg.norm(off, axis=1), sound & (weights.min(1) >= 0)
