@@ -30,11 +30,12 @@ class NoSurface(GpumError):
 
 
 def cloud(
-    S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None, missing: bool = False
+    S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None, missing: bool = False,
+    few: type[GpumError] = GpumError,
 ) -> np.ndarray:  # fmt: skip
     """S as a finite float64 array [N, p], row after row, with at least `min_rows` rows (and `columns` columns).
 
-    With `missing`, NaN (one and the same) stands for a missing reading.
+    With `missing`, NaN (one and the same) stands for a missing reading. `few` is raised where rows are too few.
     """
     if issparse(S):
         raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
@@ -72,7 +73,7 @@ def cloud(
                 "nothing is known"
             )
     if len(S) < min_rows:
-        raise GpumError(
+        raise few(
             f"{name} has {len(S)} row(s) (n_samples = {len(S)}), but at least {min_rows} are needed; add rows"
         )
     if columns is not None and S.shape[1] != columns:

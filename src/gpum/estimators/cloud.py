@@ -3,8 +3,9 @@
 A subclass learns the surfaces of the cloud (`_learn`) and says what it wants of their kernels (`_wanted`); the numbers
 are made in `regression`. Rows of the fitted cloud keep the representation they got in `fit`; others are placed first.
 
-Surfaces are learned from at most PART rows, which is what a few minutes allow. Of a larger cloud these are chosen to
-cover it, and all others are placed on the surfaces like rows never seen, but for certain.
+Surfaces are learned from distinct rows: copies have the coordinates of the first of them, and each its own label. They
+are learned from at most PART rows, which is what a few minutes allow. Of a larger cloud these are chosen to cover it, and
+all others are placed on the surfaces like rows never seen, but for certain.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .stored import Stored
 
 WAITING = ("_surfaces", "_family", "_outputs")  # what a model file has as `kept.Kept`
 # Nor is what follows from the cloud, or only another fit to it would use.
-NOT_STORED = (*WAITING, "_rows", "_points", "_built_from", "_pieces", "_run")
+NOT_STORED = (*WAITING, "_rows", "_first", "_points", "_built_from", "_pieces", "_run")
 LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
 PART = 3000  # rows from which surfaces are learned: two dimensions of charts and three of atlases in a few minutes
 
@@ -50,6 +51,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
     _surfaces: list[Surface]
     _part: np.ndarray | None  # rows that the surfaces were learned from; None: all
     _cloud: np.ndarray  # all rows
+    _first: np.ndarray  # of which row of the cloud each is a copy, [N]; its own number: of none before it
     _points: dict[int, np.ndarray]  # where they all are on a surface, if they were placed on it
 
     def _enter(self, X: Any) -> np.ndarray:
@@ -80,15 +82,22 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
 
     def _build_surfaces(self, X: np.ndarray) -> None:
         self._cloud, self._part, self._points = X, None, {}
+        self._number_rows()
         notes = []
-        if len(X) > PART:
-            self._part = self._choose(X, PART)
+        distinct = np.flatnonzero(self._first == np.arange(len(X)))
+        if 1 < len(distinct) < len(X):
+            self._part = distinct
             notes.append(
-                f"the surfaces were learned from {PART:,} of {len(X):,} rows, {self._chosen}; "
+                f"{len(X) - len(distinct):,} rows are copies of others: the surfaces were learned from the "
+                f"{len(distinct):,} distinct rows"
+            )
+        if len(distinct) > PART:
+            self._part = distinct[self._choose(X[distinct], PART)]
+            notes.append(
+                f"the surfaces were learned from {PART:,} of {len(distinct):,} rows, {self._chosen}; "
                 "the others were placed on them"
             )
         found = self._learn(X if self._part is None else X[self._part])
-        self._rows = _index_of(X)
         families, self._surfaces, priors = [], [], []
         notes += found.notes
         for surface, prior in zip(found.surfaces, found.log_priors, strict=True):
@@ -166,13 +175,8 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         """
         if needed is None:
             needed = frozenset().union(*(o.posterior.spaces for o in self._outputs))
-        own = index
-        if self._part is not None:
-            position = np.full(len(self._cloud) + 1, -1)  # the last is that of -1
-            position[self._part] = np.arange(len(self._part))
-            own = position[index]
         missing = np.isnan(X).any(1)
-        own = np.where(missing, -1, own)
+        own = np.where(missing, -1, self._learned_at(index))
         new = np.flatnonzero(own < 0)
         owners = sorted({self._family.owners[k] for k in needed}) if len(new) else []
         rows, standing = X[new], np.where(missing, -1, index)[new]
@@ -181,6 +185,14 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         if np.any(index < 0):  # rows of the cloud never are
             far = self._mostly_far(placements, new, len(X)) & (index < 0)
         return Placed(X, index, own, missing, placements, far, self._family, needed)
+
+    def _learned_at(self, index: np.ndarray) -> np.ndarray:
+        """Where rows of the cloud, given by number, stand among those that the surfaces were learned from; -1: nowhere."""
+        if self._part is None:
+            return index
+        position = np.full(len(self._cloud), -1)
+        position[self._part] = np.arange(len(self._part))
+        return np.where(index < 0, -1, position[self._first[index]])
 
     def _placement(self, owner: int, X: np.ndarray, index: np.ndarray) -> Placement:
         """Rows on a surface; those of the cloud that were placed on it in `fit` are where they were."""
@@ -241,7 +253,8 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         rows = [output.rows for output in self._kept.outputs]
         if not all(r.ndim == 1 and r.dtype == int and np.all((r >= 0) & (r < len(self._cloud))) for r in rows):
             raise GpumError("its labels belong to rows that are not there")
-        self._rows, self._points = _index_of(self._cloud), {}
+        self._number_rows()
+        self._points = {}
 
     if not TYPE_CHECKING:
 
@@ -274,6 +287,11 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         about = {"settings": self.get_params(deep=False)}
         return model_io.Fitted(self, [str(n) for n in names], targets, X, y, [str(i + 1) for i in range(len(X))], about)
 
+    def _number_rows(self) -> None:
+        """Remember where each row of the cloud first stands."""
+        self._rows = {_digest(row): i for i, row in reversed(list(enumerate(self._cloud)))}
+        self._first = self._index(self._cloud)
+
     def _index(self, X: np.ndarray) -> np.ndarray:
         """Where rows X stand in the fitted cloud, -1 for those that do not."""
         return np.array([self._rows.get(_digest(row), -1) for row in X], int)
@@ -284,11 +302,6 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         X = features.like_fitted(self, X)
         with np.errstate(over="ignore"):
             return np.clip(X / self._unit, -LARGEST_ENTRY, LARGEST_ENTRY)
-
-
-def _index_of(X: np.ndarray) -> dict[bytes, int]:
-    """Where each row of a cloud first stands."""
-    return {_digest(row): i for i, row in reversed(list(enumerate(X)))}
 
 
 def _without_gaps(X: np.ndarray) -> np.ndarray:

@@ -102,10 +102,10 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
             return shown.rows
         owner = next(k for k, surface in enumerate(self._surfaces) if surface is shown)
         if owner not in self._points:
-            found = np.empty((len(self._cloud), shown.rows.shape[1]))
-            found[self._part] = shown.rows
-            rest = np.setdiff1d(np.arange(len(found)), self._part)
-            found[rest] = place_on(shown, self._cloud[rest]).points
+            own = self._learned_at(np.arange(len(self._cloud)))
+            found, rest = shown.rows[own], own < 0
+            if rest.any():
+                found[rest] = place_on(shown, self._cloud[rest]).points
             self._points[owner] = found
         return self._points[owner].copy()
 

@@ -90,7 +90,7 @@ class Atlas:
     def fit(self, X: Any, y: Any = None) -> Atlas:
         """Charts around all rows of X [N, p]."""
         checks.integer(self.dim, "dim", 1, 3, "a surface of more dimensions needs another geometry")
-        X = checks.cloud(X, "X", min_rows=self.dim + 2)
+        X = checks.cloud(X, "X", min_rows=self.dim + 2, few=NoSurface)
         if self.dim > X.shape[1]:
             raise NoSurface(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
