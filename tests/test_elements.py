@@ -1,5 +1,7 @@
 """Eigenpairs of complexes: simplices and corridors in any chart, against closed forms."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from scipy.spatial import Delaunay
@@ -9,7 +11,7 @@ from gpum.geometry.boundary import corridor_boundary
 from gpum.geometry.complex import Complex, Finder, complex_of, cross_section, halved
 from gpum.geometry.projection import nearest_point
 from gpum.heat.elements import eigenpairs, rule
-from gpum.regression.spaces import SpectralSpace
+from gpum.regression.spaces import SpectralSpace, judged
 
 FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
 
@@ -249,6 +251,20 @@ def test_nodes_without_an_element_are_not_looked_at():
     assert np.all(element == 0)
     np.testing.assert_allclose(off, np.abs(nodes[:, 1]))
     np.testing.assert_allclose(weights[:, 1], nodes[:, 0])
+
+
+def test_eigenvalues_lost_in_rounding_are_told():
+    """A box a billion times thinner than wide: nothing of its spectrum is right, and it does not count."""
+    whole = box((1.0, 1.2, 0.9), 4)
+    thin = Complex(whole.nodes * [1, 1, 1e-9], *(getattr(whole, f.name) for f in fields(whole)[1:]))
+    assert not eigenpairs(FLAT[3], whole, 20).lost
+    pairs = eigenpairs(FLAT[3], thin, 20)
+    assert pairs.lost
+    used, notes = judged(SpectralSpace((pairs,)), "the domain", alone=False)
+    assert not used
+    assert "lost in rounding" in notes[0]
+    with pytest.raises(ValueError, match="learn fewer dimensions"):
+        judged(SpectralSpace((pairs,)), "the domain", alone=True)
 
 
 def test_a_surface_without_volume_is_refused_in_a_sentence():

@@ -391,6 +391,22 @@ def test_meshes_that_did_not_converge_are_told(monkeypatch):
     assert "its first eigenvalues still change by 40% as the mesh is refined" in model.notes_[0]
 
 
+def test_eigenfunctions_that_were_not_found_are_told(monkeypatch):
+    """They are left out of the kernel, on a mesh and on the domains of a learned chart."""
+    from gpum.heat import lanczos
+
+    monkeypatch.setattr(lanczos, "MOST", (1, 3))
+    chart, X = SwissRoll(), np.random.default_rng(0).uniform([2, 0], [12.5, 12], (20, 2))
+    known = GPUMRegressor(latent_model=chart, n_kernel_inducing=60, random_state=0).fit(X, X[:, 0])
+    learned = curve_model("chart").fit(*curve_with_copies([]))
+    for model in (known, learned):
+        notes = [note for note in model.notes_ if "eigenfunctions did not converge and are not used" in note]
+        assert notes
+        missing, asked = (int(notes[0].split(": ")[1].split()[k]) for k in (0, 3))
+        assert model._family.rows[0].shape[1] == asked - missing
+        assert np.isfinite(model.transduction_).all()
+
+
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
 def test_clouds_of_any_scale(scale):
     """The geometry is free of scale: predictions are the same."""
@@ -556,6 +572,16 @@ def test_a_given_latent_model_keeps_the_coordinates_of_its_rows():
     latent = BayesianGPLVM(1, starts="pca", n_inducing=10, random_state=0).fit(X)
     model = GPUMRegressor(1, geometry="chart", latent_model=latent, random_state=0).fit(X[[5, *range(30), 5]], y[:32])
     np.testing.assert_array_equal(model.latent_, latent.latent_[[5, *range(30), 5]])
+
+
+def test_inducing_points_may_be_more_than_distinct_rows():
+    X, y = curve_with_copies(np.arange(40))
+    latent = BayesianGPLVM(1, starts="pca", n_inducing=60, max_iter=20, tol=10.0, random_state=0)
+    with odd.quiet():
+        model = GPUMRegressor(1, geometry="chart", latent_model=latent, boundary=0.5, random_state=0).fit(X, y)
+    assert model.latent_model_.n_inducing == 40
+    with pytest.raises(ValueError, match="n_inducing must be an integer from 1 to 40"):
+        GPUMRegressor(1, geometry="chart", latent_model=latent.set_params(n_inducing=99)).fit(X, y)
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 3, 4])

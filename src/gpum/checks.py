@@ -73,9 +73,7 @@ def cloud(
                 "nothing is known"
             )
     if len(S) < min_rows:
-        raise few(
-            f"{name} has {len(S)} row(s) (n_samples = {len(S)}), but at least {min_rows} are needed; add rows"
-        )
+        raise few(f"{name} has {len(S)} row(s) (n_samples = {len(S)}), but at least {min_rows} are needed; add rows")
     if columns is not None and S.shape[1] != columns:
         raise GpumError(
             f"{name} has {S.shape[1]} columns, but the model was fitted with {columns}; "

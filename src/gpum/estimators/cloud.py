@@ -4,8 +4,8 @@ A subclass learns the surfaces of the cloud (`_learn`) and says what it wants of
 are made in `regression`. Rows of the fitted cloud keep the representation they got in `fit`; others are placed first.
 
 Surfaces are learned from distinct rows: copies have the coordinates of the first of them, and each its own label. They
-are learned from at most PART rows, which is what a few minutes allow. Of a larger cloud these are chosen to cover it, and
-all others are placed on the surfaces like rows never seen, but for certain.
+are learned from at most PART rows, which is what a few minutes allow. Of a larger cloud these are chosen to cover it,
+and all others are placed on the surfaces like rows never seen, but for certain.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
         return Placed(X, index, own, missing, placements, far, self._family, needed)
 
     def _learned_at(self, index: np.ndarray) -> np.ndarray:
-        """Where rows of the cloud, given by number, stand among those that the surfaces were learned from; -1: nowhere."""
+        """Where rows of the cloud, by number, stand among those that the surfaces were learned from; -1: nowhere."""
         if self._part is None:
             return index
         position = np.full(len(self._cloud), -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,10 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X."""
         given = _thawed(given)
         if isinstance(given, LatentModel):
-            model = given if hasattr(given, "chart_") else self._in_checkpoint(clone(given), latent_dim).fit(X)
+            model = given if hasattr(given, "chart_") else self._prepared(clone(given), latent_dim, len(X)).fit(X)
         else:
             options = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose, **options}
-            model = self._in_checkpoint(LATENT_MODELS[given](latent_dim, **options), latent_dim).fit(X)
+            model = self._prepared(LATENT_MODELS[given](latent_dim, **options), latent_dim, len(X)).fit(X)
         if X.shape[1] != model.n_features_in_:
             raise GpumError(
                 f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
@@ -60,8 +61,14 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         features.same_names(self, model)
         return model
 
-    def _in_checkpoint(self, model: LatentModel, latent_dim: Any) -> LatentModel:
-        """The model with a folder of its own in the estimator's checkpoint, where there is one."""
+    def _prepared(self, model: LatentModel, latent_dim: Any, n_rows: int) -> LatentModel:
+        """The model with a folder of its own in the estimator's checkpoint, where there is one.
+
+        It has at most one inducing point for each of the distinct rows that it is fitted to.
+        """
+        m = getattr(model, "n_inducing", None)
+        if isinstance(m, Integral) and n_rows < m <= len(self._cloud):
+            model.set_params(n_inducing=n_rows)
         folder = getattr(self, "checkpoint", None)
         return model if folder is None else model.set_params(checkpoint=str(Path(folder) / f"chart-{latent_dim}"))
 

@@ -71,6 +71,7 @@ class Eigenpairs:
     speed: np.ndarray  # surface length of a unit of each coordinate, on average, [q]
     pieces: int  # that the mesh is in, after gluing
     residual: float  # of the eigenvectors, relative
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
     change: float = np.nan  # of the first eigenvalues at the last refinement, relative; NaN where there was none
     per_wave: float = np.nan  # elements per wave length of the last mode
 
@@ -296,6 +297,12 @@ def _say(pairs: Eigenpairs, tol: float) -> None:
             "loosen the boundary level",
             stacklevel=3,
         )
+    if pairs.missing:
+        warnings.warn(
+            f"{pairs.missing} of {len(pairs.values) + pairs.missing} eigenfunctions did not converge and are left out: "
+            "kernels at the smallest times are too smooth; ask for larger times or fewer modes",
+            stacklevel=3,
+        )
     if pairs.per_wave < 0.5 * PER_WAVE[pairs.dim]:
         warnings.warn(
             f"the largest mesh ({pairs.unknowns} unknowns) has {pairs.per_wave:.1f} elements per wave of the last of "
@@ -342,6 +349,7 @@ def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> E
         speed=size.lengths / np.ptp(bounds, axis=1),
         pieces=found.pieces,
         residual=found.residual,
+        missing=found.missing,
         per_wave=2 * pi / float(np.sqrt(max(found.values[-1], 1e-300))) / step,
     )
 
