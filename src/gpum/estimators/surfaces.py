@@ -67,7 +67,7 @@ class LearnsLatent(ClassNamePrefixFeaturesOutMixin, CloudEstimator):
         It has at most one inducing point for each of the distinct rows that it is fitted to.
         """
         m = getattr(model, "n_inducing", None)
-        if isinstance(m, Integral) and n_rows < m <= len(self._cloud):
+        if isinstance(m, Integral) and n_rows < int(m) <= len(self._cloud):
             model.set_params(n_inducing=n_rows)
         folder = getattr(self, "checkpoint", None)
         return model if folder is None else model.set_params(checkpoint=str(Path(folder) / f"chart-{latent_dim}"))
