@@ -287,6 +287,31 @@ def test_rows_far_from_the_surface(globe):
     assert np.array_equal(placed.far, [True] * 5 + [False] * 5)
 
 
+def barycentric_grid(c, n):
+    """Weights [m, c] in steps of 1 / n."""
+    return np.array([w for w in np.ndindex(*(n + 1,) * c) if sum(w) == n]) / n
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_distances_are_those_to_the_nearest_point_of_the_simplices(q):
+    """Rows beside simplices of every shape, obtuse and flat ones among them, against many points of each simplex."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3)) * [3, 1, 0.3]
+    atlas = Atlas(q).fit(X)
+    new = np.concatenate([X + 0.3 * rng.standard_normal(X.shape), 5 * rng.standard_normal((60, 3))])
+    placed = atlas.place(new)
+    on = np.einsum("mc,mcp->mp", placed.weights, atlas.nodes_[placed.corners])
+    np.testing.assert_allclose(np.linalg.norm(new - on, axis=1), placed.distance, atol=1e-12)
+    assert placed.weights.min() >= 0
+    near = np.argsort(np.linalg.norm(new[:, None] - atlas.nodes_, axis=2), 1)
+    held = np.isin(near, atlas.simplices_)
+    grid = barycentric_grid(q + 1, 12)
+    for i, row in enumerate(new):
+        around = np.isin(atlas.simplices_, near[i][held[i]][:4]).any(1)
+        points = np.einsum("gc,kcp->kgp", grid, atlas.nodes_[atlas.simplices_[around]])
+        assert placed.distance[i] <= np.linalg.norm(points - row, axis=2).min() + 1e-9
+
+
 def test_nodes_between_rows_lie_on_the_surface(globe):
     X, atlas = globe
     assert len(atlas.nodes_) > len(X)

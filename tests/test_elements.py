@@ -1,14 +1,17 @@
 """Eigenpairs of complexes: simplices and corridors in any chart, against closed forms."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
 from gpum.geometry.boundary import corridor_boundary
-from gpum.geometry.complex import Complex, complex_of, cross_section, halved
+from gpum.geometry.complex import Complex, Finder, complex_of, cross_section, halved
+from gpum.geometry.projection import nearest_point
 from gpum.heat.elements import eigenpairs, rule
-from gpum.regression.spaces import SpectralSpace
+from gpum.regression.spaces import SpectralSpace, judged
 
 FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
 
@@ -113,6 +116,30 @@ def test_points_off_the_complex_take_the_nearest_place():
     np.testing.assert_allclose(pairs.at(off), pairs.at(on), atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["plain", "obtuse", "flat", "corners in one place", "huge", "tiny"])
+@pytest.mark.parametrize("corners", [1, 2, 3, 4])
+def test_the_nearest_point_of_a_simplex(corners, kind):
+    """A point z of a convex set is the nearest to x exactly if no corner c has (x - z)·(c - z) > 0."""
+    rng = np.random.default_rng(corners)
+    simplex, x = rng.standard_normal((200, corners, 3)), 2 * rng.standard_normal((200, 3))
+    x[:50] = np.einsum("mc,mcd->md", rng.dirichlet(np.ones(corners), 50), simplex[:50])  # inside, of a face at least
+    scale = {"huge": 1e120, "tiny": 1e-120}.get(kind, 1.0)
+    if kind == "obtuse":
+        simplex[:, 1:] = simplex[:, :1] + [1, 0, 0] + 0.05 * simplex[:, 1:]
+    elif kind == "flat":
+        simplex[..., 2] = 1e-13 * simplex[..., 2] + 0.5
+    elif kind == "corners in one place":
+        simplex[:, -1] = simplex[:, 0]
+    simplex, x = simplex * scale, x * scale
+    weights, distance = nearest_point(x, simplex)
+    z = np.einsum("mc,mcd->md", weights, simplex)
+    assert weights.min() >= 0
+    np.testing.assert_allclose(weights.sum(1), 1, atol=1e-12)
+    np.testing.assert_allclose(distance / scale, np.linalg.norm((x - z) / scale, axis=1), atol=1e-12)
+    beyond = np.einsum("md,mcd->mc", (x - z) / scale, (simplex - z[:, None]) / scale)
+    assert beyond.max() < 1e-10
+
+
 def test_points_inside_and_outside_are_located_alike():
     """What is seen at once to lie in a simplex is where moving it onto every element around would put it."""
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
@@ -196,6 +223,48 @@ def test_rows_all_but_in_one_place_are_one_node(curve_fit):
     assert np.all(whole.simplices[:, 0] != whole.simplices[:, 1])
     found = eigenpairs(LearnedChart(mapping, family), whole, 4)
     assert np.isfinite(found.values).all()
+
+
+@pytest.mark.parametrize(("seed", "apart"), [(0, 0.0), (8, 1e-13)], ids=["copies", "all but copies"])
+def test_copies_of_rows_are_on_every_domain(roll_model, seed, apart):
+    """Each level is in one piece, holds every row, and has corridors as wide as without the copies."""
+    rng, mapping = np.random.default_rng(seed), roll_model.chart_.mapping
+    rows = roll_model.latent_[rng.permutation(len(roll_model.latent_))[:40]]
+    X = np.concatenate([rows, rows[rng.integers(0, 40, 40)]])
+    X = X + apart * rng.standard_normal(X.shape)
+    alone, family = (corridor_boundary(np.random.default_rng(0), mapping, some) for some in (rows, X))
+    for level in (0.0, 0.5, 3.0):
+        whole = complex_of(family.at(level))
+        assert whole.pieces() == 1
+        assert Finder(whole).locate(X)[2].max() < 1e-9
+        volume, expected = (eigenpairs(LearnedChart(mapping, f), complex_of(f.at(level)), 10).volume
+                            for f in (family, alone))  # fmt: skip
+        assert volume == pytest.approx(expected, rel=0.05)
+
+
+def test_nodes_without_an_element_are_not_looked_at():
+    """A complex may have nodes that no element is at, first, in between and last."""
+    nodes = np.array([[0.5, 0.1], [0.0, 0.0], [0.2, 0.1], [1.0, 0.0], [0.5, -0.1]])
+    none = np.zeros((0, 3), int)
+    whole = Complex(nodes, none, np.array([[1, 3]]), np.array([0.1]), np.zeros(1), np.eye(2))
+    element, weights, off = Finder(whole).locate(nodes)
+    assert np.all(element == 0)
+    np.testing.assert_allclose(off, np.abs(nodes[:, 1]))
+    np.testing.assert_allclose(weights[:, 1], nodes[:, 0])
+
+
+def test_eigenvalues_lost_in_rounding_are_told():
+    """A box a billion times thinner than wide: nothing of its spectrum is right, and it does not count."""
+    whole = box((1.0, 1.2, 0.9), 4)
+    thin = Complex(whole.nodes * [1, 1, 1e-9], *(getattr(whole, f.name) for f in fields(whole)[1:]))
+    assert not eigenpairs(FLAT[3], whole, 20).lost
+    pairs = eigenpairs(FLAT[3], thin, 20)
+    assert pairs.lost
+    used, notes = judged(SpectralSpace((pairs,)), "the domain", alone=False)
+    assert not used
+    assert "lost in rounding" in notes[0]
+    with pytest.raises(ValueError, match="learn fewer dimensions"):
+        judged(SpectralSpace((pairs,)), "the domain", alone=True)
 
 
 def test_a_surface_without_volume_is_refused_in_a_sentence():

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
 import gpum
+import odd
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll
 from gpum.regression import family
 from gpum.regression.posterior import Located
@@ -416,6 +417,22 @@ def test_meshes_that_did_not_converge_are_told(monkeypatch):
     assert "its first eigenvalues still change by 40% as the mesh is refined" in model.notes_[0]
 
 
+def test_eigenfunctions_that_were_not_found_are_told(monkeypatch):
+    """They are left out of the kernel, on a mesh and on the domains of a learned chart."""
+    from gpum.heat import lanczos
+
+    monkeypatch.setattr(lanczos, "MOST", (1, 3))
+    chart, X = SwissRoll(), np.random.default_rng(0).uniform([2, 0], [12.5, 12], (20, 2))
+    known = GPUMRegressor(latent_model=chart, n_kernel_inducing=60, random_state=0).fit(X, X[:, 0])
+    learned = curve_model("chart").fit(*curve_with_copies([]))
+    for model in (known, learned):
+        notes = [note for note in model.notes_ if "eigenfunctions did not converge and are not used" in note]
+        assert notes
+        missing, asked = (int(notes[0].split(": ")[1].split()[k]) for k in (0, 3))
+        assert model._family.rows[0].shape[1] == asked - missing
+        assert np.isfinite(model.transduction_).all()
+
+
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
 def test_clouds_of_any_scale(scale):
     """The geometry is free of scale: predictions are the same."""
@@ -527,6 +544,82 @@ def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
         model.transform(X)
     with pytest.raises(ValueError, match="no geometry can be built"):
         GPUMRegressor(latent_dim=9, geometry=["chart", "atlas"]).fit(X, y)
+
+
+def curve_with_copies(copies):
+    """40 rows of an open curve in R³, 12 of them labelled, and copies without a label."""
+    rng = np.random.default_rng(0)
+    t = np.linspace(-1, 1, 40)
+    X = np.stack([np.sin(2 * t), np.cos(2 * t), 0.5 * t], 1) + 0.01 * rng.standard_normal((40, 3))
+    y = np.where(np.arange(40) % 3 == 0, np.sin(3 * t), np.nan)
+    return np.concatenate([X, X[copies]]), np.concatenate([y, np.full(len(copies), np.nan)])
+
+
+def curve_model(geometry):
+    latent = BayesianGPLVM(1, starts="pca", n_inducing=10, random_state=0)
+    return GPUMRegressor(1, geometry=geometry, latent_model=latent, random_state=0)
+
+
+@pytest.mark.parametrize("geometry", ["chart", "atlas", "graph", "flat"])
+def test_copies_of_rows_change_nothing(geometry):
+    """Some rows have one copy, some have many; the surface and all predictions are the same."""
+    X, y = curve_with_copies([])
+    copies = np.random.default_rng(1).integers(0, 40, 90)
+    more, labels = curve_with_copies(copies)
+    alone, model = curve_model(geometry).fit(X, y), curve_model(geometry).fit(more, labels)
+    new = X + 0.02
+    for a, b in zip(model.predict(new, return_std=True), alone.predict(new, return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    np.testing.assert_allclose(model.transduction_, alone.predict(more), atol=1e-9)
+    np.testing.assert_allclose(model.predict(more), model.transduction_, atol=1e-12)
+    assert any("90 rows are copies" in note for note in model.notes_)
+    if geometry == "chart":
+        np.testing.assert_allclose(model.latent_, alone.latent_[[*range(40), *copies]], atol=1e-9)
+
+
+def test_each_copy_keeps_its_own_label(tmp_path):
+    """Two labels in one place count as two; rows to label next and model files see all rows."""
+    X, y = curve_with_copies([6, 6, 20])
+    y[40:] = y[6] + 1.0
+    model = curve_model(["graph", "flat"]).fit(X, y)
+    assert [len(output.rows) for output in model._outputs] == [17]
+    np.testing.assert_allclose(model.transduction_[[40, 41, 42]], model.transduction_[[6, 6, 20]])
+    assert y[6] < model.transduction_[6] < y[6] + 1.0
+    model.save(tmp_path / "copies.gpum")
+    again = GPUMRegressor.load(tmp_path / "copies.gpum")
+    np.testing.assert_allclose(again.transduction_, model.transduction_, atol=1e-9)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), atol=1e-9)
+    assert np.isnan(y[model.suggest(5)]).all()
+
+
+def test_a_given_latent_model_keeps_the_coordinates_of_its_rows():
+    """Also where the cloud is not the fitted one, but has rows of it, and more than once."""
+    X, y = curve_with_copies([])
+    latent = BayesianGPLVM(1, starts="pca", n_inducing=10, random_state=0).fit(X)
+    model = GPUMRegressor(1, geometry="chart", latent_model=latent, random_state=0).fit(X[[5, *range(30), 5]], y[:32])
+    np.testing.assert_array_equal(model.latent_, latent.latent_[[5, *range(30), 5]])
+
+
+def test_inducing_points_may_be_more_than_distinct_rows():
+    X, y = (np.repeat(rows[:10], 2, axis=0) for rows in curve_with_copies([]))
+    latent = BayesianGPLVM(1, starts="pca", n_inducing=14, max_iter=20, tol=10.0, random_state=0)
+    with odd.quiet():
+        model = GPUMRegressor(1, geometry="chart", latent_model=latent, boundary=0.5, random_state=0).fit(X, y)
+    assert model.latent_model_.n_inducing == 10
+    with pytest.raises(ValueError, match="n_inducing must be an integer from 1 to 10"):
+        GPUMRegressor(1, geometry="chart", latent_model=latent.set_params(n_inducing=99)).fit(X, y)
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 3, 4])
+def test_few_distinct_rows(distinct):
+    """Geometries that need more are left out, with a note; the others are there."""
+    X = np.random.default_rng(0).standard_normal((distinct, 3))[np.arange(12) % distinct]
+    with odd.quiet():
+        model = GPUMRegressor(random_state=0).fit(X, np.arange(12) % distinct + 0.0)
+    assert {"graph", "flat"} <= set(model.geometry_weights_)
+    assert np.isfinite(model.predict(np.concatenate([X, X + 0.1]))).all()
+    if distinct < 4:
+        assert any("chart is left out" in note for note in model.notes_)
 
 
 @pytest.mark.slow

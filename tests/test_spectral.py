@@ -9,6 +9,7 @@ from scipy.special import jv
 
 from gpum import EmbeddedChart, heat_kernel, spectral
 from gpum.geometry import evaluate, grid, magnification
+from gpum.heat import lanczos
 from gpum.heat.lanczos import _solver, factors, lowest
 from gpum.heat.mesh import Mesh
 from gpum.heat.spectral import Eigenpairs, eigenpairs, heat_spectrum, matern_spectrum, varying
@@ -194,6 +195,25 @@ def test_lowest_eigenpairs_of_long_chains(n):
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(30), atol=1e-10)
     left = K @ found.vectors - found.vectors * found.values
     assert np.abs(left).max() < 1e-6 * exact[-1]
+
+
+def test_pairs_that_were_not_reached_are_not_returned(monkeypatch):
+    """With too few columns for the number of pairs, those that are returned are right, and the rest is counted."""
+    monkeypatch.setattr(lanczos, "MOST", (1, 1))
+    n = 2000
+    K, M = chain(n).tocsr(), eye(n).tocsr()
+    found = lowest(K, M, 60)
+    assert 0 < found.missing < 60
+    assert len(found.values) == found.vectors.shape[1] == 60 - found.missing
+    assert found.residual <= lanczos.REACHED
+    exact = 4 * np.sin(np.pi * np.arange(len(found.values)) / (2 * n)) ** 2
+    np.testing.assert_allclose(found.values, exact, rtol=1e-3, atol=1e-12)
+    pairs = eigenpairs(Disc(np.zeros(2)), n_modes=60, step=0.05)
+    assert pairs.missing > 0
+    assert len(pairs.values) + pairs.missing == 60
+    monkeypatch.setattr(lanczos, "REACHED", 0.0)
+    with pytest.raises(ValueError, match=r"none of the 60 eigenfunctions .* was found"):
+        lowest(K, M, 60)
 
 
 def test_long_and_thin_domains_end():

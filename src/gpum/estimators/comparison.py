@@ -6,7 +6,6 @@ They share its regression: hyperparameters by evidence (or averaged), prediction
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from .. import checks
 from ..files.checkpoint import Checkpoint
 from ..fitted import Cloud, Geometries
-from ..fitted.cloud import SUBSET, choose_subset
+from ..fitted.cloud import SUBSET, with_subset
 from ..gplvm.threads import one_blas_thread
 from ..regression import graphs
 from ..regression.family import smoothness_names
@@ -30,8 +29,7 @@ def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Sur
     """The geometry that `make` learns from the rows of a cloud, or from a subset that covers a large one."""
     options = Wanted(smoothness_names(smoothness))
     with one_blas_thread:
-        cloud = replace(cloud, subset=choose_subset(cloud.rows, learning.drawn_seed(seed), random=False))
-        notes = [learning.SUBSET_NOTE.format(SUBSET, len(cloud))] if cloud.subset is not None else []
+        cloud, notes = with_subset(cloud, learning.drawn_seed(seed))
         return Geometries.of(cloud, [make(cloud.learned)], [0.0], notes, options)
 
 
@@ -88,7 +86,9 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
 
         def plane(X: np.ndarray) -> FlatSurface:
             options = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
-            model = learning.fitted_latent_model(self, self.latent_model, X, self.latent_dim, Checkpoint(), **options)
+            model = learning.fitted_latent_model(
+                self, self.latent_model, X, len(cloud), self.latent_dim, Checkpoint(), **options
+            )
             latent = model.coordinates(X)
             q = latent.shape[1]
             scales = [np.ones(q)]

@@ -145,10 +145,13 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return mu, np.sqrt(s)
 
     def coordinates(self, S: np.ndarray) -> np.ndarray:
-        """Latent means of rows S [n, p]: as fitted if S is the fitted cloud, else by `transform`."""
-        if S.shape == self._rows.shape and np.array_equal(self._scaling.rows(S), self._rows, equal_nan=True):
-            return self.latent_
-        return self.placed(S)[0]
+        """Latent means of rows S [n, p]: as fitted for fitted rows, by `transform` for others."""
+        known = {row.tobytes(): i for i, row in reversed(list(enumerate(self._rows)))}
+        index = np.array([known.get(row.tobytes(), -1) for row in self._scaling.rows(S)], int)
+        found, new = self.latent_[index], index < 0
+        if new.any():
+            found[new] = self.placed(S[new])[0]
+        return found
 
     def place(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Latent means and sds of rows S [n, p], and which are far from the surface.

@@ -26,7 +26,7 @@ from ..checks import GpumError
 from ..files.checkpoint import Checkpoint
 from ..files.tree import digest
 from ..fitted import Cloud, Geometries
-from ..fitted.cloud import SUBSET, choose_subset
+from ..fitted.cloud import with_subset
 from ..geometry import Chart
 from ..gplvm import scaling
 from ..gplvm.threads import one_blas_thread
@@ -42,14 +42,6 @@ LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 KERNELS = ("auto", "spectral", "brownian")
 # Parameters that other labels may come with: geometries do not depend on them.
 OF_LABELS = ("hyperparameters", "likelihood", "target", "period", "unlabelled", *NOT_RESULTS)
-
-SUBSET_NOTE = (
-    "the surfaces were learned from {:,} of {:,} rows, chosen to cover the cloud; the others were placed on them"
-)
-RANDOM_NOTE = (
-    "the surfaces were learned from {:,} of {:,} rows, most of them drawn at random, so that they show where rows are "
-    "few, the rest chosen to cover the cloud; the others were placed on them"
-)
 
 
 def check_parameters(estimator: Any) -> None:
@@ -88,7 +80,11 @@ def has_chart(estimator: Any) -> bool:
 
 def transforms_with_a_chart(cls: type) -> type:
     """A class decorator: `transform` and what belongs to it are there only where a geometry is a chart."""
-    for name in ("transform", "fit_transform", "get_feature_names_out"):  # after scikit-learn has wrapped them for `set_output`
+    for name in (
+        "transform",
+        "fit_transform",
+        "get_feature_names_out",
+    ):  # after scikit-learn has wrapped them for `set_output`
         setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
     return cls
 
@@ -147,18 +143,14 @@ def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:
 def _learned(
     estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int, random: bool
 ) -> Geometries:
-    notes = []
-    subset = choose_subset(cloud.rows, drawn_seed(seed), random)
-    if subset is not None:
-        cloud = replace(cloud, subset=subset)
-        notes.append((RANDOM_NOTE if random else SUBSET_NOTE).format(SUBSET, len(cloud)))
+    cloud, notes = with_subset(cloud, drawn_seed(seed), random)
     options = kernel_options(estimator, drawn_seed(seed))
-    built = _build(estimator, cloud.learned, graphs, run, seed)
+    built = _build(estimator, cloud, graphs, run, seed)
     return Geometries.of(cloud, built.surfaces, built.log_priors, [*notes, *built.notes], options)
 
 
-def _build(estimator: Any, X: np.ndarray, graphs: Callable[..., Any], run: Checkpoint, seed: int) -> Built:
-    given = estimator.latent_model
+def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int) -> Built:
+    given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
     if isinstance(given, Chart):
         return Built.one(_in_checkpoint(ChartSurface(given, X), run))
     named = isinstance(given, str)
@@ -166,7 +158,7 @@ def _build(estimator: Any, X: np.ndarray, graphs: Callable[..., Any], run: Check
     def charts(latent_dim: Any, verbose: int) -> Iterator[ChartSurface]:
         options = {} if estimator.n_inducing is None else {"n_inducing": estimator.n_inducing}
         options |= {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
-        model = fitted_latent_model(estimator, given, X, latent_dim, run, **options)
+        model = fitted_latent_model(estimator, given, X, n_rows, latent_dim, run, **options)
         # A given model is used as it is; of those learned here, other fits may stand beside the best.
         for one in model.different_fits() if named else [model]:
             yield _in_checkpoint(one.surface(one.coordinates(X)), run)
@@ -181,14 +173,20 @@ def _build(estimator: Any, X: np.ndarray, graphs: Callable[..., Any], run: Check
 
 
 def fitted_latent_model(
-    estimator: BaseEstimator, given: Any, X: np.ndarray, latent_dim: Any, run: Checkpoint, **options: Any
+    estimator: BaseEstimator, given: Any, X: np.ndarray, n_rows: int, latent_dim: Any, run: Checkpoint, **options: Any
 ) -> LatentModel:
-    """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X."""
+    """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X.
+
+    It has at most one inducing point for each of the rows of X, which may be fewer than the `n_rows` of the cloud.
+    """
     given = _thawed(given)
     fitted = isinstance(given, LatentModel) and hasattr(given, "chart_")
     model = given
     if not fitted:
         model = clone(given) if isinstance(given, LatentModel) else LATENT_MODELS[given](latent_dim, **options)
+        m = getattr(model, "n_inducing", None)
+        if isinstance(m, Integral) and len(X) < int(m) <= n_rows:  # of which some are copies
+            model.set_params(n_inducing=len(X))
         if run.folder is not None:
             model.set_params(checkpoint=str(Path(run.folder) / f"chart-{latent_dim}"))
         model.fit(X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 
@@ -34,6 +34,19 @@ class Cloud:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @cached_property
+    def original(self) -> np.ndarray:
+        """The first row that is the same as each, [N]: its own number, unless it is a copy."""
+        return self.index(self.rows)
+
+    def learned_at(self, index: np.ndarray) -> np.ndarray:
+        """Where rows of the cloud stand among those that geometries are learned from, -1 for nowhere; -1 stays."""
+        if self.subset is None:
+            return index
+        position = np.full(len(self), -1)
+        position[self.subset] = np.arange(len(self.subset))
+        return np.where(index < 0, -1, position[self.original[index]])
+
     @property
     def learned(self) -> np.ndarray:
         """The rows that geometries are learned from."""
@@ -56,7 +69,10 @@ class Cloud:
     @cached_property
     def _first(self) -> dict[bytes, int]:
         """Where each row first stands."""
-        return {_digest(row): i for i, row in reversed(list(enumerate(self.rows)))}
+        found: dict[bytes, int] = {}
+        for i, row in enumerate(self.rows):
+            found.setdefault(_digest(row), i)
+        return found
 
     def _restored(self) -> None:
         if self.rows.ndim != 2 or self.rows.dtype != float or not self.unit > 0:
@@ -66,13 +82,32 @@ class Cloud:
             raise GpumError("its geometries were learned from rows that are not there")
 
 
-def choose_subset(rows: np.ndarray, seed: int, random: bool) -> np.ndarray | None:
-    """Indices of the rows of a large cloud that geometries are learned from, ascending; None: all of them.
+def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, list[str]]:
+    """The cloud with the rows that geometries are learned from, and what to say of them.
 
-    They cover the cloud. With `random` most of them are drawn instead, so that they show where rows are few.
+    Copies of a row count once; each keeps its own label. Of more than SUBSET rows some are chosen that cover the cloud;
+    with `random` most of them are drawn instead, so that they show where rows are few.
     """
-    if len(rows) <= SUBSET:
-        return None
+    notes, n = [], len(cloud)
+    distinct = np.flatnonzero(cloud.original == np.arange(n))
+    subset = distinct if 1 < len(distinct) < n else None
+    if subset is not None:
+        notes.append(
+            f"{n - len(distinct):,} rows are copies of others: the surfaces were learned from the {len(distinct):,} "
+            "distinct rows"
+        )
+    if len(distinct) > SUBSET:
+        subset = distinct[_chosen(cloud.rows[distinct], seed, random)]
+        drawn = "most of them drawn at random, so that they show where rows are few, the rest " if random else ""
+        notes.append(
+            f"the surfaces were learned from {SUBSET:,} of {len(distinct):,} rows, {drawn}chosen to cover the cloud; "
+            "the others were placed on them"
+        )
+    return replace(cloud, subset=subset), notes
+
+
+def _chosen(rows: np.ndarray, seed: int, random: bool) -> np.ndarray:
+    """Indices of SUBSET rows, ascending."""
     rng = np.random.default_rng(seed)
     drawn = rng.choice(len(rows), SUBSET - SUBSET // COVERING, replace=False) if random else None
     missing = np.isnan(rows)

@@ -104,13 +104,8 @@ class Geometries:
 
         Rows with missing readings are projected anew, seen or not: their coordinates are uncertain.
         """
-        own = index
-        if self.cloud.subset is not None:
-            position = np.full(len(self.cloud) + 1, -1)  # the last is that of -1
-            position[self.cloud.subset] = np.arange(len(self.cloud.subset))
-            own = position[index]
         missing = np.isnan(rows).any(1)
-        own = np.where(missing, -1, own)
+        own = np.where(missing, -1, self.cloud.learned_at(index))
         new = np.flatnonzero(own < 0)
         owners = sorted({self.family.owners[k] for k in needed}) if len(new) else []
         standing = np.where(missing, -1, index)[new]
@@ -121,14 +116,13 @@ class Geometries:
         """Coordinates of all rows of the cloud on member k, a chart or the plane of a latent model, [N, q]."""
         member = self.members[k]
         assert isinstance(member, ChartSurface | FlatSurface)
-        subset = self.cloud.subset
-        if subset is None:
+        if self.cloud.subset is None:
             return member.rows
         if k not in self.coordinates:
-            found = np.empty((len(self.cloud), member.rows.shape[1]))
-            found[subset] = member.rows
-            rest = np.setdiff1d(np.arange(len(found)), subset)
-            found[rest] = place_on(member, self.cloud.rows[rest]).points
+            own = self.cloud.learned_at(np.arange(len(self.cloud)))
+            found, rest = member.rows[own], own < 0
+            if rest.any():
+                found[rest] = place_on(member, self.cloud.rows[rest]).points
             self.coordinates[k] = found
         return self.coordinates[k].copy()
 

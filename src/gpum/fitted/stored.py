@@ -70,11 +70,10 @@ class StoredModel:
                 spaces[k] = members[owner]
             else:
                 spaces[k], rows[k] = family.spaces[k], family.rows[k]
-        whole = model.cloud.subset is None
         return cls(
             model.cloud, members, spaces, rows, list(family.owners), list(family.notes),
             replace(geometries.options, n_jobs=None, verbose=0), dict(geometries.coordinates),
-            [_light(output, whole) for output in model.outputs], model.several, model.classes,
+            [_light(output, model.cloud) for output in model.outputs], model.several, model.classes,
             dict(model.settings), model.version,
         )  # fmt: skip
 
@@ -93,7 +92,7 @@ class StoredModel:
             if hasattr(space, "make"):
                 found = once(space)
                 spaces[k], rows[k] = (found.pairs, found.rows) if isinstance(found, AtlasSurface) else found
-        outputs = [_whole(output, rows) for output in self.outputs]
+        outputs = [_whole(output, rows, self.cloud) for output in self.outputs]
         settings = [part.setting for output in outputs for part in output.posterior.parts]
         family = Family(spaces, settings, rows, list(self.owners), list(self.notes))
         geometries = Geometries(self.cloud, members, family, self.options, dict(self.coordinates))
@@ -153,10 +152,10 @@ class LazyModel:
         self.__dict__.update(state, _lock=Lock())
 
 
-def _light(output: Any, of_all: bool) -> Any:
-    """An output without what follows from the labels."""
+def _light(output: Any, cloud: Cloud) -> Any:
+    """An output without what follows from the labels, unless some of these are of rows that were projected."""
     posterior = output.posterior
-    if not of_all:
+    if np.any(cloud.learned_at(output.rows) < 0):
         return output
     plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
     if plain and len(output.rows) <= again.FEW:
@@ -166,10 +165,10 @@ def _light(output: Any, of_all: bool) -> Any:
     return replace(output, posterior=posterior)
 
 
-def _whole(output: Any, rows: list[Any]) -> Any:
+def _whole(output: Any, rows: list[Any], cloud: Cloud) -> Any:
     posterior = output.posterior
     if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
-        labels = [None if r is None else r[output.rows] for r in rows]
+        labels = [None if r is None else r[cloud.learned_at(output.rows)] for r in rows]
         posterior = replace(posterior, labels=labels)
         parts = posterior.parts
         if all(type(part) is Part and not len(part.d.U) for part in parts):

@@ -22,6 +22,7 @@ from ..checks import NoSurface
 from . import tangents
 from .filling import POOL, charts, finer
 from .gaps import unique_pairs
+from .projection import nearest_point
 from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing
 from .tangents import LocalFits, blocks, chosen
 
@@ -89,11 +90,12 @@ class Surface:
         return Placement(corners, weights, distance, distance > limit)
 
     @cached_property
-    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """From the first corner of each simplex to its others, [K, q, p], and their inner products, [K, q, q]."""
+    def _planes(self) -> tuple[np.ndarray, np.ndarray]:
+        """An orthonormal basis of the plane of each simplex, [K, p, q], and its corners there, from the first."""
         corner = self.nodes[self.simplices]
-        side = corner[:, 1:] - corner[:, :1]
-        return side, side @ np.swapaxes(side, 1, 2)
+        basis, sides = np.linalg.qr(np.swapaxes(corner[:, 1:] - corner[:, :1], 1, 2))
+        first = np.zeros((len(corner), 1, self.dim))
+        return basis, np.concatenate([first, np.swapaxes(sides, 1, 2)], 1)
 
     def _place(
         self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors
@@ -114,20 +116,16 @@ class Surface:
         return corners, weights, np.linalg.norm(off, axis=1)
 
     def _weights(self, X: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Barycentric weights of each row in its simplex, moved inside, [m, q + 1], and how far off it is, squared.
+        """Weights [m, q + 1] of the point of each simplex that is nearest to its row, and its squared distance [m].
 
-        |x - c - Σ w_a s_a|² = |x - c|² - 2 Σ w_a s_a·(x - c) + wᵀGw, c the first corner, s_a the sides, G = s sᵀ.
+        It is found in the plane of the simplex: |x - z|² = (|x - c|² - |P(x - c)|²) + |P(x - c) - (z - c)|², c the
+        first corner, P the projection onto the plane.
         """
-        side, gram = (part[cell] for part in self._sides)
+        basis, corners = (part[cell] for part in self._planes)
         away = X - self.nodes[self.simplices[cell, 0]]
-        along = np.einsum("mqp,mp->mq", side, away)
-        ridge = 1e-12 * np.trace(gram, axis1=1, axis2=2)[:, None, None] * np.eye(gram.shape[1])
-        local = np.linalg.solve(gram + ridge, along[..., None])[..., 0]
-        weights = np.maximum(np.concatenate([1 - local.sum(1, keepdims=True), local], 1), 0.0)
-        weights /= weights.sum(1, keepdims=True)
-        w = weights[:, 1:]
-        square = np.sum(away**2, 1) - 2 * np.sum(w * along, 1) + np.einsum("ma,mab,mb->m", w, gram, w)
-        return weights, square
+        within = np.einsum("mpq,mp->mq", basis, away)
+        weights, off = nearest_point(within, corners)
+        return weights, np.sum(away**2, 1) - np.sum(within**2, 1) + off**2
 
 
 def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:

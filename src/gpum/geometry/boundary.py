@@ -173,10 +173,12 @@ def variance_boundary(rng: np.random.Generator, mapping: Mapping, X: np.ndarray)
 def corridor_boundary(
     rng: np.random.Generator, mapping: Mapping, X: np.ndarray, level: float = DEFAULT_LEVEL
 ) -> CorridorBoundary:
-    """The default family for latent rows X [N, q]."""
-    images = evaluate(mapping, "mean", X)
+    """The default family for latent rows X [N, q]; rows in one place are one."""
     frame = np.linalg.cholesky(evaluate(mapping, expected_metric, X).mean(0)).T
-    points = X @ frame.T
+    X = X[gaps.merged(X @ frame.T)[0]]
+    if len(X) < 2:
+        raise NoSurface("all rows lie in one place of the chart; add rows that differ, or name other geometries")
+    images, points = evaluate(mapping, "mean", X), X @ frame.T
     tree, _ = neighbours.spanning_tree(images)
     near = neighbours.mutual_neighbours(images, 2)
     cells = gaps.simplices(points)
@@ -191,16 +193,17 @@ def corridor_boundary(
     unknown = gaps.in_steps(np.sqrt(np.sum(mapping.scale**2) * variance), typical)
     level_of_edge = wide * np.maximum(unknown, KNOWN)
     # The tree counts from the first; beside it and the closest pairs, only what the paper's α admits.
-    level_of_edge[gaps.members(edges, tree)] = 0.0
+    in_tree = gaps.members(edges, tree)
+    level_of_edge[in_tree] = 0.0
     asked = gaps.members(edges, np.concatenate([tree, near]))
     level_of_edge[(variance > _alpha_or_none(rng, mapping, X)) & ~asked] = np.inf
     sides = gaps.side_index(cells, edges)
-    level_of_edge = gaps.close_slits(sides, length, level_of_edge)
+    level_of_edge = gaps.close_slits(sides, length, level_of_edge, in_tree)
     cell_level = level_of_edge[sides].max(1, initial=0.0)
     # Where the chart has torn neighbours apart, a bridge joins them: as long as they are apart in the data space.
     away = neighbours.distance(images, edges)
     torn = (length > TORN * away) & asked
-    beside = torn & ~gaps.members(edges, tree)
+    beside = torn & ~in_tree
     level_of_edge[beside] = BRIDGED + KNOWN * gaps.looseness(away[beside], typical[beside])
 
     admitted = np.isfinite(level_of_edge)

@@ -17,13 +17,14 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from . import gaps
 from .boundary import CorridorBoundary
+from .projection import nearest_point
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
 FIRST = 3  # nodes around a point whose simplices are looked at first
 NO_VOLUME = 1e-12  # of a simplex, over that of a cube of its size
 NEAR = 8  # nodes around a point whose simplices and corridors it may lie on
-SAME = 1e-9  # of the extent: corners of elements this close are one node
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,11 @@ class Finder:
         cells = np.repeat(np.arange(len(whole.simplices)), whole.dim + 1)
         lines = np.repeat(np.arange(len(whole.corridors)) + len(whole.simplices), 2)
         self.whole, self.nodes = whole, whole.nodes @ whole.frame.T
-        self.at = csr_matrix((np.ones(len(corners)), (corners, np.concatenate([cells, lines]))))
-        self.tree = cKDTree(self.nodes)
+        pairs = (corners, np.concatenate([cells, lines]))
+        shape = len(whole.nodes), len(whole.simplices) + len(whole.corridors)
+        self.at = csr_matrix((np.ones(len(corners)), pairs), shape=shape)
+        self.used = np.unique(corners)  # the other nodes have no element
+        self.tree = cKDTree(self.nodes[self.used])
 
     def ends(self, element: np.ndarray) -> np.ndarray:
         """Nodes at the corners of elements, [m, q + 1]; a corridor repeats its first end."""
@@ -98,8 +102,8 @@ class Finder:
 
     def _around(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The elements at the k nodes nearest to each point: numbers of the point and of the element, [m] each."""
-        k = min(k, len(self.nodes))
-        near = self.tree.query(points, k=k)[1].reshape(len(points), k)
+        k = min(k, len(self.used))
+        near = self.used[self.tree.query(points, k=k)[1].reshape(len(points), k)]
         count = np.diff(self.at.indptr)[near]
         row = np.repeat(np.arange(len(points)), count.sum(1))
         first = np.repeat(self.at.indptr[near].ravel(), count.ravel())
@@ -127,32 +131,10 @@ class Finder:
         """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""
         weights = np.zeros((len(points), self.whole.dim + 1))
         is_line, ends = element >= len(self.whole.simplices), self.ends(element)
-        weights[~is_line] = nearest_weights(points[~is_line], self.nodes[ends[~is_line]])
-        weights[is_line, :2] = nearest_weights(points[is_line], self.nodes[ends[is_line, :2]])
-        on = np.einsum("mc,mcq->mq", weights, self.nodes[ends])
-        return weights, np.linalg.norm(points - on, axis=1)
-
-
-def nearest_weights(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Barycentric weights [m, c] of the place on each simplex, corners [m, c, d], that is nearest to a point [m, d]."""
-    c = corners.shape[1]
-    side = corners[:, 1:] - corners[:, :1]
-    gram = side @ np.swapaxes(side, 1, 2)
-    gram += 1e-14 * np.trace(gram, axis1=1, axis2=2)[:, None, None] * np.eye(c - 1) + 1e-300 * np.eye(c - 1)
-    local = np.linalg.solve(gram, side @ (points - corners[:, 0])[..., None])[..., 0]
-    weights = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
-    off = np.flatnonzero((weights < 0).any(1))
-    if c == 1 or not len(off):
-        return weights
-    best = np.full(len(off), np.inf)
-    for k in range(c):  # a place outside is nearest to a point of some facet
-        facet = np.delete(np.arange(c), k)
-        some = np.zeros((len(off), c))
-        some[:, facet] = nearest_weights(points[off], corners[off][:, facet])
-        away = np.linalg.norm(points[off] - np.einsum("mc,mcd->md", some, corners[off]), axis=1)
-        closer = away < best
-        weights[off[closer]], best[closer] = some[closer], away[closer]
-    return weights
+        distance = np.zeros(len(points))
+        weights[~is_line], distance[~is_line] = nearest_point(points[~is_line], self.nodes[ends[~is_line]])
+        weights[is_line, :2], distance[is_line] = nearest_point(points[is_line], self.nodes[ends[is_line, :2]])
+        return weights, distance
 
 
 def halved(whole: Complex) -> Complex:
@@ -193,7 +175,9 @@ def complex_of(boundary: CorridorBoundary) -> Complex:
     here = np.asarray(boundary.corridor_level) <= level
     start = np.asarray(boundary.start)[here]
     lines = np.stack([start, start + np.asarray(boundary.along)[here]], 1)
-    nodes, number = _merged(np.concatenate([cells.reshape(-1, q), lines.reshape(-1, q)]))
+    ends = np.concatenate([cells.reshape(-1, q), lines.reshape(-1, q)])
+    first, number = gaps.merged(ends)
+    nodes = ends[first]
     cell, line = number[: len(cells) * (q + 1)].reshape(-1, q + 1), number[len(cells) * (q + 1) :].reshape(-1, 2)
     cell = cell[(np.diff(np.sort(cell, 1), axis=1) > 0).all(1)]  # of corners that are one node there is no simplex
     stay = _sound(nodes, cell)
@@ -235,15 +219,6 @@ def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
         if not peeled.any():
             return stay
         stay &= ~peeled
-
-
-def _merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct places among points that agree up to rounding, and the number of each point's place."""
-    near = cKDTree(points).query_pairs(SAME * max(float(np.ptp(points, axis=0).max()), 1e-300), output_type="ndarray")
-    graph = coo_matrix((np.ones(len(near)), near.T), shape=(len(points),) * 2)
-    number = connected_components(graph, directed=False)[1]
-    _, first = np.unique(number, return_index=True)
-    return points[first], number
 
 
 def cross_section(radius: np.ndarray, q: int) -> np.ndarray:

@@ -13,14 +13,15 @@ grid, the last step of a closed loop), large across a gap, whatever the density 
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import breadth_first_order
-from scipy.spatial import Delaunay
+from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.spatial import Delaunay, cKDTree
 
 from ..gplvm import padding
 from ..neighbours import distance
 
 MAX_SIMPLEX_DIM = 3
+SAME = 1e-9  # of the extent: points no farther apart are in one place
 LIST = 8  # lists of a bin have a multiple of so many places
 
 
@@ -62,13 +63,15 @@ def side_index(cells: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.searchsorted(code, low * N + high)
 
 
-def close_slits(sides: np.ndarray, length: np.ndarray, level: np.ndarray) -> np.ndarray:
+def close_slits(sides: np.ndarray, length: np.ndarray, level: np.ndarray, tree: np.ndarray) -> np.ndarray:
     """Raise levels of edges until in no simplex the longest side counts before the others, [e].
 
-    Otherwise a long edge could count without the flat simplex between it and shorter edges: a slit.
+    Otherwise a long edge could count without the flat simplex between it and shorter edges: a slit. Edges of the
+    spanning tree, which `tree` [e] marks, stay where they are: without them a row would be on no domain.
     """
     level = level.copy()
     longest = sides[np.arange(len(sides)), np.argmax(length[sides], 1)] if len(sides) else np.zeros(0, int)
+    sides, longest = sides[~tree[longest]], longest[~tree[longest]]
     while True:
         before = level.copy()
         np.maximum.at(level, longest, before[sides].max(1, initial=0.0))
@@ -94,6 +97,21 @@ def step_size(points: np.ndarray, tree: np.ndarray) -> np.ndarray:
     np.minimum.at(shortest, tree.ravel(), np.repeat(steps, 2))
     median = max(float(np.median(shortest)), np.finfo(float).tiny)
     return np.clip(shortest, median / 2, median * 4)
+
+
+def merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first [n] of all points [N, q] in each place, and the number of each point's place [N].
+
+    Points no farther apart than SAME of the extent are in one place.
+    """
+    reach = SAME * max(float(np.ptp(points, axis=0).max()), 1e-300)
+    near = cKDTree(points).query_pairs(reach, output_type="ndarray")
+    graph = coo_matrix((np.ones(len(near)), near.T), shape=(len(points),) * 2)
+    number = connected_components(graph, directed=False)[1]
+    first = np.sort(np.unique(number, return_index=True)[1])
+    rank = np.empty(len(first), int)
+    rank[number[first]] = np.arange(len(first))
+    return first, rank[number]
 
 
 def quantile_bins(points: np.ndarray, n: int) -> np.ndarray:

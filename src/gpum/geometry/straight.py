@@ -106,7 +106,10 @@ def probe(chart: Chart) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     points, cell = grid(chart, n)
     inside = evaluate(chart, "inside", points)
     if not inside.any():
-        raise NoSurface("no point of the chart's box is inside its boundary; loosen the boundary level")
+        raise NoSurface(
+            f"the domain of the chart is too narrow: none of {n} points along each coordinate is inside its boundary; "
+            "loosen the boundary level, or learn fewer dimensions"
+        )
     G = evaluate(chart, "metric", points[inside])
     index = np.stack(np.unravel_index(np.flatnonzero(inside), (n,) * q))
     speed = np.sqrt(np.einsum("kaa->ak", G))

@@ -19,7 +19,7 @@ from .. import checks
 from ..checks import NoSurface
 from ..geometry.atlas import Placement, Surface, surface
 from ..gplvm.threads import one_blas_thread
-from .lanczos import lowest
+from .lanczos import Lowest, lowest
 from .simplicial import operators
 from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
 
@@ -33,6 +33,8 @@ class AtlasEigenpairs:
     values: np.ndarray
     vectors: np.ndarray
     atlas: Atlas
+    residual: float = 0.0  # of the eigenfunctions, relative
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
 
     @property
     def dim(self) -> int:
@@ -120,9 +122,11 @@ class Atlas:
         n = min(
             checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), int(np.sum(self.surface_.piece >= 0))
         )
-        if self._solved is None or len(self._solved.values) < n:
-            self._solved = AtlasEigenpairs(*piecewise(self.surface_, n), self)
-        return AtlasEigenpairs(self._solved.values[:n], self._solved.vectors[:, :n], self)
+        known = self._solved
+        if known is None or len(known.values) + known.missing < n:
+            known = self._solved = eigenpairs_of(self, n)
+        missing = max(n - len(known.values), 0)
+        return AtlasEigenpairs(known.values[:n], known.vectors[:, :n], self, known.residual, missing)
 
     def place(self, rows: Any) -> Placement:
         """Where rows [m, p] lie on the surface, at what distance, and whether that is far from it."""
@@ -171,25 +175,31 @@ class Atlas:
         return inside, np.maximum(np.sum(centred**2, 1) - np.sum(inside**2, 1), 0.0)
 
 
-def piecewise(surface: Surface, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The n smallest eigenvalues and their functions at all nodes [nodes, n], each of one piece and 0 on the others."""
+def eigenpairs_of(atlas: Atlas, n: int) -> AtlasEigenpairs:
+    """The n smallest eigenvalues and their functions at all nodes [nodes, n], each of one piece and 0 on the others.
+
+    Where pairs of a piece were not reached, no pair above those that were is there, of whatever piece it is.
+    """
+    surface = atlas.surface_
     parts = [np.flatnonzero(surface.piece == piece) for piece in range(int(surface.piece.max()) + 1)]
     solved = [_solve_piece(surface, nodes, n) for nodes in parts]
-    order = np.argsort(np.concatenate([values for values, _ in solved]), kind="stable")[:n]
-    vectors, done = np.zeros((len(surface.nodes), n)), 0
-    for nodes, (values, some) in zip(parts, solved, strict=True):
-        place = np.flatnonzero((order >= done) & (order < done + len(values)))
-        vectors[np.ix_(nodes, place)] = some[:, order[place] - done]
-        done += len(values)
-    return np.concatenate([values for values, _ in solved])[order], vectors
+    last = min((found.values[-1] for found in solved if found.missing), default=np.inf)
+    every = np.concatenate([found.values for found in solved])
+    order = np.argsort(every, kind="stable")[:n]
+    order = order[every[order] <= last]
+    vectors, done = np.zeros((len(surface.nodes), len(order))), 0
+    for nodes, found in zip(parts, solved, strict=True):
+        place = np.flatnonzero((order >= done) & (order < done + len(found.values)))
+        vectors[np.ix_(nodes, place)] = found.vectors[:, order[place] - done]
+        done += len(found.values)
+    return AtlasEigenpairs(every[order], vectors, atlas, max(f.residual for f in solved), n - len(order))
 
 
-def _solve_piece(surface: Surface, nodes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _solve_piece(surface: Surface, nodes: np.ndarray, n: int) -> Lowest:
     K, M = operators(surface.stars, nodes)
     found = lowest(K.tocsr(), M.tocsr(), n)
-    values, vectors = found.values, found.vectors
-    values[0], vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
-    return values, vectors
+    found.values[0], found.vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
+    return found
 
 
 def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

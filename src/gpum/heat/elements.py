@@ -56,6 +56,9 @@ class ComplexEigenpairs:
     cell_dofs: np.ndarray  # of the fine simplices
     corridor_dofs: np.ndarray
     volume: float
+    residual: float = 0.0  # of the eigenfunctions, relative
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+    lost: bool = False  # whether eigenvalues that are not 0 drown in rounding
 
     @property
     def dim(self) -> int:
@@ -122,7 +125,12 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
             "learn fewer dimensions"
         )
     found = lowest(K, M, min(n_modes, n // LEAST_UNKNOWNS + 1))
-    return ComplexEigenpairs(found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, volume)
+    # Where an element is thinner than wide by many orders, entries of K are so large that rounding hides the others.
+    rounding = np.finfo(float).eps * float(np.max(K.diagonal() / M.diagonal()))
+    lost = int(np.sum(found.values <= rounding)) > found.pieces
+    return ComplexEigenpairs(
+        found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, volume, found.residual, found.missing, lost
+    )
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,13 @@ from scipy.sparse import csc_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
+from ..checks import NoSurface
 from ..gplvm.threads import one_blas_thread
 
 BLOCK = 8  # columns: products of matrices instead of vectors, with few more columns in all
 RESIDUAL = 1e-6  # |A⁻¹Mu - νu| / ν: eigenvalues are then exact to its square over their relative gap
+REACHED = 1e-3  # and above this a pair is not returned: its λ + s may be wrong by as much
+MOST = (4, 10)  # columns at most: so many for each pair asked for, and so many blocks
 FIRST = 1e-4  # the first shift, of the mean eigenvalue
 LOOK = 8 * BLOCK  # columns for each look at the shift, or between two looks at the residual
 SHIFTS = 20  # looks at most
@@ -37,16 +40,20 @@ DENSE = 200  # unknowns, up to which no iteration pays
 
 @dataclass(frozen=True)
 class Lowest:
-    """λ [k] in ascending order, u [n, k] with uᵀMu = I, the largest residual, and the number of pieces of K's graph."""
+    """λ [k] in ascending order, u [n, k] with uᵀMu = I, the largest residual, and the number of pieces of K's graph.
+
+    `missing` pairs of those asked for were not reached, and neither they nor any above them are there.
+    """
 
     values: np.ndarray
     vectors: np.ndarray
     residual: float
     pieces: int
+    missing: int = 0
 
 
 def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
-    """The k lowest eigenpairs. Ends after 4k + 10 BLOCK columns at the latest, and says how exact they are."""
+    """The k lowest eigenpairs. Ends after as many columns as MOST allows, and says how exact they are."""
     n = K.shape[0]
     k = min(k, n)
     pieces, piece = connected_components(K, directed=False)
@@ -62,17 +69,24 @@ def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
     with one_blas_thread:  # its products are small, and lose by threads on a busy machine
         found = _iterate(K.tocsc(), M.tocsc(), Z, k - pieces)
     values, vectors, residual = found
-    return Lowest(np.concatenate([np.zeros(pieces), values]), np.concatenate([Z, vectors], 1), residual, pieces)
+    there = int(np.argmax(residual > REACHED)) if np.any(residual > REACHED) else len(values)
+    if not there:
+        raise NoSurface(
+            f"none of the {k} eigenfunctions of the surface was found (residual {residual[0]:.2g}): its lengths differ "
+            "by too many orders of magnitude; leave out rows far from all others, or name other geometries"
+        )
+    values, vectors = np.append(np.zeros(pieces), values[:there]), np.concatenate([Z, vectors[:, :there]], 1)
+    return Lowest(values, vectors, float(residual[:there].max()), pieces, k - len(values))
 
 
-def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """The k lowest eigenpairs orthogonal to Z, and their largest residual."""
+def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The k lowest eigenpairs orthogonal to Z, and the residual of each."""
     mean = float(K.diagonal().sum() / M.diagonal().sum())
-    most = min(4 * k + 10 * BLOCK, len(Z) - Z.shape[1] - BLOCK)
+    most = min(MOST[0] * k + MOST[1] * BLOCK, len(Z) - Z.shape[1] - BLOCK)
     shift, block = FIRST * mean, np.random.default_rng(0).standard_normal((len(Z), BLOCK))
     for _ in range(SHIFTS):
         space = _Krylov(K, M, Z, shift, block, most)
-        space.grow(LOOK)
+        space.grow(min(LOOK, most))
         values, turn, _ = space.ritz(BLOCK)
         lower = float(values[min(k, BLOCK) - 1])
         if lower >= shift / ABOVE or shift <= ROUNDING * mean or space.shift > shift:
@@ -82,7 +96,7 @@ def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.nd
     while True:
         space.grow(min(width, most))
         values, turn, residual = space.ritz(k)
-        if residual < RESIDUAL or width >= most:
+        if residual.max() < RESIDUAL or width >= most:
             return values, space.Q @ turn, residual
         width += LOOK
 
@@ -148,10 +162,10 @@ class _Krylov:
             self._over = W.T @ (self._M @ W)  # RᵀR of W = Q_next R
             self._next = self._normal(self._normal(W))
 
-    def ritz(self, k: int) -> tuple[np.ndarray, np.ndarray, float]:
-        """The k lowest λ, their vectors' coordinates in Q [width, k], and the largest residual, relative to ν."""
+    def ritz(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The k lowest λ, their vectors' coordinates in Q [width, k], and the residual of each, relative to ν."""
         w = self._width
         nu, y = eigh(self._T[:w, :w], subset_by_index=(w - k, w - 1))
         nu, y = nu[::-1], y[:, ::-1]
         over = np.sqrt(np.maximum(np.sum(y[-BLOCK:] * (self._over @ y[-BLOCK:]), 0), 0.0))
-        return np.maximum(1 / nu - self.shift, 0.0), y, float(np.max(over / nu))
+        return np.maximum(1 / nu - self.shift, 0.0), y, over / nu

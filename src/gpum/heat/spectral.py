@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations
 from math import ceil, gamma, log, pi
 from typing import Any
 
@@ -25,6 +24,7 @@ from scipy.spatial import cKDTree
 from .. import checks
 from ..checks import NoSurface
 from ..geometry import Chart, evaluate
+from ..geometry.projection import nearest_point
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 
@@ -71,6 +71,7 @@ class Eigenpairs:
     speed: np.ndarray  # surface length of a unit of each coordinate, on average, [q]
     pieces: int  # that the mesh is in, after gluing
     residual: float  # of the eigenvectors, relative
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
     change: float = np.nan  # of the first eigenvalues at the last refinement, relative; NaN where there was none
     per_wave: float = np.nan  # elements per wave length of the last mode
 
@@ -122,7 +123,7 @@ class Eigenpairs:
             if len(around) and own.min(1).max() >= -ON_MESH:
                 simplex[i], weights[i] = around[np.argmax(own.min(1))], own[np.argmax(own.min(1))]
             else:
-                places, far = _nearest(self._corners(near[i]), points[i])
+                places, far = nearest_point(np.tile(points[i], (near.shape[1], 1)), self._corners(near[i]))
                 simplex[i], weights[i], off[i] = near[i, np.argmin(far)], places[np.argmin(far)], far.min()
         weights = np.maximum(weights, 0.0)
         return simplex, weights / weights.sum(1, keepdims=True), off
@@ -296,6 +297,12 @@ def _say(pairs: Eigenpairs, tol: float) -> None:
             "loosen the boundary level",
             stacklevel=3,
         )
+    if pairs.missing:
+        warnings.warn(
+            f"{pairs.missing} of {len(pairs.values) + pairs.missing} eigenfunctions did not converge and are left out: "
+            "kernels at the smallest times are too smooth; ask for larger times or fewer modes",
+            stacklevel=3,
+        )
     if pairs.per_wave < 0.5 * PER_WAVE[pairs.dim]:
         warnings.warn(
             f"the largest mesh ({pairs.unknowns} unknowns) has {pairs.per_wave:.1f} elements per wave of the last of "
@@ -342,6 +349,7 @@ def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> E
         speed=size.lengths / np.ptp(bounds, axis=1),
         pieces=found.pieces,
         residual=found.residual,
+        missing=found.missing,
         per_wave=2 * pi / float(np.sqrt(max(found.values[-1], 1e-300))) / step,
     )
 
@@ -375,22 +383,3 @@ def _weights(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     frame = np.moveaxis(corners[..., 1:, :] - corners[..., :1, :], -1, -2)
     local = np.linalg.solve(frame, (points - corners[..., 0, :])[..., None])[..., 0]
     return np.concatenate([1 - local.sum(-1, keepdims=True), local], -1)
-
-
-def _nearest(corners: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [c, q + 1] of the nearest place to a point outside in each simplex [c, q + 1, q], and its distance [c].
-
-    The nearest place lies in a face, edge or corner: the nearest one whose own nearest place has no weight below 0.
-    """
-    c, m, _ = corners.shape
-    best, nearest = np.zeros((c, m)), np.full(c, np.inf)
-    for n in range(1, m):
-        for part in map(list, combinations(range(m), n)):
-            base, sides = corners[:, part[0]], corners[:, part[1:]] - corners[:, part[:1]]
-            local = np.einsum("cqs,cq->cs", np.linalg.pinv(sides), point - base)
-            found = np.zeros((c, m))
-            found[:, part] = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
-            far = np.linalg.norm(np.einsum("cm,cmq->cq", found, corners) - point, axis=1)
-            closer = (found.min(1) >= -ON_MESH) & (far < nearest)
-            best[closer], nearest[closer] = found[closer], far[closer]
-    return best, nearest

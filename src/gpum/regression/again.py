@@ -118,7 +118,8 @@ def recipe(space: Any, rows: np.ndarray, surface: Surface, level: Any, wanted: W
 def light(surface: Surface) -> Any:
     """What to store of a surface whose spaces are stored beside it."""
     if isinstance(surface, AtlasSurface) and len(surface.cloud) <= FEW and surface.atlas.n_neighbors is None:
-        return LocalCharts(surface.cloud, surface.atlas.dim, len(surface.pairs.values), surface.atlas.random_state)
+        n_modes = len(surface.pairs.values) + surface.pairs.missing
+        return LocalCharts(surface.cloud, surface.atlas.dim, n_modes, surface.atlas.random_state)
     return surface
 
 

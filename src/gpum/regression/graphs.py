@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags_array, identity
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from ..checks import GpumError
+from ..checks import GpumError, NoSurface
 from ..geometry.tangents import blocks
 from ..heat.lanczos import factors, lowest
 from ..neighbours import neighbour_graph, spanning_tree
@@ -72,6 +72,7 @@ class GraphSpace:
     values: np.ndarray  # μ, [k], ascending
     vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
     info: dict[str, Any]
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
         """φ at rows [n, p], [n, k]; a row of the cloud has exactly its row of `vectors`."""
@@ -105,6 +106,7 @@ class DiffusionSpace:
     near: np.ndarray  # points within ε of each, [N]
     bandwidth: float  # ε
     info: dict[str, Any]
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
 
     def area(self) -> float:
         """The area of a surface from points on it: Σ_i πε²/(points within ε of i)."""
@@ -146,7 +148,7 @@ def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes
     time = 0.5 * float(W.multiply(squares).sum() / W.sum()) or 1.0
     phi *= 1 / np.sqrt(np.mean(phi**2, 0))
     info = {"n_neighbors": k, "width": width}
-    return GraphSpace(X, np.maximum(1 - alpha, 0.0) / time, phi, info)
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0) / time, phi, info, _asked(X, n_modes) - len(alpha))
 
 
 def graph_spaces(
@@ -188,9 +190,11 @@ def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
     width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], least)
     w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
-    alpha, phi, _, _ = _walk(affinity, len(X) if len(X) <= ALL else MODES, even=False)
+    n_modes = len(X) if len(X) <= ALL else MODES
+    alpha, phi, _, _ = _walk(affinity, n_modes, even=False)
     phi *= 1 / np.sqrt(np.mean(phi**2, 0))
-    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, {"n_neighbors": k, "width": "local"})
+    info = {"n_neighbors": k, "width": "local"}
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, _asked(X, n_modes) - len(alpha))
 
 
 def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
@@ -219,12 +223,14 @@ def diffusion_space(
         near = np.sum(squares <= bandwidth**2, 1)
         w = np.exp(-squares / (4 * bandwidth**2))
     alpha, phi, _, degree = _walk(w, n_pairs)
+    missing = _asked(X, n_pairs) - len(alpha)
     n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
     alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
     share = np.ones(len(X)) if normalisation == "authors" else 1 / near
     phi *= 1 / np.sqrt(share @ phi**2 / share.sum())
     info = {"bandwidth": float(bandwidth), "n_pairs": len(alpha), "normalisation": normalisation}
-    return DiffusionSpace(X, np.maximum(1 - alpha, 0.0) / bandwidth**2, phi, degree, near, float(bandwidth), info)
+    values = np.maximum(1 - alpha, 0.0) / bandwidth**2
+    return DiffusionSpace(X, values, phi, degree, near, float(bandwidth), info, missing)
 
 
 def diffusion_spaces(
@@ -247,10 +253,15 @@ def bandwidth_grid(X: np.ndarray, n: int = BANDWIDTHS) -> np.ndarray:
     return gap * np.geomspace(*BANDWIDTH_RANGE, n)
 
 
+def _asked(X: np.ndarray, n_modes: int | None) -> int:
+    """How many eigenpairs of a graph on a cloud are asked for."""
+    return len(X) if n_modes is None else min(n_modes, len(X))
+
+
 def _walk(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
     """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N].
 
-    even=False leaves the density of the rows in W.
+    even=False leaves the density of the rows in W. There are fewer than n_modes where a solver did not reach them all.
     """
     N = w.shape[0]
     k = N if n_modes is None else min(n_modes, N)
@@ -267,10 +278,15 @@ def _walk(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, n
         found = lowest(D - W, D, k)
         alpha, U = 1 - found.values, found.vectors
     else:
-        alpha, U = eigsh(_scaled(W, root), k, which="LA", v0=np.ones(N), ncv=min(k + max(k // 2, SPARE), N))
+        try:
+            alpha, U = eigsh(_scaled(W, root), k, which="LA", v0=np.ones(N), ncv=min(k + max(k // 2, SPARE), N))
+        except ArpackNoConvergence as error:
+            alpha, U = error.eigenvalues, error.eigenvectors
+            if len(alpha) < 2:
+                raise NoSurface(f"the eigenvectors of a graph of {N} rows were not found: {error}") from error
         order = np.argsort(alpha)[::-1]
         alpha, U = alpha[order], U[:, order] * root[:, None]
-    U *= np.where(U[np.abs(U).argmax(0), np.arange(k)] < 0, -1.0, 1.0)  # signs do not depend on the solver
+    U *= np.where(U[np.abs(U).argmax(0), np.arange(U.shape[1])] < 0, -1.0, 1.0)  # signs do not depend on the solver
     alpha = np.minimum(alpha, 1.0)
     alpha[0] = 1.0
     return alpha, U, W, q

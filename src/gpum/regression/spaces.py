@@ -53,6 +53,16 @@ class SpectralSpace:
         return max(float(np.nan_to_num(getattr(p, "change", 0.0))) for p in self.pairs)
 
     @property
+    def missing(self) -> int:
+        """How many eigenpairs of those asked for the solver did not reach."""
+        return sum(p.missing for p in self.pairs)
+
+    @property
+    def lost(self) -> bool:
+        """Whether eigenvalues drown in rounding, as on a chart of which one dimension has all but collapsed."""
+        return any(getattr(p, "lost", False) for p in self.pairs)
+
+    @property
     def connected(self) -> bool:
         """Whether the domain is in one piece.
 
@@ -109,6 +119,31 @@ def spectral_space(charts: Sequence[Chart], n_modes: int) -> SpectralSpace:
         else:
             found.append(elements.eigenpairs(chart, inside, n_modes))
     return SpectralSpace(tuple(found))
+
+
+def judged(space: SpectralSpace, said: str, alone: bool) -> tuple[bool, list[str]]:
+    """Whether the space of a domain, called `said`, is used, and what to note of it; `alone`: there is no other."""
+    if space.lost:
+        why = f"{said}: its eigenvalues are lost in rounding, one direction is so much thinner than the others"
+        if alone:
+            raise NoSurface(f"{why}; learn fewer dimensions")
+        return False, [f"{why}; it is left out"]
+    notes = unreached(said, space)
+    if not space.connected:
+        if not alone:
+            return False, [f"{said}: it falls into pieces and is left out"]
+        notes.append(f"{said}: it falls into pieces, which share nothing but the mean")
+    if space.change > TOLERANCE:
+        notes.append(f"{said}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
+    return True, notes
+
+
+def unreached(said: str, space: Any) -> list[str]:
+    """What to note of a space `said` whose solver did not reach all eigenpairs."""
+    if not space.missing:
+        return []
+    asked = len(space.values) + space.missing
+    return [f"{said}: {space.missing} of its {asked} eigenfunctions did not converge and are not used"]
 
 
 def spectral_settings(

@@ -200,13 +200,10 @@ class ChartSurface:
         notes = []
         for (space, rows), (level, log_prior) in zip(domains, levels, strict=True):
             said = f"{self.title}, " + ("its domain" if level is None else f"the domain at boundary level {level:.2g}")
-            if not space.connected:
-                if len(levels) > 1:
-                    notes.append(f"{said}: it falls into pieces and is left out")
-                    continue
-                notes.append(f"{said}: it falls into pieces, which share nothing but the mean")
-            if space.change > spaces.TOLERANCE:
-                notes.append(f"{said}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
+            used, some = spaces.judged(space, said, alone=len(levels) == 1)
+            notes += some
+            if not used:
+                continue
             weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
             settings = spaces.spectral_settings(
                 space.values, np.mean(rows**2, 0), chart.dim, wanted.smoothness, weight, wanted.max_time, level=level
@@ -321,14 +318,16 @@ class GraphSurface:
 
     def family(self, wanted: Wanted) -> Family:
         """One space a graph."""
-        members = []
+        members, notes = [], []
         for space in self.spaces:
+            about = ", ".join(f"{name}={value}" for name, value in space.info.items())
+            notes += spaces.unreached(f"{self.title} ({about})", space)
             settings = spaces.spectral_settings(
                 space.values, np.mean(space.vectors**2, 0), 0.0, wanted.smoothness, -log(len(self.spaces)),
                 wanted.max_time, ALL_MODES, about=space.info,
             )  # fmt: skip
             members.append((space, space.vectors, settings))
-        return Family.of(members)
+        return Family.of(members, notes)
 
 
 def titles(surfaces: Sequence[Surface]) -> list[str]:
@@ -395,4 +394,4 @@ class AtlasSurface:
         settings = spaces.spectral_settings(
             self.pairs.values, power, self.atlas.dim, wanted.smoothness, 0.0, wanted.max_time
         )
-        return Family.of([(self.pairs, self.rows, settings)], notes)
+        return Family.of([(self.pairs, self.rows, settings)], [*notes, *spaces.unreached(self.title, self.pairs)])

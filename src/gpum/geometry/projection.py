@@ -1,0 +1,65 @@
+"""The point of a simplex (vertex, segment, triangle, tetrahedron) that is nearest to a given point.
+
+    c_0 … c_k     corners of a face;    s_a = c_a - c_0, a = 1 … k, its sides
+    w_a           barycentric weights: Σ w_a s_a is x - c_0 projected onto the plane of the face, w_0 = 1 - Σ w_a
+
+The nearest point lies inside exactly one face (the simplex itself, a side, a corner), where it is the projection of x
+onto the plane of that face. So all faces are tried, and the nearest projection with no negative weight is it. A flat
+face is left out: each of its points belongs to one of its own faces.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+FLAT = 1e-7  # of a side's length: what is left of it beside the sides before it, if a face is not flat
+
+
+def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Barycentric weights [m, c] of the point of each simplex, corners [m, c, d], nearest to points [m, d].
+
+    Also its distance from them, [m].
+    """
+    m, c, _ = corners.shape
+    weights, distance = np.zeros((m, c)), np.full(m, np.inf)
+    open_ = np.arange(m)  # points that the simplex itself does not hold
+    for size in range(c, 0, -1):
+        for face in map(list, combinations(range(c), size)):
+            found, off, inside = _on_face(points[open_], corners[open_][:, face])
+            closer = inside & (off < distance[open_])
+            rows = open_[closer]
+            weights[rows] = 0.0
+            weights[rows[:, None], face], distance[rows] = found[closer], off[closer]
+        if size == c:
+            open_ = np.flatnonzero(distance == np.inf)
+    return weights, distance
+
+
+def _on_face(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights of the projection onto the plane of each face, its distance, and whether it is inside the face.
+
+    By Gram and Schmidt, side after side: s_a = Σ_{b≤a} R_ba u_b, x - c_0 = Σ t_a u_a + what is off; then R w = t.
+    """
+    m, n = corners.shape[:2]
+    off, R, t = points - corners[:, 0], np.zeros((n, n, m)), np.zeros((n, m))
+    units: list[np.ndarray] = []
+    sound = np.ones(m, bool)
+    for a in range(1, n):
+        side = corners[:, a] - corners[:, 0]
+        length = np.linalg.norm(side, axis=1)
+        for b, unit in enumerate(units, start=1):
+            R[b, a] = np.einsum("md,md->m", side, unit)
+            side = side - R[b, a][:, None] * unit
+        R[a, a] = np.linalg.norm(side, axis=1)
+        sound &= R[a, a] > FLAT * length
+        R[a, a][~sound] = 1.0
+        units.append(side / R[a, a][:, None])
+        t[a] = np.einsum("md,md->m", off, units[-1])
+        off = off - t[a][:, None] * units[-1]
+    weights = np.zeros((m, n))
+    for a in range(n - 1, 0, -1):
+        weights[:, a] = (t[a] - np.einsum("bm,mb->m", R[a, a + 1 :], weights[:, a + 1 :])) / R[a, a]
+    weights[:, 0] = 1 - weights[:, 1:].sum(1)
+    return weights, np.linalg.norm(off, axis=1), sound & (weights.min(1) >= 0)
