@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+import inside
 from gpum import GPUMRegressor
 from gpum.cli import app
 from gpum.cli.label import _known, _remember, _token
@@ -193,10 +194,11 @@ def test_the_geometry_is_kept_and_only_ours_is_read(label_table, monkeypatch):
     X = tables.read(label_table).matrix(["a", "b", "c"], "")
     path = learned.beside(label_table)
     kept = learned.learn(GPUMRegressor(**FAST), X, path)
-    monkeypatch.setattr(GPUMRegressor, "_learn", lambda *_: pytest.fail("the geometry was learned again"))
+    geometry = inside.learned(kept)
     y = np.full(N, np.nan)
     y[:3] = 1.0, 2.0, 0.0
     assert np.isfinite(kept.fit(X, y).transduction_).all()  # also in another process: settings are told by value
+    assert inside.learned(kept) is geometry
     assert not learned.is_kept(GPUMRegressor(**FAST | {"random_state": 1}), X, path)
     assert not learned.is_kept(GPUMRegressor(**FAST), X + 1, path)
     monkeypatch.setattr("joblib.load", lambda *_: pytest.fail("a file of someone else was read"))

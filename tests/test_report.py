@@ -2,7 +2,6 @@
 
 import json
 import re
-from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import inside
 from gpum import Atlas, EmbeddedChart, GPUMRegressor
 from gpum.files.model_io import Fitted
 from gpum.report import findings, render, write_report
@@ -155,10 +155,9 @@ TITLES = {
 
 def weighed(curve_fit, **weights):
     """The model of the curve as if it had geometries of these weights."""
-    model = copy(curve_fit.model)
     atlas = SimpleNamespace(n_pieces_=2, dim=2)
-    model._surfaces = [SimpleNamespace(name=name, title=TITLES[name], atlas=atlas) for name in weights]
-    model._surface_weights = lambda output: np.array(list(weights.values()))
+    geometries = [SimpleNamespace(name=name, title=TITLES[name], atlas=atlas) for name in weights]
+    model = inside.weighed(curve_fit.model, geometries, list(weights.values()))
     model.geometry_weights_ = [weights]
     return model
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm, poisson
 
+import inside
 from gpum import GPUMRegressor, diagnostics
 from gpum.regression import angles, gp, known_noise, likelihoods, observations
 from gpum.regression.covariances import Features, Stationary
@@ -198,8 +199,7 @@ def test_counts_beat_their_logarithms():
         rng = np.random.default_rng(seed)
         y = rng.poisson(np.exp(0.3 + 1.2 * np.sin(7 * u + seed))).astype(float)
         model = fit(X, y, 40, likelihood="poisson")
-        w, f = likelihoods.nodes(model._outputs[0].posterior, model._locate(X[40:]).whole)
-        one = -np.log(np.sum(w * poisson.pmf(y[40:], model._outputs[0].observed.mean(f)), 0))
+        one = -np.log(np.mean(poisson.pmf(y[40:, None], model.sample_y(X[40:], 4000)), 1))
         logs = fit(X, np.log(y + 0.5), 40)
         mean, sd = logs.predict(X[40:], return_std=True)
         low = np.where(y[40:] > 0, np.log(np.maximum(y[40:], 1e-300)), -np.inf)
@@ -317,10 +317,10 @@ def test_other_targets_keep_the_geometry_and_go_through_files(tmp_path):
     X, u = bent(40)
     y = np.where(np.arange(40) < 20, np.round(5 * u), np.nan)
     model = GPUMRegressor(geometry="graph", smoothness="heat", warm_start=True, random_state=0).fit(X, y)
-    surfaces = model._surfaces
+    geometries = inside.learned(model)
     for options in ({"likelihood": "poisson"}, {"likelihood": "student"}, {"target": "angle"}):
         model.set_params(likelihood="gaussian", target="value").set_params(**options).fit(X, y)
-        assert model._surfaces is surfaces
+        assert inside.learned(model) is geometries
         model.save(tmp_path / "model.gpum", force=True)
         again = GPUMRegressor.load(tmp_path / "model.gpum")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -335,12 +335,10 @@ def test_many_labels_of_every_kind_are_screened(kind, monkeypatch):
     y = y + {"poisson": 0, "angle": 20}.get(kind, 0.05) * rng.standard_normal(120)
     options = {"noise": {"noise_std": 0.05}, "angle": {"target": "angle"}}.get(kind, {"likelihood": kind})
     whole = fit(X, y, 120, **options).predict(X)
-    monkeypatch.setattr(gp, "SCREEN", 100)
-    monkeypatch.setattr(gp, "SCREENED", 60)
-    monkeypatch.setattr(gp, "LARGEST", 120**2)
+    inside.lower(monkeypatch, labels_unscreened=100, labels_for_screening=60, labels_decomposed=120**2)
     model = fit(X, y, 120, **options)
     assert any("screened on 60 of them" in note and "more of full rank" in note for note in model.notes_)
     assert rmse(model.predict(X), whole) < 0.05 * whole.std()
-    monkeypatch.setattr(gp, "LARGEST", 100**2)
+    inside.lower(monkeypatch, labels_decomposed=100**2)
     with pytest.raises(ValueError, match="y has 120 labels, and all kernels that explain them are of full rank"):
         fit(X, y, 120, **options)

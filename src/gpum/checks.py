@@ -134,6 +134,19 @@ def positives(values: Any, name: str, advice: str) -> np.ndarray:
     return found
 
 
+def random_state(value: Any) -> np.random.RandomState:
+    """A generator of random numbers made from what users call `random_state`: None, a seed or a generator."""
+    from sklearn.utils import check_random_state
+
+    try:
+        return check_random_state(value)
+    except (TypeError, ValueError):
+        raise GpumError(
+            f"random_state must be None, a whole number from 0 to {2**32 - 1} or a numpy.random.RandomState, "
+            f"got {value!r}; give a whole number for a result that can be repeated"
+        ) from None
+
+
 def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
     """value, one of the known words; a near miss is named. `also` says what else is allowed that is no word."""
     known = list(known)

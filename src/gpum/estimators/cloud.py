@@ -9,6 +9,7 @@ cover it, and all others are placed on the surfaces like rows never seen, but fo
 
 from __future__ import annotations
 
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -37,6 +38,7 @@ from .stored import Stored
 WAITING = ("_surfaces", "_family", "_outputs")  # what a model file has as `kept.Kept`
 # Nor is what follows from the cloud, or only another fit to it would use.
 NOT_STORED = (*WAITING, "_rows", "_points", "_built_from", "_pieces", "_run")
+MAKING = threading.RLock()  # held by the thread that makes what follows from a model file; others wait for it
 LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
 PART = 3000  # rows from which surfaces are learned: two dimensions of charts and three of atlases in a few minutes
 
@@ -110,7 +112,7 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
 
     def _choose(self, X: np.ndarray, size: int) -> np.ndarray:
         """Which rows of a large cloud the surfaces are learned from, [size], ascending."""
-        seed = check_random_state(getattr(self, "random_state", 0)).randint(2**31 - 1)
+        seed = checks.random_state(getattr(self, "random_state", 0)).randint(2**31 - 1)
         return neighbours.cover(_without_gaps(X), size, np.random.default_rng(seed), self._drawn(len(X), size, seed))
 
     def _drawn(self, n: int, size: int, seed: int) -> np.ndarray | None:
@@ -247,9 +249,13 @@ class CloudEstimator(Stored, BaseEstimator, ABC):
 
         def __getattr__(self, name: str) -> Any:
             """What follows from a model file, made when it is first asked for."""
-            if name in WAITING and "_kept" in vars(self):
-                self._surfaces, self._family, self._outputs = kept.whole(vars(self).pop("_kept"))
-                return vars(self)[name]
+            if name in WAITING:
+                with MAKING:
+                    if "_kept" in vars(self):
+                        self._surfaces, self._family, self._outputs = kept.whole(self._kept)
+                        del self._kept
+                    if name in vars(self):
+                        return vars(self)[name]
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _summary(self) -> dict[str, Any]:

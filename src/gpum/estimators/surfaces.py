@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 
 from .. import checks
 from ..checks import GpumError
@@ -185,7 +184,7 @@ class Surfaces(LearnsLatent):
             self._built_from = key
 
     def _learn(self, X: np.ndarray) -> Built:
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = int(checks.random_state(self.random_state).randint(2**31 - 1))
         if isinstance(self.latent_model, Chart):
             return Built.one(self._in_pieces(ChartSurface(self.latent_model, X)))
         names = geometry_names(self.geometry)
