@@ -13,6 +13,7 @@ import pytest
 from numpy.random import RandomState
 
 import inside
+from fuzz.corpus import CORPUS, PREDICTIONS, predicted
 from gpum import (
     BayesianGPLVM,
     EmbeddedChart,
@@ -484,3 +485,11 @@ def test_a_fit_to_a_data_frame_is_stored(tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="feature names"):
         again.predict(X[["b", "a"]])
+
+
+@pytest.mark.parametrize("name", ["flat", "graph", "classes", "chart"])
+@pytest.mark.filterwarnings("ignore:.*far from the fitted surface")
+def test_files_of_an_earlier_version_predict_what_they_did(name):
+    stored = json.loads(PREDICTIONS.read_text())[name]
+    model = model_io.load(CORPUS / f"{name}.gpum").model
+    np.testing.assert_allclose(predicted(model, np.array(stored["rows"])), stored["predicted"], rtol=1e-6, atol=1e-8)
