@@ -245,7 +245,7 @@ def test_every_shape_is_fitted_and_predicted(name, n, monkeypatch):
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()
-    assert np.sqrt(np.mean((mean - target) ** 2)) < 0.5 * target.std()
+    assert np.sqrt(np.mean((mean - target) ** 2)) < 0.05 * target.std()  # three draws of the labels: at most 0.033
 
 
 LIMIT = 600  # seconds for one fit: several times what the largest takes on two idle cores

@@ -20,6 +20,13 @@ import inside
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
+# Errors on the small roll in standard deviations of the target: of its own rows without a label, and of new rows. The
+# data are fixed, and other seeds of the latent model move these by less than 2 %; 15 % is left for other processors
+# and versions of LAPACK. (Other rolls of that size have 0.07 to 0.37 with GPUM: 24 labels are few.)
+ERRORS = {
+    "GPUM": (0.085, 0.092), "Latent": (0.187, 0.201), "Euclidean": (0.401, 0.396), "GraphLaplacian": (0.217, 0.247),
+    "GraphMatern": (0.125, 0.137),
+}  # fmt: skip
 
 
 def make(name, model=None, **options):
@@ -49,11 +56,11 @@ def test_regression_beats_the_mean(fitted, labelled):
     unknown = np.isnan(y)
     mean, std = model.predict(X[unknown], return_std=True)
     error = np.sqrt(np.mean((mean - truth[unknown]) ** 2))
-    assert error < 0.5 * truth.std()
+    assert error < 1.15 * ERRORS[name][0] * truth.std()
     if name == "GPUM":  # the others take one best setting, and are too sure of themselves
-        assert np.mean(np.abs(mean - truth[unknown]) < 1.96 * std) > 0.85
+        assert np.mean(np.abs(mean - truth[unknown]) < 1.96 * std) > 0.95  # it is 0.98
     assert np.allclose(model.transduction_[unknown], mean)
-    assert model.score(X[~unknown], y[~unknown]) > 0.9
+    assert model.score(X[~unknown], y[~unknown]) > 0.99
 
 
 def test_variance_shrinks_at_the_labels(fitted, labelled):
@@ -105,8 +112,7 @@ def test_new_rows(fitted, roll_model):
     name, model = fitted
     new = gpum.datasets.make_swiss_roll(n_labeled=24, n_unlabeled=100, random_state=7)
     mean, std = model.predict(new.X, return_std=True)
-    limit = {"GPUM": 0.25, "Latent": 0.35}.get(name, 1.0)
-    assert np.sqrt(np.mean((mean - new.y_true) ** 2)) < limit * new.y_true.std()
+    assert np.sqrt(np.mean((mean - new.y_true) ** 2)) < 1.15 * ERRORS[name][1] * new.y_true.std()
     assert np.all(np.isfinite(std) & (std > 0))
     one = model.predict(new.X[:1])
     assert np.allclose(one, mean[:1])
@@ -177,15 +183,15 @@ def test_refits_reuse_the_geometry(roll_model, labelled, monkeypatch):
 def test_hyperparameters_and_boundary_options(roll_model, labelled):
     X, y, truth = labelled
     unknown = np.isnan(y)
-    for options in (
-        {"hyperparameters": "evidence"},
-        {"hyperparameters": "evidence", "smoothness": "heat", "boundary": "variance"},
-        {"boundary": 0.5, "smoothness": "matern52"},
-        {"boundary": 0.5, "metric_draws": 2},
-        {"n_kernel_inducing": 40, "boundary": 0.5},
+    for reached, options in (  # as ERRORS
+        (0.083, {"hyperparameters": "evidence"}),
+        (0.123, {"hyperparameters": "evidence", "smoothness": "heat", "boundary": "variance"}),
+        (0.155, {"boundary": 0.5, "smoothness": "matern52"}),
+        (0.150, {"boundary": 0.5, "metric_draws": 2}),
+        (0.155, {"n_kernel_inducing": 40, "boundary": 0.5}),
     ):
         model = make("GPUM", roll_model, **options).fit(X, y)
-        assert np.sqrt(np.mean((model.transduction_ - truth)[unknown] ** 2)) < 0.35 * truth.std(), options
+        assert np.sqrt(np.mean((model.transduction_ - truth)[unknown] ** 2)) < 1.15 * reached * truth.std(), options
         assert model.diffusion_time_ > 0
     paper = make("GPUM", roll_model, hyperparameters="evidence", smoothness="heat", boundary="variance").fit(X, y)
     assert paper.best_setting_["smoothness"] == "heat"
@@ -220,7 +226,7 @@ def test_known_chart():
     model = GPUMRegressor(latent_model=chart, random_state=0).fit(cloud.chart_coords, cloud.y)
     unknown = np.isnan(cloud.y)
     error = np.sqrt(np.mean((model.transduction_ - cloud.y_true)[unknown] ** 2))
-    assert error < 0.3 * cloud.y_true.std()
+    assert error < 0.18 * cloud.y_true.std()  # it is 0.154; other rolls have 0.11 to 0.26
     with pytest.raises(ValueError, match="chart of 2 coordinates"):
         GPUMRegressor(latent_model=chart).fit(cloud.X, cloud.y)
 

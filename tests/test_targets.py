@@ -216,18 +216,18 @@ def test_counts_and_shares_as_predictions():
     mean, std = model.predict(X, return_std=True)
     _, bare = model.predict(X, return_std=True, include_noise=False)
     np.testing.assert_allclose(std**2, bare**2 + mean, rtol=1e-6)  # a Poisson count has the variance of its mean
-    assert rmse(mean, rate) < 0.3 * rate.mean()
+    assert rmse(mean, rate) < 0.12 * rate.mean()  # four draws of the counts have 0.07 to 0.10
     low, high = model.predict_quantiles(X, (0.025, 0.975)).T
     assert np.all(low == np.round(low))
     draws = model.sample_y(X[:3], 4000, include_noise=True)
-    np.testing.assert_allclose(draws.mean(1), mean[:3], rtol=0.15)
-    np.testing.assert_allclose(draws.std(1), std[:3], rtol=0.15)
+    assert np.all(np.abs(draws.mean(1) - mean[:3]) < 5 * std[:3] / np.sqrt(4000))
+    np.testing.assert_allclose(draws.std(1), std[:3], rtol=5 / np.sqrt(2 * 4000))
     inside = (low[:3, None] <= draws) & (draws <= high[:3, None])
     assert np.all(inside.mean(1) > 0.94)
     covariance = model.predict(X[:3], return_cov=True)[1]
     np.testing.assert_allclose(np.diag(covariance), std[:3] ** 2)
     left = diagnostics.leave_one_out(model)
-    assert left.inside.mean() > 0.8
+    assert left.inside.mean() > 0.9  # four draws of the counts have 0.93 to 1
     p, trials = 1 / (1 + np.exp(-2 * np.sin(6 * u))), rng.integers(1, 12, 60)
     share = fit(X, rng.binomial(trials, p).astype(float), 40, likelihood="binomial", trials=trials)
     assert rmse(share.predict(X), p) < 0.15

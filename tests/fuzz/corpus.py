@@ -1,4 +1,4 @@
-"""Small model files, and what their models predict: tests mutate the files, and read them as files of an earlier version.
+"""Small model files, and what their models predict: tests mutate them, and read them as files of an earlier version.
 
 They are made anew by `python tests/fuzz/corpus.py` only where a new version need not read them any more.
 """
