@@ -283,7 +283,6 @@ def test_labels_beyond_the_modes(fitted, monkeypatch, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
 def test_scikit_learn_contract(monkeypatch):
     """No expected failure; two checks skip themselves without pandas and the array API. Few settings do."""
     inside.lower(monkeypatch, scales=3)

@@ -310,6 +310,22 @@ def test_scikit_learn_contract(name, monkeypatch):
     check_estimator(make(name, SMALL, **options))
 
 
+# A flat regressor has `transform`, as one with a chart has, and refuses it.
+NO_CHART = [
+    "check_fit_score_takes_y", "check_estimators_dtypes", "check_dtype_object", "check_pipeline_consistency",
+    "check_estimators_pickle", "check_f_contiguous_array_estimator", "check_transformer_data_not_an_array",
+    "check_transformer_general", "check_transformer_preserve_dtypes", "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance", "check_dict_unchanged", "check_fit_idempotent",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_contract_of_a_flat_regressor(monkeypatch):
+    inside.lower(monkeypatch, scales=3)
+    model = GPUMRegressor(geometry="flat", smoothness="heat")
+    check_estimator(model, expected_failed_checks=dict.fromkeys(NO_CHART, "no chart"))
+
+
 def test_samples_at_far_rows_are_the_priors(roll_model, labelled):
     """A far row is predicted and sampled alike, as is one whose place is uncertain."""
     X, y, _ = labelled

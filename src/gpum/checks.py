@@ -108,6 +108,13 @@ def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> i
     return int(value)
 
 
+def flag(value: Any, name: str) -> bool:
+    """value as a bool; 0 and 1 count as one."""
+    if not isinstance(value, bool | np.bool_ | Integral) or value not in (0, 1):
+        raise GpumError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def jobs(value: Any) -> None:
     """Refuse a number of joblib's workers that is none: None, or a whole number other than 0."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)

@@ -33,6 +33,7 @@ def make_swiss_roll(
     """
     checks.integer(n_labeled, "n_labeled", 0, None, "24 as in the paper")
     checks.integer(n_unlabeled, "n_unlabeled", 0, None, "450 as in the paper")
+    grid = checks.flag(grid, "grid")
     if grid and n_unlabeled % 10:
         raise GpumError(f"n_unlabeled is {n_unlabeled}, but the grid has ten rows; use a multiple of 10 or grid=False")
     checks.positive(noise, "noise", "0.05 is the default", zero=True)

@@ -79,7 +79,7 @@ class LatentModel(Stored, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         S = self._check(S)
         rng = np.random.default_rng(checks.random_state(self.random_state).randint(2**31 - 1))
         self.n_features_in_ = S.shape[1]
-        self._scaling = Scaling.of(S, self.scale_columns)
+        self._scaling = Scaling.of(S, checks.flag(self.scale_columns, "scale_columns"))
         self.unit_, self.offset_, self.scale_ = self._scaling.unit, self._scaling.offset, self._scaling.scale
         self._rows = self._scaling.rows(S)  # NaN where a reading is missing
         self._whole = fill_in(self._rows) if np.isnan(S).any() else Filled.complete(self._rows)

@@ -176,7 +176,7 @@ class Surfaces(LearnsLatent):
             sha256(X.tobytes()).digest(),
             tuple((k, _told_apart(v)) for k, v in settings.items()),
         )
-        if not (self.warm_start and getattr(self, "_built_from", None) == key):
+        if not (checks.flag(self.warm_start, "warm_start") and getattr(self, "_built_from", None) == key):
             self._built_from = None
             self._run = open_checkpoint(self, X=X, y=y)
             super()._build(X, y)
