@@ -10,6 +10,7 @@ from gpum import (
     BayesianGPLVM,
     EuclideanGPRegressor,
     GPUMClassifier,
+    GpumError,
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
@@ -61,7 +62,7 @@ def used_or_refused(data, estimator, given):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@covers(seconds=0.03, answered=0.45)
+@covers("GpumError", seconds=0.03, answered=0.45)
 @given(data=st.data())
 def test_settings(estimator, data):
     used_or_refused(data, estimator, ESTIMATORS[estimator])
@@ -95,5 +96,5 @@ def test_rolls(data):
 @covers("datasets.fetch_wifi", "datasets.fetch_coil", seconds=0.003, answered=0)
 @given(subset=st.sampled_from(ODD), name=st.sampled_from(["wifi", "coil"]))
 def test_subsets_that_are_not_there(subset, name, real_data):
-    with pytest.raises(ValueError, match="subset"):
+    with pytest.raises(GpumError, match="subset"):
         getattr(datasets, f"fetch_{name}")(subset=subset, data_home=real_data)
