@@ -2,13 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-all lint format audit bench demo docs clean
+.PHONY: test test-all mutations lint format audit bench demo docs clean
 
 test: .venv/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: .venv/.oracles
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=many
+
+# Breaks central lines one at a time; about half an hour. It fails where the fast tests do not notice one.
+mutations: .venv/.installed
+	$(BIN)/python tests/mutations.py
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -81,6 +81,17 @@ def make_ring(n=66, gap=35.0, p=40, seed=0):
 
 
 @pytest.fixture(scope="session")
+def default_fit():
+    """Default settings on a bent ring in R³, two targets, 15 labels each with noise of 0.05; the cloud, the truth."""
+    t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    X = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t)], 1)
+    truth = np.column_stack([np.sin(t), np.cos(2 * t)])
+    noisy = truth + 0.05 * np.random.default_rng(0).standard_normal((60, 2))
+    y = np.where((np.arange(60) % 4 == 0)[:, None], noisy, np.nan)
+    return GPUMRegressor(random_state=0, warm_start=True).fit(X, y), X, truth
+
+
+@pytest.fixture(scope="session")
 def curve_fit():
     """A learned curve in R^4 with two targets, under hostile names."""
     rng = np.random.default_rng(0)

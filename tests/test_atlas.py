@@ -358,7 +358,7 @@ def test_rings_of_pictures(tasks):
 @pytest.mark.parametrize(
     ("dim", "X", "words"),
     [
-        (4, sphere(50), "dim must be an integer from 1 to 3, got 4"),
+        (4, sphere(50), "dim is 4, but an atlas has at most 3 dimensions"),
         (2, sphere(50)[:, :1], "dim is 2, but X has 1 column"),
         (2, sphere(3), "at least 4 are needed"),
         (2, np.ones((20, 3)), "1 distinct row"),

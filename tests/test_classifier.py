@@ -15,9 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
 
+import inside
 from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.estimators.unlabelled import split_labels
-from gpum.regression import classes, family, graphs, probit
+from gpum.regression import classes, probit
 
 
 def kernel(a, b):
@@ -153,7 +154,7 @@ def test_a_setting_without_finite_evidence_spoils_no_other(monkeypatch):
 
     plain = classes.propagate
     monkeypatch.setattr(classes, "propagate", spoiled)
-    monkeypatch.setattr(classes, "FEW", 1000)  # nothing is screened
+    inside.lower(monkeypatch, labels_of_classes_unscreened=1000)
     X, y = moons(40)
     assert np.isfinite(GPUMClassifier(geometry="graph", smoothness="heat").fit(X, some(y, 2)).predict_proba(X)).all()
 
@@ -313,9 +314,9 @@ def test_new_rows_files_and_pipelines(fitted, tmp_path):
 
 def test_warm_start_keeps_the_geometry(fitted):
     model, X, y = fitted
-    surfaces, other = model._surfaces, some(y, 5, seed=1)
+    geometries, other = inside.learned(model), some(y, 5, seed=1)
     warm = model.fit(X, other).label_distributions_
-    assert model._surfaces is surfaces
+    assert inside.learned(model) is geometries
     np.testing.assert_array_equal(warm, clone(model).fit(X, other).label_distributions_)
 
 
@@ -331,18 +332,16 @@ def test_labels_beyond_the_modes(fitted, monkeypatch, tmp_path):
     _, X, y = fitted
     known = np.arange(len(y)) % 4 > 0
     few = np.where(known, y, -1)
-    monkeypatch.setattr(graphs, "ALL", 100)
-    monkeypatch.setattr(graphs, "MODES", 40)
+    inside.lower(monkeypatch, rows_of_a_graph_with_all_modes=100, modes_of_a_graph=40)
     plain = GPUMClassifier(geometry="graph", smoothness="heat").fit(X, few)
-    monkeypatch.setattr(classes, "MANY", 60)
+    inside.lower(monkeypatch, labels_of_classes_with_low_rank=60)
     model = GPUMClassifier(smoothness="heat").fit(X, few)
-    assert model._outputs[0].posterior.parts[0].alpha.shape[1] == 40
     np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=5e-3)
     assert any("settings of full rank were left out" in note for note in model.notes_)
     assert len(model.suggest(3)) == 3
     model.save(tmp_path / "m.gpum")
     np.testing.assert_allclose(GPUMClassifier.load(tmp_path / "m.gpum").predict_proba(X), model.predict_proba(X))
-    monkeypatch.setattr(classes, "FULL_RANK", 100)
+    inside.lower(monkeypatch, labels_of_classes_with_full_rank=100)
     with pytest.raises(ValueError, match="y has 150 labels, and all kernels are of full rank"):
         GPUMClassifier(geometry="flat", smoothness="heat").fit(X, few)
 
@@ -353,7 +352,7 @@ def test_scikit_learn_contract(monkeypatch):
 
     scikit-learn excuses its own semi-supervised classifiers from that check by their names.
     """
-    monkeypatch.setattr(family, "SCALES", 3)
+    inside.lower(monkeypatch, scales=3)
     model = GPUMClassifier(geometry="flat", smoothness="heat")
     signs = {"check_classifiers_classes": "-1 marks rows without a label"}
     found = check_estimator(model, expected_failed_checks=signs, on_skip=None)

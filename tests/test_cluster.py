@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from gpum import GPUMClassifier, GPUMRegressor, heat_kernel
+import inside
+from gpum import GPUMClassifier, GPUMRegressor, diagnostics, heat_kernel
 from gpum.gplvm import threads
-from gpum.heat import paths
-from gpum.regression import graphs, surfaces, workers
+from gpum.regression import graphs, surfaces
+from gpum.regression.family import smoothness_names
 from oracles import ROLL
 
 T = np.linspace(-1, 1, 30)
@@ -52,7 +53,7 @@ def cluster_that_loses_a_worker(after):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 def test_a_lost_worker_changes_nothing(monkeypatch):
-    monkeypatch.setattr(paths, "UNITS", 10)  # many small tasks
+    inside.lower(monkeypatch, paths_of_a_task=10)  # many small tasks
     points = np.array([[6.0, 3.0], [7.0, 4.0], [9.0, 9.0], [4.0, 2.0]])
     options = {"method": "brownian", "n_paths": 2000, "random_state": 3, "step_size": 0.2}
     alone = heat_kernel(ROLL, points, None, [3.0, 8.0], **options)
@@ -65,8 +66,8 @@ def same(found, alone, X):
     for a, b in zip(found.predict(X, return_std=True), alone.predict(X, return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
     assert found.notes_ == alone.notes_
-    assert [s.title for s in found._surfaces] == [s.title for s in alone._surfaces]
-    for a, b in zip(found._family.rows, alone._family.rows, strict=True):
+    assert diagnostics.geometry_weights(found) == diagnostics.geometry_weights(alone)
+    for a, b in zip(*(vars(diagnostics.evidence_over_scale(m)).values() for m in (found, alone)), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -99,14 +100,7 @@ def one_thread():
 @pytest.fixture
 def handed_out(monkeypatch):
     """Tasks that joblib's workers get."""
-    made, true_run = [], workers._quietly
-
-    def run(task):
-        made.append(task)
-        return true_run(task)
-
-    monkeypatch.setattr(workers, "_quietly", run)
-    return made
+    return inside.handed_out(monkeypatch)
 
 
 def test_geometries_and_graphs_fan_out(handed_out, monkeypatch):
@@ -134,8 +128,8 @@ def test_graphs_of_classes_fan_out(handed_out):
 
 
 def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_thread, monkeypatch):
-    shown, wanted = curve_fit.model._surfaces[0], curve_fit.model._wanted()
-    fresh = lambda: surfaces.ChartSurface(shown.chart, shown.rows)
+    chart, rows = curve_fit.model.chart_, curve_fit.model.latent_
+    wanted, fresh = surfaces.Wanted(smoothness_names("average")), lambda: surfaces.ChartSurface(chart, rows)
     alone = fresh().family(wanted)
     assert not handed_out
     again, true_space, seen = fresh(), surfaces.spaces.spectral_space, []
@@ -152,7 +146,7 @@ def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_th
     assert len(again.kept) == 2
     with joblib.parallel_config(backend="threading", n_jobs=2):
         found = again.family(wanted)
-    levels = len(surfaces.spaces.levels_of(shown.chart, "average"))
+    levels = len(surfaces.spaces.levels_of(chart, "average"))
     assert len(handed_out) == levels - 2
     for a, b in zip(found.rows, alone.rows, strict=True):
         np.testing.assert_array_equal(a, b)

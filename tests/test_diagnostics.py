@@ -1,10 +1,9 @@
 """What a fit says of itself: against refits, and where the answer is known."""
 
-from copy import copy
-
 import numpy as np
 import pytest
 
+import inside
 from gpum import EmbeddedChart, EuclideanGPRegressor, GPUMRegressor, diagnostics
 
 
@@ -107,10 +106,8 @@ def test_without_a_chart():
 
 
 def test_charts_of_one_dimension_are_told_apart(mixed):
-    twice = copy(mixed)
-    flat, chart = mixed._surfaces
-    twice._surfaces = [chart, flat, chart]
-    twice._surface_weights = lambda output: np.array([0.25, 0.0, 0.75])
+    flat, chart = inside.learned(mixed)
+    twice = inside.weighed(mixed, [chart, flat, chart], [0.25, 0.0, 0.75])
     assert diagnostics.geometry_weights(twice) == {
         "chart of dimension 1, fit 2": 0.75,
         "chart of dimension 1": 0.25,

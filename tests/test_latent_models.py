@@ -11,6 +11,7 @@ from scipy.interpolate import RBFInterpolator
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+import inside
 from gpum import GPLVM, BayesianGPLVM, SwissRoll, neighbours
 from gpum.geometry import evaluate, length, volume
 
@@ -295,30 +296,21 @@ def test_two_patches_far_apart(model, boundary):
 
 def test_folds_of_a_cross_validation_share_their_programs():
     """Sizes that differ by a few rows compile nothing anew: bound, posterior and placing."""
-    from gpum.gplvm import bound, lbfgs, placement
-
-    programs = (lbfgs.walk, bound._inducing_posterior, placement.at_posteriors, placement.decoder)
     S, sizes = small_cloud(), []
     for rows in (S[:33], S[:34], S[:40]):
         model = BayesianGPLVM(starts="pca", random_state=0).fit(rows)
         model.place(S[:3])
-        sizes.append([program._cache_size() for program in programs])
+        sizes.append(inside.compiled())
     assert sizes[0] == sizes[1] == sizes[2]
 
 
 def test_interrupt_keeps_what_was_reached(monkeypatch):
-    from gpum.gplvm import optimise
-
-    rounds = {"n": 0}
-    true_round = optimise._round
-
-    def stop_later(*args):
-        rounds["n"] += 1
-        if rounds["n"] > 4:
+    def stop_later(number, run, args):
+        if number > 4:
             raise KeyboardInterrupt
-        return true_round(*args)
+        return run(*args)
 
-    monkeypatch.setattr(optimise, "_round", stop_later)
+    inside.each_round(monkeypatch, stop_later)
     model = BayesianGPLVM(random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(small_cloud())
@@ -352,7 +344,7 @@ BAD = [
 
 @pytest.mark.parametrize(("options", "S", "message"), BAD)
 def test_bad_input_is_refused_at_once(options, S, message, monkeypatch):
-    monkeypatch.setattr(BayesianGPLVM, "_race", lambda *a: pytest.fail("work was done"))
+    inside.each_round(monkeypatch, lambda *_: pytest.fail("work was done"))
     with pytest.raises(ValueError, match=message):
         BayesianGPLVM(**options).fit(small_cloud() if S is None else S)
 
@@ -375,10 +367,10 @@ def test_given_start_is_used():
 def test_an_array_may_stand_beside_words():
     S = small_cloud()
     X = S[:, :2] - S[:, :2].mean(0)
-    for starts, n in (([X, "pca"], 2), (X, 1), (X.tolist(), 1), ("pca", 1), ([X, X], 2)):
-        model = BayesianGPLVM(starts=starts)
-        model._check(S)
-        assert len(model._start_list()) == n
+    for starts, names in (([X, "pca"], ["given", "pca"]), (X.tolist(), ["given"]), ([X, X], ["given", "given"])):
+        with pytest.warns(ConvergenceWarning):
+            model = BayesianGPLVM(starts=starts, max_iter=1, random_state=0).fit(S)
+        assert sorted(h["start"] for h in model.history_ if h["stage"] == "hyperparameters") == names
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from numpy.random import RandomState
 
+import inside
+from fuzz.corpus import CORPUS, PREDICTIONS, predicted
 from gpum import (
     BayesianGPLVM,
     EmbeddedChart,
@@ -25,7 +27,6 @@ from gpum import (
 )
 from gpum.files import container, registry, tree, whole
 from gpum.files.model_io import Fitted
-from gpum.regression import again
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = np.where(np.arange(30) % 2 == 0, X[:, 0], np.nan)
@@ -145,7 +146,7 @@ def test_missing_readings_stay_missing(geometry, tmp_path):
     model.save(tmp_path / "m.gpum")
     loaded = GPUMRegressor.load(tmp_path / "m.gpum")
     agree(model, loaded, new)
-    assert np.array_equal(loaded._as_fitted().X, S, equal_nan=True)
+    assert np.array_equal(model_io.load(tmp_path / "m.gpum").X, S, equal_nan=True)
 
 
 def test_a_learned_chart_is_stored(curve_fit, tmp_path):
@@ -158,13 +159,13 @@ def test_a_learned_chart_is_stored(curve_fit, tmp_path):
     ):
         assert np.array_equal(a, b)
     assert found.latent_model_.history_ == curve_fit.model.latent_model_.history_
-    assert found._surfaces[0].model is found.latent_model_  # stored once
+    assert inside.learned(found)[0].model is found.latent_model_  # stored once
     assert (tmp_path / "m.gpum").stat().st_size < 400_000
 
 
 def test_what_is_computed_again_can_be_stored(curve_fit, tmp_path, monkeypatch):
     """Eigenfunctions of larger clouds, and Gram matrices of many labels, are in the file."""
-    monkeypatch.setattr(again, "FEW", 5)
+    inside.lower(monkeypatch, labels_not_stored=5)
     model_io.save(curve_fit, tmp_path / "m.gpum")
     monkeypatch.setattr("gpum.regression.spaces.spectral_space", lambda *args: pytest.fail("computed again"))
     agree(curve_fit.model, model_io.load(tmp_path / "m.gpum").model, curve_fit.X[::4] + 0.01)
@@ -484,3 +485,11 @@ def test_a_fit_to_a_data_frame_is_stored(tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="feature names"):
         again.predict(X[["b", "a"]])
+
+
+@pytest.mark.parametrize("name", ["flat", "graph", "classes", "chart"])
+@pytest.mark.filterwarnings("ignore:.*far from the fitted surface")
+def test_files_of_an_earlier_version_predict_what_they_did(name):
+    stored = json.loads(PREDICTIONS.read_text())[name]
+    model = model_io.load(CORPUS / f"{name}.gpum").model
+    np.testing.assert_allclose(predicted(model, np.array(stored["rows"])), stored["predicted"], rtol=1e-6, atol=1e-8)

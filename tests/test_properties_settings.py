@@ -10,6 +10,7 @@ from gpum import (
     BayesianGPLVM,
     EuclideanGPRegressor,
     GPUMClassifier,
+    GpumError,
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
@@ -61,7 +62,7 @@ def used_or_refused(data, estimator, given):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@covers(seconds=0.02)
+@covers("GpumError", seconds=0.03, answered=0.45)
 @given(data=st.data())
 def test_settings(estimator, data):
     used_or_refused(data, estimator, ESTIMATORS[estimator])
@@ -69,13 +70,13 @@ def test_settings(estimator, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", SLOW)
-@covers(seconds=0.1)
+@covers(seconds=0.3, answered=0.55)
 @given(data=st.data())
 def test_settings_of_latent_models(estimator, data):
     used_or_refused(data, estimator, SLOW[estimator])
 
 
-@covers("datasets.make_swiss_roll", seconds=0.003)
+@covers("datasets.make_swiss_roll", seconds=0.005, answered=0.2)
 @given(data=st.data())
 def test_rolls(data):
     options = {
@@ -92,8 +93,8 @@ def test_rolls(data):
         assert np.isfinite(cloud.y).sum() == chosen.get("n_labeled", 24)
 
 
-@covers("datasets.fetch_wifi", "datasets.fetch_coil", seconds=0.003)
+@covers("datasets.fetch_wifi", "datasets.fetch_coil", seconds=0.003, answered=0)
 @given(subset=st.sampled_from(ODD), name=st.sampled_from(["wifi", "coil"]))
 def test_subsets_that_are_not_there(subset, name, real_data):
-    with pytest.raises(ValueError, match="subset"):
+    with pytest.raises(GpumError, match="subset"):
         getattr(datasets, f"fetch_{name}")(subset=subset, data_home=real_data)

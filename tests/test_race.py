@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import inside
 from gpum import NoSurface
-from gpum.gplvm import bound, lbfgs, optimise, starts
+from gpum.gplvm import bound, lbfgs, starts
 from gpum.gplvm.models import ByPoints, Variational
 from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, RUNNING, Stage, climb
 from gpum.gplvm.race import Few, collapsed, race
@@ -104,14 +105,11 @@ def test_a_breakdown_from_rounding_at_the_top_is_converged():
 
 
 def test_after_a_breakdown_on_the_way_the_run_goes_on(monkeypatch):
-    true_round, calls = optimise._round, []
+    def first_breaks(number, run, args):
+        theta, found = run(*args[:-1], 2 if number == 1 else args[-1])
+        return theta, replace(found, status=lbfgs.BROKEN_OFF) if number == 1 else found
 
-    def first_breaks(*args):
-        calls.append(0)
-        theta, found = true_round(*args[:-1], 2 if len(calls) == 1 else args[-1])
-        return theta, replace(found, status=lbfgs.BROKEN_OFF) if len(calls) == 1 else found
-
-    monkeypatch.setattr(optimise, "_round", first_breaks)
+    inside.each_round(monkeypatch, first_breaks)
     found = rounds(valley, [-1.2, 1.0], tol=1e-6)
     assert found[0].status == RUNNING
     assert found[-1].status == CONVERGED

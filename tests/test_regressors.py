@@ -1,10 +1,14 @@
 """The five estimators: laws of Gaussian processes, scikit-learn's contract, bad input, refits."""
 
 import dataclasses
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -13,12 +17,18 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
 import gpum
+import inside
 import odd
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll
-from gpum.regression import family
-from gpum.regression.posterior import Located
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
+# Errors on the small roll in standard deviations of the target: of its own rows without a label, and of new rows. The
+# data are fixed, and other seeds of the latent model move these by less than 2 %; 15 % is left for other processors
+# and versions of LAPACK. (Other rolls of that size have 0.07 to 0.37 with GPUM: 24 labels are few.)
+ERRORS = {
+    "GPUM": (0.085, 0.092), "Latent": (0.187, 0.201), "Euclidean": (0.401, 0.396), "GraphLaplacian": (0.217, 0.247),
+    "GraphMatern": (0.125, 0.137),
+}  # fmt: skip
 
 
 def make(name, model=None, **options):
@@ -48,11 +58,11 @@ def test_regression_beats_the_mean(fitted, labelled):
     unknown = np.isnan(y)
     mean, std = model.predict(X[unknown], return_std=True)
     error = np.sqrt(np.mean((mean - truth[unknown]) ** 2))
-    assert error < 0.5 * truth.std()
+    assert error < 1.15 * ERRORS[name][0] * truth.std()
     if name == "GPUM":  # the others take one best setting, and are too sure of themselves
-        assert np.mean(np.abs(mean - truth[unknown]) < 1.96 * std) > 0.85
+        assert np.mean(np.abs(mean - truth[unknown]) < 1.96 * std) > 0.95  # it is 0.98
     assert np.allclose(model.transduction_[unknown], mean)
-    assert model.score(X[~unknown], y[~unknown]) > 0.9
+    assert model.score(X[~unknown], y[~unknown]) > 0.99
 
 
 def test_variance_shrinks_at_the_labels(fitted, labelled):
@@ -72,23 +82,16 @@ def test_more_labels_less_variance(roll_model, labelled):
     assert many < few
 
 
-def test_interpolates_without_noise(fitted, labelled):
-    """With the noise taken out of every part of the posterior, the mean goes through the labels."""
-    from dataclasses import replace
-
-    _, model = fitted
-    _, y, _ = labelled
+@pytest.mark.parametrize("name", NAMES)
+def test_interpolates_without_noise(name, roll_model, labelled):
+    """Labels without noise, and a rough kernel that no labels are too much for: the mean goes through them."""
+    X, y, _ = labelled
     known = ~np.isnan(y)
-    output = model._outputs[0]
-    part = output.posterior.best
-    part = replace(part, ratios=np.array([1e-8]), weights=np.ones(1), signal=part.signal[:1])
-    posterior = replace(output.posterior, parts=[part])
-    mean, variance = posterior.moments(Located.exactly([c[known] for c in model._family.rows]), noise=False)
-    K = part.setting.covariance.gram(*[model._family.rows[part.setting.space][known]] * 2)
-    if np.linalg.eigvalsh(K).min() < 1e-6:
-        pytest.skip("this kernel is singular on the labels: it cannot go through all of them")
-    assert np.allclose(output.mean + output.scale * mean, y[known], atol=1e-3)
-    assert np.all(variance < 1e-3)
+    rough = {} if name == "GraphLaplacian" else {"smoothness": "matern12"}
+    model = make(name, roll_model, **rough).fit(X, y, noise_std=1e-4 * np.nanstd(y))
+    mean, std = model.predict(X[known], return_std=True, include_noise=False)
+    assert np.allclose(mean, y[known], atol=1e-3 * np.nanstd(y))
+    assert np.all(std < 1e-3 * np.nanstd(y))
 
 
 def test_samples_covariance_and_quantiles_agree(fitted, labelled):
@@ -111,8 +114,7 @@ def test_new_rows(fitted, roll_model):
     name, model = fitted
     new = gpum.datasets.make_swiss_roll(n_labeled=24, n_unlabeled=100, random_state=7)
     mean, std = model.predict(new.X, return_std=True)
-    limit = {"GPUM": 0.25, "Latent": 0.35}.get(name, 1.0)
-    assert np.sqrt(np.mean((mean - new.y_true) ** 2)) < limit * new.y_true.std()
+    assert np.sqrt(np.mean((mean - new.y_true) ** 2)) < 1.15 * ERRORS[name][1] * new.y_true.std()
     assert np.all(np.isfinite(std) & (std > 0))
     one = model.predict(new.X[:1])
     assert np.allclose(one, mean[:1])
@@ -183,19 +185,22 @@ def test_refits_reuse_the_geometry(roll_model, labelled, monkeypatch):
 def test_hyperparameters_and_boundary_options(roll_model, labelled):
     X, y, truth = labelled
     unknown = np.isnan(y)
-    for options in (
-        {"hyperparameters": "evidence"},
-        {"hyperparameters": "evidence", "smoothness": "heat", "boundary": "variance"},
-        {"boundary": 0.5, "smoothness": "matern52"},
-        {"boundary": 0.5, "metric_draws": 2},
-        {"n_kernel_inducing": 40, "boundary": 0.5},
+    for reached, options in (  # as ERRORS
+        (0.083, {"hyperparameters": "evidence"}),
+        (0.123, {"hyperparameters": "evidence", "smoothness": "heat", "boundary": "variance"}),
+        (0.155, {"boundary": 0.5, "smoothness": "matern52"}),
+        (0.150, {"boundary": 0.5, "metric_draws": 2}),
+        (0.155, {"n_kernel_inducing": 40, "boundary": 0.5}),
     ):
         model = make("GPUM", roll_model, **options).fit(X, y)
-        assert np.sqrt(np.mean((model.transduction_ - truth)[unknown] ** 2)) < 0.35 * truth.std(), options
+        assert np.sqrt(np.mean((model.transduction_ - truth)[unknown] ** 2)) < 1.15 * reached * truth.std(), options
         assert model.diffusion_time_ > 0
     paper = make("GPUM", roll_model, hyperparameters="evidence", smoothness="heat", boundary="variance").fit(X, y)
-    assert len(paper._outputs[0].posterior.parts) == 1
     assert paper.best_setting_["smoothness"] == "heat"
+    mean, std = paper.predict(X[:5], return_std=True)  # one setting: a normal distribution, not a mixture
+    np.testing.assert_allclose(
+        paper.predict_quantiles(X[:5], [0.05, 0.9]), norm.ppf([0.05, 0.9], mean[:, None], std[:, None]), rtol=1e-6
+    )
 
 
 @pytest.mark.slow
@@ -223,7 +228,7 @@ def test_known_chart():
     model = GPUMRegressor(latent_model=chart, random_state=0).fit(cloud.chart_coords, cloud.y)
     unknown = np.isnan(cloud.y)
     error = np.sqrt(np.mean((model.transduction_ - cloud.y_true)[unknown] ** 2))
-    assert error < 0.3 * cloud.y_true.std()
+    assert error < 0.18 * cloud.y_true.std()  # it is 0.154; other rolls have 0.11 to 0.26
     with pytest.raises(ValueError, match="chart of 2 coordinates"):
         GPUMRegressor(latent_model=chart).fit(cloud.X, cloud.y)
 
@@ -296,7 +301,7 @@ WITH_CHARTS = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[:2]]
 @pytest.mark.parametrize("name", [*WITH_CHARTS, *NAMES[2:]])
 def test_scikit_learn_contract(name, monkeypatch):
     """No expected failure; two checks skip themselves without pandas and the array API. Few settings do."""
-    monkeypatch.setattr(family, "SCALES", 3)
+    inside.lower(monkeypatch, scales=3)
     options = {"hyperparameters": "average", "smoothness": "heat"}
     if name == "GPUM":
         options |= {"boundary": 0.5, "n_kernel_inducing": 10}
@@ -310,7 +315,7 @@ def test_scikit_learn_contract(name, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("geometry", ["flat", pytest.param(["graph", "flat"], marks=pytest.mark.slow)])
 def test_scikit_learn_contract_without_a_chart(geometry, monkeypatch):
-    monkeypatch.setattr(family, "SCALES", 3)
+    inside.lower(monkeypatch, scales=3)
     check_estimator(GPUMRegressor(geometry=geometry, smoothness="heat"), on_skip=None)
 
 
@@ -470,47 +475,77 @@ def test_two_far_apart_patches():
         model = GPUMRegressor(2, latent_model=latent, random_state=0).fit(X, y)
     assert set(model.geometry_weights_) == {"chart", "atlas", "graph", "flat"}
     assert np.sqrt(np.mean((model.transduction_ - truth) ** 2)) < 0.1
-    atlas = next(k for k, s in enumerate(model._surfaces) if s.name == "atlas")
-    space = next(k for k, owner in enumerate(model._family.owners) if owner == atlas)
-    setting = next(s for s in model._family.settings if s.space == space)
-    K = setting.covariance.gram(model._family.rows[space], model._family.rows[space])
-    assert np.allclose(K[:45, 45:], 1.0)  # the shared mean, and nothing else
 
 
-def test_geometries_side_by_side():
-    """Every kind is there, weights add up; the mixture does what one geometry does: new rows, samples, files, LOO."""
-    t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
-    X = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t)], 1)
-    truth = np.column_stack([np.sin(t), np.cos(2 * t)])
-    y = np.where((np.arange(60) % 5 == 0)[:, None], truth, np.nan)
-    latent = BayesianGPLVM(1, n_inducing=20, random_state=0)
-    model = GPUMRegressor([1, 2], latent_model=latent, random_state=0, warm_start=True).fit(X, y)
+def test_an_atlas_carries_nothing_between_pieces():
+    """Labels of one piece say of another what its mean is, the same everywhere, and nothing else."""
+    patch = np.random.default_rng(0).uniform(0, 1, (45, 2))
+    X = np.concatenate([patch, patch + np.array([20.0, 0])])
+    y = np.where((np.arange(90) < 45) & (np.arange(90) % 2 == 0), np.tile(np.sin(3 * patch[:, 0]), 2), np.nan)
+    model = GPUMRegressor(2, geometry="atlas", random_state=0).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    assert np.ptp(mean[:45]) > 0.8
+    assert np.ptp(mean[45:]) < 1e-6
+    assert std[45:].min() > 3 * np.median(std[:45])
+
+
+def test_default_settings_are_accurate(default_fit):
+    """Data of five seeds have errors of 0.013 to 0.045, and 93 to 100 % of the truth in an interval of 95 %."""
+    model, X, truth = default_fit
+    mean, std = model.predict(X, return_std=True, include_noise=False)
+    assert np.all(np.sqrt(np.mean((mean - truth) ** 2, 0)) < 0.05)
+    assert np.mean(np.abs(mean - truth) < 1.96 * std) > 0.9
+    t = np.linspace(0, 2 * np.pi, 60, endpoint=False) + 0.05
+    new = model.predict(np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t)], 1))
+    assert np.all(np.sqrt(np.mean((new - np.column_stack([np.sin(t), np.cos(2 * t)])) ** 2, 0)) < 0.06)
+
+
+def test_geometries_side_by_side(default_fit):
+    """Every kind is there, weights add up; the mixture does what one geometry does: quantiles, samples, refits."""
+    model, X, truth = default_fit
     assert [sum(w.values()) for w in model.geometry_weights_] == pytest.approx([1, 1])
     assert set(model.geometry_weights_[0]) == {"chart", "atlas", "graph", "flat"}
-    assert np.sqrt(np.mean((model.transduction_ - truth) ** 2)) < 0.05
-    new = np.stack([np.cos(t + 0.05), np.sin(t + 0.05), 0.3 * np.cos(2 * t + 0.1)], 1)
-    found = model.predictive(new)
-    assert np.sqrt(np.mean((found.mean[:, 0] - np.sin(t + 0.05)) ** 2)) < 0.08
-    assert found.latent.shape == (60, 1)
+    found = model.predictive(0.99 * X)
+    assert found.latent.shape[0] == 60
     assert found.quantiles().shape == (60, 3, 2)
     draws = found.samples(500)
     assert np.all(np.abs(draws.mean(-1) - found.mean) < 5 * found.std(noise=False) / np.sqrt(500) + 1e-9)
-    surfaces = model._surfaces
-    other = model.fit(X, truth[:, 0])
-    assert other._surfaces is surfaces  # warm start: nothing was learned again
-    again = GPUMRegressor([1, 2], latent_model=model.latent_model_, random_state=0).fit(X, truth[:, 0])
-    assert np.allclose(again.transduction_, other.transduction_, atol=1e-8)
+    other = copy(model).fit(X, truth[:, 0])
+    assert inside.learned(other) is inside.learned(model)  # warm start
+    anew = GPUMRegressor(latent_model=model.latent_model_, random_state=0).fit(X, truth[:, 0])
+    assert np.allclose(anew.transduction_, other.transduction_, atol=1e-8)
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_threads_that_predict_at_once_get_what_one_gets(default_fit, tmp_path, from_file):
+    """Also from a file, of which much is computed when it is first needed."""
+    fitted, X, _ = default_fit
+    rows = [np.concatenate([X, X[k::4] * (0.99 + 0.005 * k)]) for k in range(4)]
+    alone = [fitted.predict(some, return_std=True) for some in rows]
+    fitted.save(tmp_path / "ring.gpum")
+    model = GPUMRegressor.load(tmp_path / "ring.gpum") if from_file else fitted
+    ready = threading.Barrier(4)
+
+    def use(some):
+        ready.wait(60)
+        return model.predict(some, return_std=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(use, rows))
+    for one, other in zip(alone, found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-9)
 
 
 def test_warm_start_learns_anew_for_other_rows_or_settings():
     X = np.random.default_rng(0).normal(size=(30, 3))
     model = GPUMRegressor(geometry="graph", warm_start=True).fit(X, X[:, 0])
-    first = model._surfaces
-    assert model.fit(X, X[:, 1])._surfaces is first
-    assert model.fit(X[:-1], X[:-1, 1])._surfaces is not first
-    second = model._surfaces
-    assert model.set_params(smoothness="heat").fit(X[:-1], X[:-1, 1])._surfaces is not second
-    assert GPUMRegressor(geometry="graph").fit(X, X[:, 0]).fit(X, X[:, 0])._surfaces is not first
+    first = inside.learned(model)
+    assert inside.learned(model.fit(X, X[:, 1])) is first
+    second = inside.learned(model.fit(X[:-1], X[:-1, 1]))
+    assert second is not first
+    assert inside.learned(model.set_params(smoothness="heat").fit(X[:-1], X[:-1, 1])) is not second
+    cold = GPUMRegressor(geometry="graph").fit(X, X[:, 0])
+    assert inside.learned(cold) is not inside.learned(cold.fit(X, X[:, 0]))
 
 
 def test_geometry_names_and_dimensions(labelled):
@@ -634,7 +669,7 @@ def test_fits_do_not_stay_in_memory():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = GPUMRegressor(**options).fit(cloud.X, cloud.y)
-    traces = [weakref.ref(model._surfaces[0]), weakref.ref(model.chart_), weakref.ref(model._family.rows[0])]
+    traces = [weakref.ref(part) for part in (inside.learned(model)[0], model.chart_, model.latent_)]
     del model
     gc.collect()
     assert [trace() for trace in traces] == [None, None, None]

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import inside
 from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, diagnostics
 from gpum.files.model_io import Fitted
 from gpum.report import classes, findings, render, write_report
@@ -155,10 +156,9 @@ TITLES = {
 
 def weighed(curve_fit, **weights):
     """The model of the curve as if it had geometries of these weights."""
-    model = copy(curve_fit.model)
     atlas = SimpleNamespace(n_pieces_=2, dim=2)
-    model._surfaces = [SimpleNamespace(name=name, title=TITLES[name], atlas=atlas) for name in weights]
-    model._surface_weights = lambda output: np.array(list(weights.values()))
+    geometries = [SimpleNamespace(name=name, title=TITLES[name], atlas=atlas) for name in weights]
+    model = inside.weighed(curve_fit.model, geometries, list(weights.values()))
     model.geometry_weights_ = [weights]
     return model
 

@@ -7,7 +7,8 @@ import skfem
 from scipy.sparse import block_diag, diags, eye
 from scipy.special import jv
 
-from gpum import EmbeddedChart, heat_kernel, spectral
+import inside
+from gpum import EmbeddedChart, heat_kernel
 from gpum.geometry import evaluate, grid, magnification
 from gpum.heat import lanczos
 from gpum.heat.lanczos import _solver, factors, lowest
@@ -146,7 +147,7 @@ def test_matern_tends_to_heat():
 
 
 def test_too_many_modes_are_announced(monkeypatch):
-    monkeypatch.setattr(spectral, "MAX_MODES", 40)
+    inside.lower(monkeypatch, modes_of_a_mesh=40)
     with pytest.warns(UserWarning, match="needs about"):
         eigenpairs(EmbeddedChart(lambda x: x, [(0, 1.0)]), 1e-5)
 

@@ -78,8 +78,10 @@ def test_gain_of_a_class_against_fits_with_either_label():
     for x in REST:
         after = [fit([*KNOWN, x], [*y, c]).probabilities(everywhere) for c in range(C)]
         drops.append(np.mean(sum(p[x, c] * np.sum(after[c] ** 2, 1) for c in range(C)) - np.sum(p**2, 1)))
-    assert np.corrcoef(gain, drops)[0, 1] > 0.8
-    assert np.mean(drops) / 2 < np.mean(gain) < 2 * np.mean(drops)
+    # Six clouds have correlations of 0.94 to 0.99 (this one 0.986) and ratios of 1.2 to 1.7 (this one 1.20): the closed
+    # form leaves out that a class that was certain cannot become more so. Nothing here is random.
+    assert np.corrcoef(gain, drops)[0, 1] > 0.97
+    assert 1.1 < np.mean(gain) / np.mean(drops) < 1.3
 
 
 def test_batches_have_no_near_duplicates():

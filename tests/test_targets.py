@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal, norm, poisson
 from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
+import inside
 from gpum import GpumError, GPUMRegressor, diagnostics, report
 from gpum.regression import angles, gp, known_noise, likelihoods, observations
 from gpum.regression.covariances import Features, Stationary
@@ -203,8 +204,7 @@ def test_counts_beat_their_logarithms():
         rng = np.random.default_rng(seed)
         y = rng.poisson(np.exp(0.3 + 1.2 * np.sin(7 * u + seed))).astype(float)
         model = fit(X, y, 40, likelihood="poisson")
-        w, f = likelihoods.nodes(model._outputs[0].posterior, model._locate(X[40:]).whole)
-        one = -np.log(np.sum(w * poisson.pmf(y[40:], model._outputs[0].observed.mean(f)), 0))
+        one = -np.log(np.mean(poisson.pmf(y[40:, None], model.sample_y(X[40:], 4000)), 1))
         logs = fit(X, np.log(y + 0.5), 40)
         mean, sd = logs.predict(X[40:], return_std=True)
         low = np.where(y[40:] > 0, np.log(np.maximum(y[40:], 1e-300)), -np.inf)
@@ -221,18 +221,18 @@ def test_counts_and_shares_as_predictions():
     mean, std = model.predict(X, return_std=True)
     _, bare = model.predict(X, return_std=True, include_noise=False)
     np.testing.assert_allclose(std**2, bare**2 + mean, rtol=1e-6)  # a Poisson count has the variance of its mean
-    assert rmse(mean, rate) < 0.3 * rate.mean()
+    assert rmse(mean, rate) < 0.12 * rate.mean()  # four draws of the counts have 0.07 to 0.10
     low, high = model.predict_quantiles(X, (0.025, 0.975)).T
     assert np.all(low == np.round(low))
     draws = model.sample_y(X[:3], 4000, include_noise=True)
-    np.testing.assert_allclose(draws.mean(1), mean[:3], rtol=0.15)
-    np.testing.assert_allclose(draws.std(1), std[:3], rtol=0.15)
+    assert np.all(np.abs(draws.mean(1) - mean[:3]) < 5 * std[:3] / np.sqrt(4000))
+    np.testing.assert_allclose(draws.std(1), std[:3], rtol=5 / np.sqrt(2 * 4000))
     inside = (low[:3, None] <= draws) & (draws <= high[:3, None])
     assert np.all(inside.mean(1) > 0.94)
     covariance = model.predict(X[:3], return_cov=True)[1]
     np.testing.assert_allclose(np.diag(covariance), std[:3] ** 2)
     left = diagnostics.leave_one_out(model)
-    assert left.inside.mean() > 0.8
+    assert left.inside.mean() > 0.9  # four draws of the counts have 0.93 to 1
     p, trials = 1 / (1 + np.exp(-2 * np.sin(6 * u))), rng.integers(1, 12, 60)
     share = fit(X, rng.binomial(trials, p).astype(float), 40, likelihood="binomial", trials=trials)
     assert rmse(share.predict(X), p) < 0.15
@@ -375,10 +375,10 @@ def test_other_targets_keep_the_geometry_and_go_through_files(tmp_path):
     X, u = bent(40)
     y = np.where(np.arange(40) < 20, np.round(5 * u), np.nan)
     model = GPUMRegressor(geometry="graph", smoothness="heat", warm_start=True, random_state=0).fit(X, y)
-    surfaces = model._surfaces
+    geometries = inside.learned(model)
     for options in ({"likelihood": "poisson"}, {"likelihood": "student"}, {"target": "angle"}):
         model.set_params(likelihood="gaussian", target="value").set_params(**options).fit(X, y)
-        assert model._surfaces is surfaces
+        assert inside.learned(model) is geometries
         model.save(tmp_path / "model.gpum", force=True)
         again = GPUMRegressor.load(tmp_path / "model.gpum")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -393,12 +393,10 @@ def test_many_labels_of_every_kind_are_screened(kind, monkeypatch):
     y = y + {"poisson": 0, "angle": 20}.get(kind, 0.05) * rng.standard_normal(120)
     options = {"noise": {"noise_std": 0.05}, "angle": {"target": "angle"}}.get(kind, {"likelihood": kind})
     whole = fit(X, y, 120, **options).predict(X)
-    monkeypatch.setattr(gp, "SCREEN", 100)
-    monkeypatch.setattr(gp, "SCREENED", 60)
-    monkeypatch.setattr(gp, "LARGEST", 120**2)
+    inside.lower(monkeypatch, labels_unscreened=100, labels_for_screening=60, labels_decomposed=120**2)
     model = fit(X, y, 120, **options)
     assert any("screened on 60 of them" in note and "more of full rank" in note for note in model.notes_)
     assert rmse(model.predict(X), whole) < 0.05 * whole.std()
-    monkeypatch.setattr(gp, "LARGEST", 100**2)
+    inside.lower(monkeypatch, labels_decomposed=100**2)
     with pytest.raises(ValueError, match="y has 120 labels, and all kernels that explain them are of full rank"):
         fit(X, y, 120, **options)

@@ -118,6 +118,13 @@ def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> i
     return int(value)
 
 
+def flag(value: Any, name: str) -> bool:
+    """value as a bool; 0 and 1 count as one."""
+    if not isinstance(value, bool | np.bool_ | Integral) or value not in (0, 1):
+        raise GpumError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def jobs(value: Any) -> None:
     """Refuse a number of joblib's workers that is none: None, or a whole number other than 0."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
@@ -142,6 +149,19 @@ def positives(values: Any, name: str, advice: str) -> np.ndarray:
     if found.ndim != 1 or not len(found) or not np.all(np.isfinite(found)) or np.any(found <= 0):
         raise GpumError(f"{name} must be positive and finite, got {values!r}; {advice}")
     return found
+
+
+def random_state(value: Any) -> np.random.RandomState:
+    """A generator of random numbers made from what users call `random_state`: None, a seed or a generator."""
+    from sklearn.utils import check_random_state
+
+    try:
+        return check_random_state(value)
+    except (TypeError, ValueError):
+        raise GpumError(
+            f"random_state must be None, a whole number from 0 to {2**32 - 1} or a numpy.random.RandomState, "
+            f"got {value!r}; give a whole number for a result that can be repeated"
+        ) from None
 
 
 def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:

@@ -1,5 +1,9 @@
-"""The sound model files that are mutated, made anew: python tests/fuzz/corpus.py, after a class in them has moved."""
+"""Small model files, and what their models predict: tests mutate them, and read them as files of an earlier version.
 
+They are made anew by `python tests/fuzz/corpus.py` only where a new version need not read them any more.
+"""
+
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +11,14 @@ import numpy as np
 from gpum import BayesianGPLVM, EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, GraphMaternGPRegressor
 
 CORPUS = Path(__file__).parent / "corpus"
+PREDICTIONS = Path(__file__).parent / "predictions.json"
+
+
+def predicted(model, rows):
+    """What a model says of rows: probabilities, or mean and standard deviation."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(rows)
+    return np.stack(model.predict(rows, return_std=True), 1)
 
 
 def main():
@@ -25,8 +37,13 @@ def main():
         "classes": GPUMClassifier(geometry="flat", smoothness="heat").fit(X, [0, 1, 0, 1, -1, -1, -1, -1]),
         "chart": chart.fit(curve, np.where(np.arange(14) % 3 == 0, np.sin(u), np.nan)),
     }
+    new = np.array([[0.3, -0.2], [-0.5, 0.9], [1.1, 0.4]])
+    stored = {}
     for name, model in models.items():
         model.save(CORPUS / f"{name}.gpum", force=True)
+        rows = np.concatenate([curve[::5], curve[3:5] + 0.01]) if name == "chart" else np.concatenate([X[5:], new])
+        stored[name] = {"rows": rows.tolist(), "predicted": predicted(model, rows).tolist()}
+    PREDICTIONS.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":

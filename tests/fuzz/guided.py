@@ -17,6 +17,8 @@ import atheris
 with atheris.instrument_imports(include=["gpum.files", "zipfile", "json", "csv"]):
     from mutate import CORPUS, MEMORY, read_model, read_table, sealed
 
+    from gpum import GpumError
+
 
 def main(ending):
     """Fuzz the reader of one kind of file until libFuzzer has had enough."""
@@ -33,7 +35,7 @@ def main(ending):
 
         def one(data):
             path.write_bytes(sealed(data) if is_model else data)
-            with suppress(ValueError, OSError):
+            with suppress(GpumError, OSError):
                 read(path)
 
         atheris.Setup([sys.argv[0], *sys.argv[2:], "-timeout=5", str(seeds)], one)

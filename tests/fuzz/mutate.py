@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from gpum import GpumError
 from gpum.files import model_io, tables, tree
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -163,12 +164,12 @@ def read_table(path):
     for name in table.columns:
         table.words(name)
         table.text(name)
-        with suppress(ValueError):
+        with suppress(GpumError):
             table.numbers(name, "")
 
 
 def fuzz(count, seed=0, endings=ENDINGS):
-    """Read `count` mutated files of each ending; anything but a ValueError or OSError gets through to the caller.
+    """Read `count` mutated files of each ending; anything but a GpumError or OSError gets through to the caller.
 
     Returns how many were read and refused, and for each ending the most seconds of the processor that one file took,
     sound ones too. A file that took more than LONG is kept. The files lie in memory where the system has a folder
@@ -194,7 +195,7 @@ def fuzz(count, seed=0, endings=ENDINGS):
                 try:
                     read(path)
                     seen[ending, "read"] += 1
-                except (ValueError, OSError):
+                except (GpumError, OSError):
                     seen[ending, "refused"] += 1
                 except BaseException:
                     (kept / f"gpum-fuzz{ending}").write_bytes(data)

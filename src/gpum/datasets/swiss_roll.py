@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 
 from .. import checks
 from ..checks import GpumError
@@ -33,10 +33,11 @@ def make_swiss_roll(
     """
     checks.integer(n_labeled, "n_labeled", 0, None, "24 as in the paper")
     checks.integer(n_unlabeled, "n_unlabeled", 0, None, "450 as in the paper")
+    grid = checks.flag(grid, "grid")
     if grid and n_unlabeled % 10:
         raise GpumError(f"n_unlabeled is {n_unlabeled}, but the grid has ten rows; use a multiple of 10 or grid=False")
     checks.positive(noise, "noise", "0.05 is the default", zero=True)
-    rng = check_random_state(random_state)
+    rng = checks.random_state(random_state)
     chart = SwissRoll()
     (r0, r1), (z0, z1) = chart.r, chart.z
     labelled = np.stack([rng.uniform(r0, r1, n_labeled), rng.uniform(z0, z1, n_labeled)], 1)

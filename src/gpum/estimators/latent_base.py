@@ -17,7 +17,6 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, checks, neighbours
@@ -80,9 +79,9 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Learn the chart of a cloud S [N, p]; y is ignored."""
         features.remember(self, S)
         S = self._check(S)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(checks.random_state(self.random_state).randint(2**31 - 1))
         self.n_features_in_ = S.shape[1]
-        self._scaling = Scaling.of(S, self.scale_columns)
+        self._scaling = Scaling.of(S, checks.flag(self.scale_columns, "scale_columns"))
         self.unit_, self.offset_, self.scale_ = self._scaling.unit, self._scaling.offset, self._scaling.scale
         self._rows = self._scaling.rows(S)  # NaN where a reading is missing
         self._whole = fill_in(self._rows) if np.isnan(S).any() else Filled.complete(self._rows)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from .. import checks
@@ -80,11 +79,8 @@ def has_chart(estimator: Any) -> bool:
 
 def transforms_with_a_chart(cls: type) -> type:
     """A class decorator: `transform` and what belongs to it are there only where a geometry is a chart."""
-    for name in (
-        "transform",
-        "fit_transform",
-        "get_feature_names_out",
-    ):  # after scikit-learn has wrapped them for `set_output`
+    # It acts after scikit-learn has wrapped the methods for `set_output`.
+    for name in ("transform", "fit_transform", "get_feature_names_out"):
         setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
     return cls
 
@@ -122,7 +118,7 @@ def learn(estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any
     """
     key = _key(estimator, cloud)
     last = getattr(estimator, "_warm", None)
-    if estimator.warm_start and last is not None and last[0] == key:
+    if checks.flag(estimator.warm_start, "warm_start") and last is not None and last[0] == key:
         return last[1]
     estimator._warm = None
     run = open_checkpoint(estimator, X=cloud.rows, y=y)
@@ -220,14 +216,14 @@ def kernel_options(estimator: Any, seed: int) -> Wanted:
 def seed_of(random_state: Any) -> int:
     """A whole number for `random_state`: itself, or one that a generator draws, once, before threads begin."""
     if isinstance(random_state, Integral):
-        check_random_state(random_state)
+        checks.random_state(random_state)
         return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    return int(checks.random_state(random_state).randint(2**31 - 1))
 
 
 def drawn_seed(seed: int) -> int:
     """The seed of everything but latent models, which draw from `seed` themselves."""
-    return int(check_random_state(seed).randint(2**31 - 1))
+    return int(checks.random_state(seed).randint(2**31 - 1))
 
 
 def _in_checkpoint(surface: ChartSurface, run: Checkpoint) -> ChartSurface:

@@ -154,13 +154,15 @@ def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
             if total > _allowed(len(payload)):
                 raise _refused(path, f"{len(payload)} bytes would unpack to {total}")
             return {e.filename: _unpacked(path, archive, e) for e in entries if only in (None, e.filename)}
+    except GpumError:
+        raise
     except (
         zipfile.BadZipFile,
         zlib.error,
         EOFError,
         NotImplementedError,
         OSError,
-        UnicodeDecodeError,
+        ValueError,  # such as a place before the beginning
         struct_error,
     ) as error:
         raise _refused(path, f"its zip cannot be read: {error}") from None

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from .. import checks
 from ..checks import GpumError
@@ -79,7 +78,7 @@ class Predictive:
     def samples(self, n: int = 1, random_state: Any = 0, noise: bool = False) -> np.ndarray:
         """Joint draws, [rows, n] or, for several outputs, [rows, k, n]."""
         checks.integer(n, "n_samples", 1, None, "1 is one draw")
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(checks.random_state(random_state).randint(2**31 - 1))
         draws = [output.samples(rng, self.rows.whole, n, noise) for output in self._outputs(slice(None))]
         return np.stack(draws, 1) if self.model.several else draws[0]
 

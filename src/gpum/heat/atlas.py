@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
 from .. import checks
 from ..checks import NoSurface
@@ -91,14 +90,16 @@ class Atlas:
 
     def fit(self, X: Any, y: Any = None) -> Atlas:
         """Charts around all rows of X [N, p]."""
-        checks.integer(self.dim, "dim", 1, 3, "a surface of more dimensions needs another geometry")
+        checks.integer(self.dim, "dim", 1, None, "it is the dimension of the surface")
+        if self.dim > 3:
+            raise NoSurface(f"dim is {self.dim}, but an atlas has at most 3 dimensions; use another geometry")
         X = checks.cloud(X, "X")
         checks.rows_for(X, self.dim, "X")
         if self.dim > X.shape[1]:
             raise NoSurface(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
             checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
-        check_random_state(self.random_state)
+        checks.random_state(self.random_state)
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         self._cloud = self._reduced(X)[0]

@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import numpy as np
 from scipy.stats import t as student
-from sklearn.utils import check_random_state
 
 from .. import checks
 from ..checks import GpumError
@@ -89,7 +88,7 @@ def heat_kernel(
         fx, fy = pairs.at(starts), pairs.at(targets)
         kernel = np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
         return (kernel, np.zeros_like(kernel)) if return_std else kernel
-    rng = check_random_state(random_state)
+    rng = checks.random_state(random_state)
     options = {"n_paths": n_paths, "step_size": step_size, "estimator": estimator, "radius": radius}
     more = {"tabulated": tabulated, "n_jobs": n_jobs, "with_std": return_std or check_step}
     walk = partial(_from_paths, chart, starts, targets, times, **options, **more)
@@ -115,7 +114,7 @@ def _across_atlas(
     held, stiffness = atlas.walkable()
     nodes = walks.walk_on(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
-    seeds = check_random_state(random_state).randint(2**31 - 1, size=n_blocks)
+    seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)
     between = atlas.corners(both)
     blocks = [walks.shares(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
     n = len(starts)
@@ -140,7 +139,7 @@ def brownian_path(
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; the path is everywhere long before")
-    key = jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
+    key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
     even = straighten(chart)
     walked = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)
     return evaluate(even, "original", walked)

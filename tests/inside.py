@@ -1,0 +1,89 @@
+"""The one place where tests reach into what is private: names here follow the source, tests do not."""
+
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+
+from gpum.fitted import Geometries, LazyModel, cloud, rows
+from gpum.gplvm import bound, lbfgs, optimise, placement
+from gpum.heat import paths, spectral
+from gpum.regression import again, classes, family, gp, graphs, workers
+from gpum.report import document
+
+# Sizes at which the library changes its ways, lowered so that small problems go the ways of large ones.
+SIZES = {
+    "rows_learned_from": (cloud, "SUBSET"),
+    "rows_at_once": (rows, "BLOCK"),
+    "rows_placed_at_once": (rows, "PLACED"),
+    "scales": (family, "SCALES"),
+    "labels_unscreened": (gp, "SCREEN"),
+    "labels_for_screening": (gp, "SCREENED"),
+    "labels_decomposed": (gp, "LARGEST"),
+    "labels_not_stored": (again, "FEW"),
+    "modes_of_a_mesh": (spectral, "MAX_MODES"),
+    "modes_of_a_graph": (graphs, "MODES"),
+    "rows_of_a_graph_with_all_modes": (graphs, "ALL"),
+    "rows_of_a_dense_graph": (graphs, "DENSE"),
+    "labels_of_classes_unscreened": (classes, "FEW"),
+    "labels_of_classes_with_low_rank": (classes, "MANY"),
+    "labels_of_classes_with_full_rank": (classes, "FULL_RANK"),
+    "rows_of_a_report": (document, "SHOWN_ROWS"),
+    "paths_of_a_task": (paths, "UNITS"),
+}
+
+
+def lower(monkeypatch, **sizes):
+    """Set some of SIZES."""
+    for name, value in sizes.items():
+        monkeypatch.setattr(*SIZES[name], value)
+
+
+def learned(model):
+    """The geometries of a fitted estimator: the same object where they were not learned again."""
+    return model.model_.geometries
+
+
+def weighed(model, geometries, weights):
+    """A copy of a fitted estimator as if it had these geometries, with these weights."""
+    true = model.model_.geometries
+    found, held = copy(model), _Weighed(true.cloud, list(geometries), true.family, true.options)
+    object.__setattr__(held, "given", np.array(weights))
+    found._fitted = LazyModel(replace(model.model_, geometries=held))
+    return found
+
+
+class _Weighed(Geometries):
+    """Geometries with given weights."""
+
+    def weights(self, posterior):
+        return self.given
+
+
+def each_round(monkeypatch, change):
+    """Every round of an optimisation is `change(number, run, args)`, where run(*args) is the round itself."""
+    true_round, numbers = optimise._round, []
+
+    def run(*args):
+        numbers.append(0)
+        return change(len(numbers), true_round, args)
+
+    monkeypatch.setattr(optimise, "_round", run)
+
+
+def handed_out(monkeypatch):
+    """A list that grows by each task that joblib's workers get."""
+    tasks, true_run = [], workers._quietly
+
+    def run(task):
+        tasks.append(task)
+        return true_run(task)
+
+    monkeypatch.setattr(workers, "_quietly", run)
+    return tasks
+
+
+def compiled():
+    """How many programs there are of each kind that a latent model compiles."""
+    programs = (lbfgs.walk, bound._inducing_posterior, placement.at_posteriors, placement.decoder)
+    return [program._cache_size() for program in programs]

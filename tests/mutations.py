@@ -1,0 +1,202 @@
+"""Break one central line of the library at a time, and see whether the fast tests notice: `make mutations`.
+
+Each mutant is a copy of the tree with one text replaced, on which the named test files run until one test fails. A
+mutant that survives says which test is missing. `python tests/mutations.py bound quantiles` runs those whose names hold
+one of these words.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+NEEDED = ("src", "tests", "pyproject.toml", "README.md", "docs")
+LIMIT = 900  # seconds for the tests of one mutant; one that hangs counts as noticed
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What is broken: `old` in `file` becomes `new`, and one of `tests` should fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def mutant(name, file, old, new, *tests):
+    return Mutant(name, f"src/gpum/{file}.py", old, new, tuple(f"tests/test_{test}.py" for test in tests))
+
+
+MUTANTS = [
+    mutant(
+        "bound: trace of the data", "gplvm/bound", "- 0.5 * beta * cloud.trace", "- 0.4 * beta * cloud.trace", "gplvm"
+    ),
+    mutant(
+        "bound: divergence from the prior",
+        "gplvm/bound",
+        "jnp.exp(log_s) - log_s - 1)",
+        "jnp.exp(log_s) - log_s)",
+        "gplvm",
+    ),
+    mutant("psi1", "gplvm/psi", "a * mu**2 + jnp.log1p(s), 1)", "a * mu**2 + jnp.log1p(2 * s), 1)", "gplvm"),
+    mutant("psi2: pairs of inducing points", "gplvm/psi", "-0.25 * jnp.sum((Z[i]", "-0.5 * jnp.sum((Z[i]", "gplvm"),
+    mutant(
+        "metric: variance of the Jacobian",
+        "geometry/metric",
+        "+ jnp.sum(m.scale**2) * m.gamma",
+        "+ 0 * m.gamma",
+        "metric",
+    ),
+    mutant("volume: midpoint rule", "geometry/chart", "(np.arange(n) + 0.5) / n", "np.arange(n) / n", "charts"),
+    mutant(
+        "boundary level",
+        "geometry/boundary",
+        "self.level_of(x) <= self.level",
+        "self.level_of(x) < self.level",
+        "boundary",
+    ),
+    mutant("finite elements: stiffness", "heat/elements", "np.linalg.inv(G), du", "G, du", "elements", "spectral"),
+    mutant(
+        "finite elements: size of a simplex", "heat/elements", "/ gamma(c.dim + 1)", "/ gamma(c.dim + 2)", "elements"
+    ),
+    mutant("atlas: mass matrix", "heat/simplicial", "CONSISTENT = 0.4", "CONSISTENT = 0.0", "atlas"),
+    mutant("eigenvalues: shift", "heat/lanczos", "1 / nu - self.shift", "1 / nu", "spectral"),
+    mutant(
+        "eigenfunctions: normalisation",
+        "heat/lanczos",
+        "V / np.sqrt(np.maximum(w,",
+        "V / 2 / np.sqrt(np.maximum(w,",
+        "spectral",
+    ),
+    mutant("heat kernel: exponent", "heat/spectral", "np.exp(-0.5 * values * t)", "np.exp(-values * t)", "spectral"),
+    mutant("Matérn: spectral density", "heat/spectral", "(-nu - dim / 2)", "(-nu)", "spectral", "gp"),
+    mutant("evidence: determinant", "regression/gp", "- 0.5 * d.log_det(RATIOS)", "- d.log_det(RATIOS)", "gp"),
+    mutant(
+        "evidence: prior of settings",
+        "regression/gp",
+        "+ setting.log_prior + RATIO_PRIOR\n",
+        "+ RATIO_PRIOR\n",
+        "gp",
+        "diagnostics",
+    ),
+    mutant("leave-one-out", "regression/gp", "/ s**2 - alpha**2 / c", "/ s**2", "gp", "diagnostics"),
+    mutant(
+        "mixture: spread between components", "regression/posterior", "(variances + means**2) @", "variances @", "gp"
+    ),
+    mutant(
+        "mixture: weights", "regression/gp", "np.exp(log_p - kept), rest)", "np.exp(0.9 * (log_p - kept)), rest)", "gp"
+    ),
+    mutant("mixture: quantiles", "regression/quantiles", "np.sqrt((dof - 2) / dof)", "np.sqrt((dof - 1) / dof)", "gp"),
+    mutant(
+        "expectation propagation: cavity",
+        "regression/probit",
+        "1 / variance - tau, 1.0)",
+        "1 / variance, 1.0)",
+        "classifier",
+    ),
+    mutant(
+        "expectation propagation: evidence",
+        "regression/probit",
+        "0.5 * D * np.log1p(cavity",
+        "0.5 * np.log1p(cavity",
+        "classifier",
+    ),
+    mutant("graph: weights", "regression/graphs", "np.exp(-0.5 * (edges.data", "np.exp(-1.0 * (edges.data", "graphs"),
+    mutant("graph: density", "regression/graphs", "_scaled(w, 1 / q) if even", "w if even", "graphs"),
+    mutant(
+        "projection: best of several starts",
+        "gplvm/placement",
+        "np.argmax(values.reshape(n, c), 1)",
+        "np.argmin(values.reshape(n, c), 1)",
+        "placement",
+    ),
+    mutant("projection: far from an atlas", "geometry/atlas", "distance > limit)", "distance > 10 * limit)", "atlas"),
+    mutant(
+        "units of the cloud",
+        "gplvm/scaling",
+        "(S - self.offset) / self.unit / self.scale",
+        "(S - self.offset) / self.scale",
+        "latent_models",
+    ),
+    mutant(
+        "missing values: variance of donors",
+        "gplvm/missing",
+        "whole.var(0) + found.variance[donors].mean(1)",
+        "whole.var(0)",
+        "missing",
+    ),
+    mutant(
+        "model file: checksum",
+        "files/container",
+        "if sha256(payload).hexdigest().encode() != header[4]",
+        "if False",
+        "model_io",
+    ),
+    mutant("model file: room", "files/container", "total > _allowed(len(payload))", "False", "model_io"),
+    mutant("checkpoint: key", "files/checkpoint", "{**settings, **data}.items()", "settings.items()", "checkpoint"),
+]
+
+
+def broken(one, folder):
+    """A copy of the tree with that mutant in it."""
+    for name in NEEDED:
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, folder / name)
+    path = folder / one.file
+    text = path.read_text()
+    if text.count(one.old) != 1:
+        raise SystemExit(
+            f"{one.name}: {one.old!r} is {text.count(one.old)} times in {one.file}; bring the list up to date"
+        )
+    path.write_text(text.replace(one.old, one.new))
+
+
+def noticed(one):
+    """Whether a test fails, and in how many seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, begin = Path(name), time.perf_counter()
+        broken(one, folder)
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *one.tests]
+        environment = {"GPUM_CACHE": str(ROOT / ".pytest_cache" / "programs"), **os.environ}
+        environment |= {"PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            run = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return True, float(LIMIT), "it hangs"
+        if run.returncode not in (0, 1):
+            raise SystemExit(f"{one.name}: the tests did not run\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+        failed = [line.split(" - ")[0] for line in run.stdout.splitlines() if line.startswith("FAILED")]
+        return (
+            run.returncode == 1,
+            time.perf_counter() - begin,
+            failed[0].removeprefix("FAILED tests/") if failed else "",
+        )
+
+
+def main(words):
+    """Run those mutants whose names hold one of the words, or all; the exit status says whether any survives."""
+    chosen = [one for one in MUTANTS if not words or any(word.lower() in one.name.lower() for word in words)]
+    survivors = []
+    for one in chosen:
+        found, seconds, by = noticed(one)
+        print(
+            f"{'noticed ' if found else 'SURVIVES'} {seconds:5.0f} s  {one.name}: {by or ', '.join(one.tests)}",
+            flush=True,
+        )
+        survivors += [] if found else [one.name]
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants are noticed")
+    return len(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(sys.argv[1:])))
