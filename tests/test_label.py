@@ -810,7 +810,7 @@ def test_an_export_never_hides_labels_of_another_table(digits):
         (["--target", "y", "--index", "id", "--images", ".", "--image-shape", "3x1"], "both given"),
         (["--target", "y", "--index", "id", "--classes", "a"], "has 1 classes"),
         (["--target", "y", "--export", "other.csv"], "no labels to export"),
-        (["--target", "y"], "column 'id' of data.csv, row 1 (line 2), is 'r0', which is not a number"),
+        (["--target", "y"], "column 'id' of data.csv holds text ('r0')"),
     ],
 )
 def test_bad_options_get_a_sentence(label_table, arguments, words):

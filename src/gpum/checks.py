@@ -12,7 +12,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 TAKE_NAN = "only GPUMRegressor, GPUMClassifier, LatentGPRegressor and latent models take NaN, as a missing reading"
 
@@ -36,6 +35,8 @@ def cloud(
 
     With `missing`, NaN (one and the same) stands for a missing reading.
     """
+    from scipy.sparse import issparse  # commands that need none of it do not wait for it
+
     if issparse(S):
         raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
@@ -107,6 +108,11 @@ def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
     if S.dtype.kind == "c":
         raise GpumError("Complex data not supported: its entries are complex numbers")
     raise GpumError(f"its entries are of type {S.dtype}")
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things in words: 1 row, 2 rows."""
+    return f"{n} {noun}{'s' * (n != 1)}"
 
 
 def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> int:

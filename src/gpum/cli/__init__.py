@@ -14,8 +14,10 @@ from typer.core import TyperGroup
 from .. import __version__
 from ..checks import GpumError
 from .demo import demo
+from .info import info
 from .label import label
-from .models import Debug, fit, info, predict
+from .models import Debug, fit
+from .predict import predict
 from .report import report
 from .reproduce import reproduce
 from .suggest import suggest

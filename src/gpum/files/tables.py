@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,17 +78,17 @@ class Table:
                 raise GpumError(f"{self._where(name, int(missing[0]))} has no value{more}; fill it in, {advice}")
         return found
 
-    def words(self, name: str) -> list[str]:
-        """The distinct cells of a column in which nothing is a number; none where one is."""
+    def words(self, name: str, apart: Collection[str | None] = ()) -> list[str]:
+        """The distinct cells of a column, some apart, in which nothing is a number; none where one is."""
         if self.columns[name].dtype.kind in "biuf":
             return []
         cells = {cell.strip() for cell in self.text(name)}
-        cells = {cell for cell in cells if cell.lower() not in MISSING}
+        cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in apart}
         return [] if any(_could_be_number(cell) for cell in cells) else sorted(cells)
 
-    def is_text(self, name: str) -> bool:
-        """Whether the cells of a column are words: no numbers, and no numbers with something around them."""
-        return any(_advice(word, self.decimal) is None for word in self.words(name))
+    def is_text(self, name: str, apart: Collection[str | None] = ()) -> bool:
+        """Whether the cells of a column, some apart, are words: no numbers, not even with a unit or a percent sign."""
+        return any(_advice(word, self.decimal) is None for word in self.words(name, apart))
 
     def text(self, name: str) -> list[str]:
         """A column as text."""
@@ -143,7 +143,7 @@ def check_ending(path: Any) -> str:
     if ending not in READERS:
         what = f"ends in {ending!r}" if ending else "has no ending"
         known = ", ".join(name for name in READERS if not name.endswith(PACKED))
-        hint = "save the table as CSV" if ending in SHEETS else f"use one of {known}, or such as .csv.gz"
+        hint = f"{'save the table as CSV, or ' * (ending in SHEETS)}use one of {known} (text also as .csv{PACKED})"
         raise GpumError(f"{path} {what}, which names no known format; {hint}")
     if ending == ".parquet":
         _parquet()
