@@ -649,11 +649,11 @@ def test_notes_of_a_fit_are_printed(data, tmp_path, monkeypatch):
 
     def fit(self, X, y):
         warnings.warn("the chart is odd", UserWarning, stacklevel=1)
-        quick(self, X, y)
-        self.notes_ = ["one chart is left out: non-finite weights", "the chart is odd", "latent_dim=2 was too much"]
-        return self
+        return quick(self, X, y)
 
+    notes = ["one chart is left out: non-finite weights", "the chart is odd", "latent_dim=2 was too much"]
     monkeypatch.setattr(GPUMRegressor, "fit", fit)
+    monkeypatch.setattr(GPUMRegressor, "notes_", notes)
     result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum", "-q")
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines() == [
@@ -719,6 +719,32 @@ def test_columns_without_values_are_named_together(tmp_path):
 def test_odd_tables_are_refused_in_a_helpful_sentence(tmp_path, name, content, args, words):
     (tmp_path / name).write_text(content)
     refused(gpum("fit", tmp_path / name, "--out", tmp_path / "m.gpum", *args.split()), *words)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--target", ""], ["--target is empty"]),
+        (["--target", "y", "--likelihood", "poisson"], ["the target is -0.8 at row 2", "--likelihood poisson"]),
+        (["--target", "y", "--angle", "0"], ["--angle must be a positive number"]),
+        (["--target", "y", "--seed", "-1"], ["'--seed'", "greater than or equal to 0"]),
+        (["--target", "y", "--lateral-dim", "2"], ["No such option: --lateral-dim", "fit --help)"]),
+    ],
+)
+def test_errors_name_options_and_count_rows_from_one(tmp_path, args, words):
+    y = np.where(np.arange(N) == 1, -0.8, np.arange(N))
+    data = table_with(tmp_path / "data.csv", y=y)
+    refused(gpum("fit", data, "--out", tmp_path / "m.gpum", *args, *QUICK), *words)
+
+
+def test_predict_says_what_is_wrong_with_a_table(model, tmp_path):
+    for name, content, words in [
+        ("t.csv", "c1 c2\n1 2\n", ["its only column is 'c1 c2'"]),
+        ("t.csv", "1,2,3\n1,2,4\n", ["holds numbers instead of names"]),
+        ("t.csv", "c1,c2,c 3\n1,-,4\n", ["'-'", "leave the cell empty"]),
+    ]:
+        (tmp_path / name).write_text(content)
+        refused(gpum("predict", model, tmp_path / name, "--out", tmp_path / "p.csv"), *words)
 
 
 def test_one_of_each_is_said_in_the_singular(tmp_path):

@@ -28,22 +28,23 @@ def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
         names += [value] if value in table.columns else [part.strip() for part in value.split(",") if part.strip()]
     for name in names:
         if name not in table.columns:
-            raise GpumError(f"{option} names {name!r}, but {table.source} has no such column; {_hint(table, name)}")
+            near = _nearest(name, list(table.columns))
+            hint = f"did you mean {near!r}?" if near else f"its columns are {listed(list(table.columns))}"
+            hint = _misread(table) or hint
+            raise GpumError(f"{option} names {name!r}, but {table.source} has no such column; {hint}")
     return list(dict.fromkeys(names))
 
 
-def _hint(table: Table, name: str) -> str:
-    """What may be wrong where a table lacks a column."""
+def _misread(table: Table) -> str | None:
+    """What seems to be wrong with the header of a table that lacks a column, if anything."""
     columns = list(table.columns)
-    near = _nearest(name, columns)
-    if near:
-        return f"did you mean {near!r}?"
     if are_numbers(columns):
-        return "its first line holds numbers instead of names: add a line with the names above it"
+        numbers = listed(columns)
+        return f"its first line holds numbers instead of names ({numbers}): if it is a row, add the names above it"
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t |"):
         marks = "tabs" if ".tsv" in table.source.lower() else "commas, semicolons or tabs"
         return f"its only column is {columns[0]!r}: the first line must hold all names, separated by {marks}"
-    return f"its columns are {listed(columns)}"
+    return None
 
 
 def check_apart(groups: dict[str, list[str]]) -> None:
@@ -129,11 +130,8 @@ def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
     missing = [name for name in fitted.features if name not in table.columns]
     if missing:
         near = _nearest(missing[0], [name for name in table.columns if name not in fitted.features])
-        hint = f"add {'them' if len(missing) > 1 else 'it'}, under {'these names' if len(missing) > 1 else 'this name'}"
-        if near:
-            hint = f"if {near!r} is {missing[0]!r}, rename it"
-        elif are_numbers(list(table.columns)):
-            hint = "its first line holds numbers instead of names: add a line with the names above it"
+        hint = f"add {'them, under these names' if len(missing) > 1 else 'it, under this name'}"
+        hint = _misread(table) or (f"if {near!r} is {missing[0]!r}, rename it" if near else hint)
         what = f"{len(missing)} of the {len(fitted.features)} features of {model.name}: {listed(missing)}"
         if len(missing) == 1:
             what = f"the feature {missing[0]} of {model.name}"

@@ -55,8 +55,8 @@ def _column(text: str) -> Any:
     return _option("NAME", text, "Columns (several: repeat the option, or put commas between names)")
 
 
-def _setting(kind: str, text: str) -> Any:
-    return _option(kind, text, "Settings of the estimator")
+def _setting(kind: str, text: str, **limits: Any) -> Any:
+    return typer.Option(metavar=kind, help=text, rich_help_panel="Settings of the estimator", **limits)
 
 
 def fit(
@@ -98,7 +98,7 @@ def fit(
     ] = None,
     n_paths: Annotated[int, _setting("N", "Paths from each point (brownian).")] = 1000,
     max_time: Annotated[float | None, _setting("T", "Largest diffusion time of heat kernels.")] = None,
-    seed: Annotated[int, _setting("N", "The same seed gives the same model.")] = 0,
+    seed: Annotated[int, _setting("N", "The same seed gives the same model.", min=0, max=2**32 - 1)] = 0,
     n_jobs: Annotated[
         int | None, _setting("N", "Processes at once (default: threads, one a core); the model does not depend on it.")
     ] = None,
@@ -135,6 +135,8 @@ def fit(
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
+        if not targets:
+            raise GpumError(f"--target is empty; name a column of {data.name}: {listed(list(table.columns))}")
         dropped = named(table, "--drop", drop or [])
         names = named(table, "--index", [index] if index else [])
         others = [name for name in table.columns if name not in {*targets, *dropped, *names}]

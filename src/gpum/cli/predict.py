@@ -55,7 +55,11 @@ def predict(
         fitted = model_io.load(model)
     with stage(f"reading {data.name}", out):
         table = tables.read(data, decimal=decimal, encoding=encoding)
-        X = table.readings(features_of(table, fitted, model), "or remove the row", fitted.about.get("missing"))
+        X = table.readings(
+            features_of(table, fitted, model),
+            "leave the cell empty if there is no value, or remove the row",
+            fitted.about.get("missing"),
+        )
         X = X / np.array(fitted.about.get("scales", 1.0))
         names = named(table, "--index", [index] if index else [])
         kept = fitted.about.get("index")
