@@ -97,11 +97,10 @@ def _drop(names: list[str]) -> str:
     return shlex.join(["--drop", ",".join(names)] if together else [w for name in names for w in ("--drop", name)])
 
 
-def note_counting(table: Table, used: list[str], index: bool) -> None:
+def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
     """A note for every feature that counts the rows or has a name as if it did; `index`: --index names another one."""
-    n = len(table)
-    for name in used:
-        values = table.numbers(name, "")
+    n = len(X)
+    for name, values in zip(used, X.T, strict=True):
         counts = n >= FEW and any(np.array_equal(values, np.arange(n) + first) for first in (0, 1))
         if counts or name.strip().lower() in ROW_NAMES:
             what = "counts the rows" if counts else "seems to name the rows"

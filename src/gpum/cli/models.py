@@ -156,7 +156,7 @@ def fit(
             y = np.stack([labels_of(table, name) for name in targets], 1)
             labels = y if len(targets) > 1 else y[:, 0]
         if not features:
-            note_counting(table, used, bool(names))
+            note_counting(X, used, bool(names))
         scales = spreads(X, used) if scale_columns else None
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
     say(quiet, f"{data.name}: {counted(len(X), 'row')}, {counted(len(used), 'feature')}{gaps_in(X)}; {known}.")

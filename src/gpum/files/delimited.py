@@ -37,9 +37,9 @@ def read(path: Path, ending: str, decimal: str, encoding: str) -> tuple[list[str
     rows, lines = cells(path, text, separator(text, ending, decimal))
     names = [name.strip() for name in rows[0]]
     _check_lengths(path, rows, lines)
-    kept = [k for k, name in enumerate(names) if name or any(row[k].strip() for row in rows[1:])]
-    columns = [np.array([row[k] for row in rows[1:]], dtype=object) for k in kept]
-    return [names[k] for k in kept], columns, lines[1:]
+    columns = [np.array(column, dtype=object) for column in zip(*rows[1:], strict=True)]
+    kept = [k for k, column in enumerate(columns) if names[k] or any(cell.strip() for cell in column)]
+    return [names[k] for k in kept], [columns[k] for k in kept], lines[1:]
 
 
 def content(path: Path) -> bytes:
