@@ -24,6 +24,7 @@ from .whole import existing, replacing
 
 MISSING = {"", "nan", "na", "n/a", "null", "none"}
 PACKED = ".gz"
+LONGEST = 60  # characters of a number with a unit
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 NAME_COMMA = "if the comma is the decimal mark, name it (decimal=',', on the command line --decimal ,)"
 NAME_NO_COMMA = "if the point is the decimal mark, do not name the comma"
@@ -180,6 +181,8 @@ def _could_be_number(cell: str) -> bool:
 
 def _advice(text: str, decimal: str) -> str | None:
     """What to do about a number with something in it or around it; None where a text is something else."""
+    if len(text) > LONGEST:
+        return None
     other = "," if decimal == "." else "."
     plain = re.sub(rf"(?<=\d)[ \u00a0\u202f'{other}](?=\d{{3}}(?!\d))", "", text)  # without marks of thousands
     with_unit = re.fullmatch(r"(.*\d)\s*(%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
