@@ -602,6 +602,9 @@ def test_a_class_that_looks_like_a_mark_of_unlabelled_rows(tmp_path):
     assert result.exit_code == 0, result.output
     advice = "pass --unlabelled unknown, or leave these cells empty"
     assert f"32 of 40 rows are of class 'unknown'; if this marks rows without a label, {advice}" in result.stderr
+    slip = gpum("fit", data, "--target", "k", "--out", out, *QUICK, "--force", "--unlabelled", "unknwon").stderr
+    assert "--unlabelled is 'unknwon', but no row of data.csv has it" in slip
+    assert advice in slip
     data = table_with(data, k=halves("0", "1", "2"))
     assert "--unlabelled 0" in gpum("fit", data, "--target", "k", "--classes", "--out", out, *QUICK, "--force").stderr
     signs = np.where(np.arange(N) % 2, 1, -1)

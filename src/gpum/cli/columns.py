@@ -81,14 +81,14 @@ def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray
 def _refuse_text(table: Table, used: list[str]) -> None:
     """Name all features that hold text."""
     texts = [name for name in used if table.is_text(name)]
+    if not texts:
+        return
+    examples = [f"{name!r} ({table.words(name)[0]!r})" for name in texts]
+    said = f"{len(texts)} columns of {table.source} hold text: {listed(examples)}; features are numbers: leave them out"
     if len(texts) == 1:
-        said = f"column {texts[0]!r} of {table.source} holds text ({table.words(texts[0])[0]!r})"
-        raise GpumError(f"{said}, but features are numbers; leave it out ({_drop(texts)}), or, if it names the rows, "
-                        f"pass {shlex.join(['--index', texts[0]])}")  # fmt: skip
-    if texts:
-        examples = listed([f"{name!r} ({table.words(name)[0]!r})" for name in texts])
-        raise GpumError(f"{len(texts)} columns of {table.source} hold text: {examples}; features are numbers: leave "
-                        f"them out ({_drop(texts)}), or name the one that names the rows with --index")  # fmt: skip
+        example = table.words(texts[0])[0]
+        said = f"column {texts[0]!r} of {table.source} holds text ({example!r}), but features are numbers; leave it out"
+    raise GpumError(f"{said} ({_drop(texts)}); a column that names the rows is named by --index")
 
 
 def _drop(names: list[str]) -> str:

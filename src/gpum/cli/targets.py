@@ -46,23 +46,32 @@ def coded(table: Table, name: str, unlabelled: str | None) -> tuple[np.ndarray, 
     """Classes of the rows, None where unknown, and as places among the sorted classes [N, 1], NaN where unknown."""
     from ..estimators.unlabelled import split_labels
 
-    cells = np.array(_cells(table, name), object)
-    known, classes = split_labels(cells, mark_of(unlabelled))
+    cells, mark = np.array(_cells(table, name), object), mark_of(unlabelled)
+    known, classes = split_labels(cells, mark)
+    marked = bool(np.any(split_labels(cells, None)[0] & ~known))
     found, codes, counts = np.unique(classes.astype(str), return_inverse=True, return_counts=True)
     if len(found) < 2:
         what = "no value" if not len(found) else f"one class only, {str(found[0])!r}"
-        marked = unlabelled is None and "-1" in cells
-        hint = f"; -1 marks rows without a label: if it is a class, pass --unlabelled {NO_MARK}" if marked else ""
+        hint = f"; -1 marks rows without a label: if it is a class, pass --unlabelled {NO_MARK}"
+        hint = hint if marked and unlabelled is None else ""
         raise GpumError(f"the target {name!r} of {table.source} has {what}; label rows of at least two classes{hint}")
-    for label, count in zip(found.tolist(), counts.tolist(), strict=True):
-        if unlabelled is None and (label.lower() in MARKS or (count > len(cells) / 2 and len(found) > 2)):
-            note(
-                f"{count} of {counted(len(cells), 'row')} are of class {label!r}; if this marks rows without a label, "
-                f"pass {shlex.join(['--unlabelled', label])}, or leave these cells empty."
-            )
+    if unlabelled is not None and mark is not None and not marked:
+        note(f"--unlabelled is {unlabelled!r}, but no row of {table.source} has it as its {name!r}.")
+    if mark is not None and not marked:
+        _note_marks(dict(zip(found.tolist(), counts.tolist(), strict=True)), len(cells))
     labels, places = np.full(len(cells), None, object), np.full((len(cells), 1), np.nan)
     labels[known], places[known, 0] = classes, codes
     return labels, places
+
+
+def _note_marks(counts: dict[str, int], n: int) -> None:
+    """A note for a class that seems to mark rows without a label: by its name, or since most of n rows have it."""
+    for label, count in counts.items():
+        if label.lower() in MARKS or (count > n / 2 and len(counts) > 2):
+            note(
+                f"{count} of {counted(n, 'row')} are of class {label!r}; if this marks rows without a label, pass "
+                f"{shlex.join(['--unlabelled', label])}, or leave these cells empty."
+            )
 
 
 def mark_of(unlabelled: str | None) -> Any:
