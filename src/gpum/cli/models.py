@@ -131,7 +131,7 @@ def fit(
 
         from ..files import tables
         from .columns import check_apart, gaps_in, named, note_counting, readings_of, spreads
-        from .targets import are_classes, coded, labels_of
+        from .targets import are_classes, coded, labels_of, mark_of
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
@@ -183,7 +183,7 @@ def fit(
     if classes:
         if geometry == "average":
             del settings["geometry"]  # a classifier's own default
-        model: Any = GPUMClassifier(**settings)
+        model: Any = GPUMClassifier(**settings, unlabelled=mark_of(unlabelled))
     else:
         turn: dict[str, Any] = {} if angle is None else {"target": "angle", "period": angle}
         model = GPUMRegressor(**settings, hyperparameters=hyperparameters, likelihood=likelihood, **turn)
