@@ -76,6 +76,8 @@ def test_decimal_commas_and_encodings(tmp_path):
 def test_words_are_told_from_numbers(tmp_path):
     table = tables.read(save(tmp_path / "t.csv", "a,b,c,d\ncat,1,,x\n NA ,cat,,2\ndog,2,,y\n"))
     assert [table.words(name) for name in "abcd"] == [["cat", "dog"], [], [], []]
+    mixed = tables.Table("t", {"a": np.array([np.nan, "cat"], object), "b": np.array([np.nan, True], object)})
+    assert [mixed.words(name) for name in "ab"] == [["cat"], []]
 
 
 def test_npz_made_to_do_harm(tmp_path):
@@ -332,12 +334,25 @@ def test_numbers_with_something_around_them(tmp_path, cell, decimal, message):
         table.numbers("a", ADVICE)
 
 
+def test_categories_of_parquet_with_missing_values(tmp_path):
+    """A missing category is no category; truth values with gaps are numbers."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    kinds = pyarrow.array(["a", None, "b", "a"]).dictionary_encode()
+    parquet.write_table(pyarrow.table({"k": kinds, "ok": [True, None, False, True]}), tmp_path / "t.parquet")
+    table = tables.read(tmp_path / "t.parquet")
+    assert list(table.columns["k"]) == ["a", None, "b", "a"]
+    assert table.words("k") == ["a", "b"]
+    assert table.words("ok") == []
+    np.testing.assert_array_equal(table.numbers("ok", ADVICE), [1, np.nan, 0, 1])
+
+
 def test_dates_of_parquet_are_text(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    days = np.array(["2024-01-01", "2024-01-02"], "datetime64[ns]")
-    parquet.write_table(pyarrow.table({"day": days, "a": [1, 2]}), tmp_path / "t.parquet")
+    days = np.array(["2024-01-01", "2024-01-02", "NaT"], "datetime64[ns]")
+    parquet.write_table(pyarrow.table({"day": days, "span": days - days[0]}), tmp_path / "t.parquet")
     table = tables.read(tmp_path / "t.parquet")
-    assert [cell[:10] for cell in table.text("day")] == ["2024-01-01", "2024-01-02"]
+    assert [cell[:10] for cell in table.text("day")] == ["2024-01-01", "2024-01-02", ""]
+    assert table.text("span")[1].endswith("seconds")
     assert len(table.words("day")) == 2
 
 

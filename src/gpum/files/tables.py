@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -81,7 +82,9 @@ class Table:
 
     def words(self, name: str, apart: Collection[str | None] = ()) -> list[str]:
         """The distinct cells of a column, some apart, in which nothing is a number; none where one is."""
-        if self.columns[name].dtype.kind in "biuf":
+        column = self.columns[name]
+        numbers = (isinstance(cell, Number) and cell == cell for cell in column)  # NaN is a missing value
+        if column.dtype.kind in "biuf" or (column.dtype.kind == "O" and any(numbers)):
             return []
         cells = {cell.strip() for cell in self.text(name)}
         cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in apart}
@@ -94,7 +97,9 @@ class Table:
     def text(self, name: str) -> list[str]:
         """A column as text."""
         column = self.columns[name]
-        return [str(cell) for cell in (column.astype(str) if column.dtype.kind in "mM" else column).tolist()]
+        if column.dtype.kind in "mM":  # dates and spans of time
+            return ["" if np.isnat(cell) else str(cell) for cell in column]
+        return [str(cell) for cell in column.tolist()]
 
     def _number(self, name: str, row: int, cell: Any, advice: str) -> float:
         text = cell.strip() if isinstance(cell, str) else cell
@@ -204,10 +209,16 @@ def _read_parquet(path: Path, *_: str) -> Found:
     try:
         table = parquet.ParquetFile(path).read()
         kept = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
-        return [table.column_names[k] for k in kept], [table.column(k).to_numpy() for k in kept], None
+        return [table.column_names[k] for k in kept], [_of_arrow(table.column(k)) for k in kept], None
     except Exception as error:  # whatever pyarrow raises at a file that is not one
         said = " ".join(str(error).split())
         raise GpumError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None
+
+
+def _of_arrow(column: Any) -> np.ndarray:
+    if hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):  # categories: to_numpy misreads gaps
+        column = column.cast(column.type.value_type)
+    return np.asarray(column.to_numpy())
 
 
 def _write_parquet(file: BinaryIO, columns: dict[str, Any]) -> None:
