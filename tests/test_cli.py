@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from gpum import GPUMRegressor, __version__, diagnostics, model_io
 from gpum.cli import app
 from gpum.files import tables, whole
+from gpum.files.labels import Kind, LabelFile, Line, beside
 
 N = 40
 FAST = [
@@ -615,6 +616,17 @@ def test_a_class_that_looks_like_a_mark_of_unlabelled_rows(tmp_path):
     assert result.exit_code == 0, result.output
     assert model_io.load(out).model.classes_.tolist() == ["-1", "1"]
     refused(gpum("fit", data, "--target", "c1", "--unlabelled", "7", "--out", tmp_path / "n.gpum"), "is for classes")
+
+
+def test_a_class_called_minus_one_that_the_labelling_page_was_told_of(tmp_path):
+    """It marks no row without a label."""
+    data, out = table_with(tmp_path / "data.csv", k=halves("", "-1", "1")), tmp_path / "m.gpum"
+    file = LabelFile(beside(data))
+    for line in (Kind(("-1", "0", "1")).line("id-number-1", "k"), Line("id-number-2", "exported", "k")):
+        file.add(line)
+    result = gpum("fit", data, "--target", "k", "--out", out, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert model_io.load(out).model.classes_.tolist() == ["-1", "1"]
 
 
 def test_long_numbers_as_classes_stay_apart(tmp_path):

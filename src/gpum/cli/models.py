@@ -55,6 +55,12 @@ def _column(text: str) -> Any:
     return _option("NAME", text, "Columns (several: repeat the option, or put commas between names)")
 
 
+Unlabelled = Annotated[
+    str | None,
+    _option("WORD", "Class that marks rows without a label, or none; by default -1. Empty cells always do."),
+]
+
+
 def _setting(kind: str, text: str, **limits: Any) -> Any:
     return typer.Option(metavar=kind, help=text, rich_help_panel="Settings of the estimator", **limits)
 
@@ -71,10 +77,7 @@ def fit(
     classes: Annotated[
         bool, typer.Option("--classes", help="The target's values are classes; a column of text is so by itself.")
     ] = False,
-    unlabelled: Annotated[
-        str | None,
-        _option("WORD", "Class that marks rows without a label, or none; by default -1. Empty cells always do."),
-    ] = None,
+    unlabelled: Unlabelled = None,
     likelihood: Annotated[
         str, _setting("WORD", "gaussian, student (labels with outliers), poisson (counts) or binomial (0 and 1).")
     ] = "gaussian",
@@ -129,9 +132,9 @@ def fit(
     with stage(f"reading {data.name}", out):
         import numpy as np
 
-        from ..files import tables
+        from ..files import labelled, tables
         from .columns import check_apart, gaps_in, named, note_counting, readings_of, spreads
-        from .targets import are_classes, coded, labels_of, mark_of
+        from .targets import FOR_CLASSES, NO_MARK, are_classes, coded, labels_of, mark_of
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
@@ -145,13 +148,15 @@ def fit(
         X = readings_of(table, used, missing)
         numbers = {"--likelihood": likelihood != "gaussian", "--angle": angle is not None}
         classes = as_labelled(data, targets, classes, numbers)
+        if unlabelled is None and any("-1" in (kind.classes or ()) for kind in labelled.kinds(data, targets).values()):
+            unlabelled = NO_MARK  # `gpum label` was told that -1 is a class
         classes = classes or (len(targets) == 1 and are_classes(table, targets[0], unlabelled))
         if classes and len(targets) > 1:
             raise GpumError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
         if classes:
             labels, y = coded(table, targets[0], unlabelled)
         elif unlabelled is not None:
-            raise GpumError("--unlabelled is for classes (--classes); in a target of numbers, leave such cells empty")
+            raise GpumError(FOR_CLASSES)
         else:
             y = np.stack([labels_of(table, name) for name in targets], 1)
             labels = y if len(targets) > 1 else y[:, 0]

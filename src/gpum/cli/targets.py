@@ -12,6 +12,7 @@ from ..checks import GpumError, counted
 from ..files.tables import MISSING, Table
 from .messages import listed, note
 
+FOR_CLASSES = "--unlabelled is for classes (--classes); in a target of numbers, leave such cells empty"
 NO_MARK = "none"  # as a word of --unlabelled
 MARKS = {"unknown", "unlabelled", "unlabeled", "undefined", "unclassified", "missing", "todo", "tbd", "?", "-", "."}
 
@@ -58,13 +59,21 @@ def coded(table: Table, name: str, unlabelled: str | None) -> tuple[np.ndarray, 
     if unlabelled is not None and mark is not None and not marked:
         note(f"--unlabelled is {unlabelled!r}, but no row of {table.source} has it as its {name!r}.")
     if mark is not None and not marked:
-        _note_marks(dict(zip(found.tolist(), counts.tolist(), strict=True)), len(cells))
+        note_marks(dict(zip(found.tolist(), counts.tolist(), strict=True)), len(cells))
     labels, places = np.full(len(cells), None, object), np.full((len(cells), 1), np.nan)
     labels[known], places[known, 0] = classes, codes
     return labels, places
 
 
-def _note_marks(counts: dict[str, int], n: int) -> None:
+def without_marks(labels: dict[int, str], unlabelled: str | None) -> dict[int, str]:
+    """Classes by row, those rows apart whose class marks that they have none."""
+    from ..estimators.unlabelled import split_labels
+
+    known, _ = split_labels(np.array(list(labels.values()), object), mark_of(unlabelled))
+    return {row: label for (row, label), is_known in zip(labels.items(), known, strict=True) if is_known}
+
+
+def note_marks(counts: dict[str, int], n: int) -> None:
     """A note for a class that seems to mark rows without a label: by its name, or since most of n rows have it."""
     for label, count in counts.items():
         if label.lower() in MARKS or (count > n / 2 and len(counts) > 2):
