@@ -1,8 +1,11 @@
 """The command line: a table through fit, predict and info, and every way in which that can go wrong."""
 
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from typer.testing import CliRunner
 from gpum import GPUMRegressor, __version__, diagnostics, model_io
 from gpum.cli import app
 from gpum.files import tables, whole
+from gpum.files.labels import Kind, LabelFile, Line, beside
 
 N = 40
 FAST = [
@@ -107,7 +111,7 @@ def test_predict_agrees_with_the_estimator(model, tmp_path, ending):
 
 def test_predictions_do_not_depend_on_the_chunks(model, data, tmp_path, monkeypatch):
     gpum("predict", model, data, "--out", tmp_path / "whole.csv")
-    monkeypatch.setattr("gpum.cli.models.CHUNK", 7)
+    monkeypatch.setattr(sys.modules["gpum.cli.predict"], "CHUNK", 7)
     result = gpum("predict", model, data, "--out", tmp_path / "chunks.csv", "-q")
     assert result.output == ""
     whole, chunks = (tables.read(tmp_path / f"{name}.csv") for name in ("whole", "chunks"))
@@ -359,8 +363,6 @@ def test_force_replaces(model, data, tmp_path):
 
 
 def test_warnings_of_a_fit_become_notes(data, tmp_path, monkeypatch):
-    import warnings
-
     def fit(self, X, y):
         for _ in range(2):
             warnings.warn("the chart\n   is odd: latent_dim='auto' or a smaller n_inducing", UserWarning, stacklevel=1)
@@ -505,7 +507,7 @@ def test_a_target_that_does_not_vary(data, tmp_path, monkeypatch):
     tables.write(data, columns)
     result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
     assert result.exit_code == 0, result.output
-    assert "is 7 in all 10 labelled row(s)" in result.stderr
+    assert "is 7 in all 10 labelled rows" in result.stderr
     assert np.allclose(model_io.load(tmp_path / "m.gpum").model.transduction_, 7)
 
 
@@ -554,3 +556,231 @@ def test_tables_of_other_places(data, tmp_path, monkeypatch):
     assert gpum(*args, *how).exit_code == 0
     assert np.allclose(model_io.load(tmp_path / "m.gpum").X[:, 0], curve()["c1"])
     assert gpum("predict", tmp_path / "m.gpum", data, "--out", tmp_path / "p.csv", *how).exit_code == 0
+
+
+CLOUD = ("c1", "c2", "c 3")
+QUICK = ("--geometry", "flat", "--smoothness", "heat")
+
+
+def table_with(path, **columns):
+    """The curve with these columns beside its features."""
+    tables.write(path, {**{name: curve()[name] for name in CLOUD}, **columns})
+    return path
+
+
+def halves(unknown, low="low", high="high"):
+    """Two classes along the curve, known for every fifth row."""
+    found = np.where(np.linspace(0, 3, N) < 1.5, low, high)
+    return np.where(np.arange(N) % 5 == 0, found, unknown).tolist()
+
+
+@pytest.mark.parametrize(
+    ("k", "options"),
+    [
+        (halves("-1", "0", "1"), ["--classes"]),
+        (halves("-1.0", "1.0", "2.0"), ["--classes"]),
+        (halves("-1"), []),
+        (halves("-1"), ["--classes"]),
+        (halves("none"), []),
+        (halves(" "), []),
+        (halves("unknown"), ["--unlabelled", "unknown"]),
+        (halves("99", "1", "2"), ["--classes", "--unlabelled", "99"]),
+    ],
+)
+def test_rows_without_a_class(tmp_path, k, options):
+    """Their mark is no class, as in Python."""
+    data, out = table_with(tmp_path / "data.csv", k=k), tmp_path / "m.gpum"
+    result = gpum("fit", data, "--target", "k", "--out", out, *QUICK, *options)
+    assert result.exit_code == 0, result.output
+    assert "k known for 8" in result.output
+    assert result.stderr == ""
+    assert len(model_io.load(out).model.classes_) == 2
+
+
+def test_a_class_that_looks_like_a_mark_of_unlabelled_rows(tmp_path):
+    data, out = table_with(tmp_path / "data.csv", k=halves("unknown")), tmp_path / "m.gpum"
+    result = gpum("fit", data, "--target", "k", "--out", out, *QUICK)
+    assert result.exit_code == 0, result.output
+    advice = "pass --unlabelled unknown, or leave these cells empty"
+    assert f"32 of 40 rows are of class 'unknown'; if this marks rows without a label, {advice}" in result.stderr
+    slip = gpum("fit", data, "--target", "k", "--out", out, *QUICK, "--force", "--unlabelled", "unknwon").stderr
+    assert "--unlabelled is 'unknwon', but no row of data.csv has it" in slip
+    assert advice in slip
+    data = table_with(data, k=halves("0", "1", "2"))
+    assert "--unlabelled 0" in gpum("fit", data, "--target", "k", "--classes", "--out", out, *QUICK, "--force").stderr
+    signs = np.where(np.arange(N) % 2, 1, -1)
+    data = table_with(data, k=signs)
+    args = ("fit", data, "--target", "k", "--classes", "--out", out, *QUICK, "--force")
+    refused(gpum(*args), "one class only, '1'", "--unlabelled none")
+    result = gpum(*args, "--unlabelled", "none")
+    assert result.exit_code == 0, result.output
+    assert model_io.load(out).model.classes_.tolist() == ["-1", "1"]
+    refused(gpum("fit", data, "--target", "c1", "--unlabelled", "7", "--out", tmp_path / "n.gpum"), "is for classes")
+
+
+def test_a_class_called_minus_one_that_the_labelling_page_was_told_of(tmp_path):
+    """It marks no row without a label."""
+    data, out = table_with(tmp_path / "data.csv", k=halves("", "-1", "1")), tmp_path / "m.gpum"
+    file = LabelFile(beside(data))
+    for line in (Kind(("-1", "0", "1")).line("id-number-1", "k"), Line("id-number-2", "exported", "k")):
+        file.add(line)
+    result = gpum("fit", data, "--target", "k", "--out", out, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert model_io.load(out).model.classes_.tolist() == ["-1", "1"]
+
+
+def test_long_numbers_as_classes_stay_apart(tmp_path):
+    k = halves("", "1234567", "1234568")
+    result = gpum(
+        "fit", table_with(tmp_path / "data.csv", k=k), "--target", "k", "--classes", "--out", tmp_path / "m", *QUICK
+    )
+    assert result.exit_code == 0, result.output
+    assert model_io.load(tmp_path / "m").model.classes_.tolist() == ["1234567", "1234568"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        ({"id": np.arange(N)}, [], ["column id counts the rows", "used as a feature", "--index id"]),
+        ({"z": np.arange(N) + 1}, [], ["column z counts the rows", "--index z"]),
+        ({"Key": np.arange(N)[::-1] * 3}, [], ["column Key seems to name the rows", "--index Key"]),
+        ({"id": np.arange(N), "row nr": np.arange(N)}, [], ["--index id", "--drop 'row nr'"]),
+        ({"id": np.arange(N)}, ["--index", "id"], []),
+        ({"id": np.arange(N)}, ["--features", "id,c1,c2"], []),
+        ({"grid": np.linspace(0, 0.7, N)}, [], []),
+    ],
+)
+def test_columns_that_count_rows_are_told(tmp_path, columns, options, said):
+    data = table_with(tmp_path / "data.csv", **columns, y=curve()["y"])
+    result = gpum("fit", data, "--target", "y", "--out", tmp_path / "m.gpum", *QUICK, *options)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("Note: ") == len(columns) * bool(said)
+    for text in said:
+        assert text in result.stderr
+
+
+def test_notes_of_a_fit_are_printed(data, tmp_path, monkeypatch):
+    """What is in `notes_` is said at the fit, once, and not only by `info`."""
+
+    def fit(self, X, y):
+        warnings.warn("the chart is odd", UserWarning, stacklevel=1)
+        return quick(self, X, y)
+
+    notes = ["one chart is left out: non-finite weights", "the chart is odd", "latent_dim=2 was too much"]
+    monkeypatch.setattr(GPUMRegressor, "fit", fit)
+    monkeypatch.setattr(GPUMRegressor, "notes_", notes)
+    result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum", "-q")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [
+        "Note: the chart is odd",
+        "Note: one chart is left out: non-finite weights",
+        "Note: --latent-dim 2 was too much",
+    ]
+
+
+def test_the_printed_commands_work(tmp_path, monkeypatch):
+    """Whatever the table needs to be read is carried on, and no output is in the way."""
+    monkeypatch.chdir(tmp_path)
+    columns = [curve()[name] for name in ("c1", "c2", "y")]
+    cells = [f"{a};{b};{y}".replace(".", ",") for a, b, y in zip(*columns, strict=True)]
+    cells[3] = "0;100;"
+    (tmp_path / "my data.csv").write_text("\n".join(["größe;b;y", *cells]), encoding="latin-1")
+    (tmp_path / "predictions.csv").write_text("mine")
+    how = ("--encoding", "latin-1", "--decimal", ",", "--missing", "100")
+    result = gpum("fit", "my data.csv", "--target", "y", "--out", "the model.gpum", *how, *QUICK)
+    assert result.exit_code == 0, result.output
+    printed = [line.removeprefix("Next:").strip() for line in result.stdout.splitlines()[-2:]]
+    for line in printed:
+        command, *args = shlex.split(line)
+        assert command == "gpum"
+        done = gpum(*args)
+        assert done.exit_code == 0, (line, done.output)
+    assert (tmp_path / "predictions.csv").read_text() == "mine"
+    assert len(tables.read(tmp_path / "predictions_2.csv")) == N
+
+
+def test_text_columns_are_named_together(tmp_path):
+    texts = {"colour": ["red", "blue"] * 20, "a, b": [f"n{k}" for k in range(N)], "day": ["2024-01-02"] * N}
+    data = table_with(tmp_path / "data.csv", **texts, y=curve()["y"])
+    args = ("fit", data, "--target", "y", "--out", tmp_path / "m.gpum", *QUICK)
+    result = gpum(*args)
+    refused(result, "3 columns of data.csv hold text", "'colour' ('blue')", "'a, b' ('n0')", "'day' ('2024-01-02')")
+    options = re.search(r"leave them out \((.*?)\)", result.stderr)[1]
+    assert gpum(*args, *shlex.split(options)).exit_code == 0
+    args = (*args, "--force")
+    refused(gpum(*args, "--drop", "a, b", "--drop", "day"), "column 'colour' of data.csv holds text", "leave it out (")
+
+
+def test_columns_without_values_are_named_together(tmp_path):
+    empty = {"e1": [""] * N, "e2": ["NA"] * N}
+    data = table_with(tmp_path / "data.csv", **empty, y=curve()["y"])
+    refused(
+        gpum("fit", data, "--target", "y", "--out", tmp_path / "m.gpum"), "no value in any row: e1, e2", "--drop e1,e2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "args", "words"),
+    [
+        ("t.tsv", "a,b,y\n1,2,3\n", "--target y", ["its only column is 'a,b,y'", "separated by tabs"]),
+        ("t.csv", "a b y\n1 2 3\n", "--target y", ["its only column is 'a b y'", "commas, semicolons or tabs"]),
+        ("t.csv", "0.1,0.2,3\n1,2,3\n", "--target y", ["holds numbers instead of names"]),
+        ("t.csv", "a,b,y\n1,2,low\n3,4,7\n", "--target y", ["'low', which is not a number", "--classes"]),
+        ("t.csv", "y\n1\n2\n", "--target y", ["there is no column beside the target"]),
+        ("t.csv", "a,y\n1,2\n-,3\n", "--target y", ["leave the cell empty"]),
+        ("t.xlsx", "PK", "--target y", ["save the table as CSV"]),
+    ],
+)
+def test_odd_tables_are_refused_in_a_helpful_sentence(tmp_path, name, content, args, words):
+    (tmp_path / name).write_text(content)
+    refused(gpum("fit", tmp_path / name, "--out", tmp_path / "m.gpum", *args.split()), *words)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--target", ""], ["--target is empty"]),
+        (["--target", "y", "--likelihood", "poisson"], ["the target is -0.8 at row 2", "--likelihood poisson"]),
+        (["--target", "y", "--angle", "0"], ["--angle must be a positive number"]),
+        (["--target", "y", "--seed", "-1"], ["'--seed'", "greater than or equal to 0"]),
+        (["--target", "y", "--lateral-dim", "2"], ["No such option: --lateral-dim", "fit --help)"]),
+    ],
+)
+def test_errors_name_options_and_count_rows_from_one(tmp_path, args, words):
+    y = np.where(np.arange(N) == 1, -0.8, np.arange(N))
+    data = table_with(tmp_path / "data.csv", y=y)
+    refused(gpum("fit", data, "--out", tmp_path / "m.gpum", *args, *QUICK), *words)
+
+
+def test_predict_says_what_is_wrong_with_a_table(model, tmp_path):
+    for name, content, words in [
+        ("t.csv", "c1 c2\n1 2\n", ["its only column is 'c1 c2'"]),
+        ("t.csv", "1,2,3\n1,2,4\n", ["holds numbers instead of names"]),
+        ("t.csv", "c1,c2,c 3\n1,-,4\n", ["'-'", "leave the cell empty"]),
+    ]:
+        (tmp_path / name).write_text(content)
+        refused(gpum("predict", model, tmp_path / name, "--out", tmp_path / "p.csv"), *words)
+
+
+def test_one_of_each_is_said_in_the_singular(tmp_path):
+    n = 12
+    tables.write(tmp_path / "data.csv", {"a": np.linspace(0, 1, n) ** 2, "y": np.linspace(1, 2, n)})
+    model = tmp_path / "m.gpum"
+    result = gpum("fit", tmp_path / "data.csv", "--target", "y", "--out", model, *QUICK)
+    assert "12 rows, 1 feature; y known for 12." in result.stdout
+    (tmp_path / "one.csv").write_text("a\n0.5\n")
+    result = gpum("predict", model, tmp_path / "one.csv", "--out", tmp_path / "p.csv")
+    assert "p.csv: 1 row with" in result.stdout
+    (tmp_path / "none.csv").write_text("b\n0.5\n")
+    refused(gpum("predict", model, tmp_path / "none.csv", "--out", tmp_path / "q.csv"), "lacks the feature a of m.gpum")
+
+
+def test_a_folder_that_takes_no_file(data):
+    refused(
+        gpum("fit", data, "--target", "y", "--out", "/proc/m.gpum"), "cannot write /proc/m.gpum", "the folder /proc is"
+    )
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "gpum", "version"], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, __version__), done.stderr

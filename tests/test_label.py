@@ -470,16 +470,35 @@ def test_classes(tmp_path):
 
 
 def test_kinds_of_targets():
-    def known(cells, given=None):
-        return _known(tables.Table("t.csv", {"y": np.array(cells, object)}), "y", given)
+    def known(cells, given=None, unlabelled=None):
+        return _known(tables.Table("t.csv", {"y": np.array(cells, object)}), "y", given, unlabelled=unlabelled)
 
     assert known(["", "1.50", "NA"]) == ({1: "1.5"}, None)
     assert known(["", "b", "a"]) == ({1: "b", 2: "a"}, ["a", "b"])
     assert known([np.nan, 3.0], "3,5") == ({1: "3"}, ["3", "5"])
     with pytest.raises(ValueError, match="row 1, is 'c', which is none of --classes a,b"):
         known(["c"], "a,b")
-    with pytest.raises(ValueError, match="has 1 classes"):
+    with pytest.raises(ValueError, match=r"has 1 class \(c\)"):
         known(["c", ""])
+
+
+def test_marks_of_rows_without_a_class_are_no_classes(capsys):
+    """As in Python and in `gpum fit`."""
+
+    def known(cells, given=None, unlabelled=None):
+        return _known(tables.Table("t.csv", {"y": np.array(cells, object)}), "y", given, unlabelled=unlabelled)
+
+    assert known(["a", "-1", "b"]) == ({0: "a", 2: "b"}, ["a", "b"])
+    assert known(["0", "-1", "1"], "0,1") == ({0: "0", 2: "1"}, ["0", "1"])
+    assert known([0.0, -1.0, 1.0], "0,1") == ({0: "0", 2: "1"}, ["0", "1"])
+    assert known(["-1", "1", ""], "-1,1") == ({0: "-1", 1: "1"}, ["-1", "1"])  # since it is named
+    assert known(["a", "new", "b"], None, "new") == ({0: "a", 2: "b"}, ["a", "b"])
+    assert known(["-1", "0"], None) == ({0: "-1", 1: "0"}, None)  # numbers
+    assert capsys.readouterr().err == ""
+    assert known(["a", "unknown", "b"])[1] == ["a", "b", "unknown"]
+    assert "pass --unlabelled unknown" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="--unlabelled is for classes"):
+        known(["1", "2"], None, "2")
 
 
 # The server.
@@ -808,9 +827,9 @@ def test_an_export_never_hides_labels_of_another_table(digits):
         (["--target", "y", "--index", "id", "--images", "nowhere"], "which is no folder"),
         (["--target", "y", "--index", "id", "--image-shape", "2x2"], "4 pixels, but there are 3 feature columns"),
         (["--target", "y", "--index", "id", "--images", ".", "--image-shape", "3x1"], "both given"),
-        (["--target", "y", "--index", "id", "--classes", "a"], "has 1 classes"),
+        (["--target", "y", "--index", "id", "--classes", "a"], "has 1 class"),
         (["--target", "y", "--export", "other.csv"], "no labels to export"),
-        (["--target", "y"], "column 'id' of data.csv, row 1 (line 2), is 'r0', which is not a number"),
+        (["--target", "y"], "column 'id' of data.csv holds text ('r0')"),
     ],
 )
 def test_bad_options_get_a_sentence(label_table, arguments, words):

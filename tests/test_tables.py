@@ -1,13 +1,15 @@
 """Tables: what is written is read back, and every broken file is refused in one sentence."""
 
 import builtins
+import gzip
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpum.files import tables
+from gpum.files import labelled, tables
+from gpum.files.labels import LabelFile, Line, beside, row_checks
 
 ENDINGS = [".csv", ".tsv", ".npz", ".parquet"]
 ADVICE = "or remove the row"
@@ -74,6 +76,8 @@ def test_decimal_commas_and_encodings(tmp_path):
 def test_words_are_told_from_numbers(tmp_path):
     table = tables.read(save(tmp_path / "t.csv", "a,b,c,d\ncat,1,,x\n NA ,cat,,2\ndog,2,,y\n"))
     assert [table.words(name) for name in "abcd"] == [["cat", "dog"], [], [], []]
+    mixed = tables.Table("t", {"a": np.array([np.nan, "cat"], object), "b": np.array([np.nan, True], object)})
+    assert [mixed.words(name) for name in "ab"] == [["cat"], []]
 
 
 def test_npz_made_to_do_harm(tmp_path):
@@ -165,11 +169,10 @@ def test_npz_that_is_no_table(tmp_path, arrays, message):
         ("t.csv", "a,b\n", "header but no rows"),
         ("t.csv", "a,b,a\n1,2,3\n", "more than one column 'a'"),
         ("t.csv", ",b\n1,2\n", "column 1 of .* has no name"),
-        ("t.csv", "a,b\n1,2\n3\n", "line 3, has 1 cells, but the header has 2"),
         ("t.csv", b"a,b\n1,2\n\xff,3\n", "not UTF-8 text .line 3."),
-        ("t.csv", "a,b\n1,2".encode("utf-16"), "not UTF-8"),
         ("t.csv", 'a,b\n"1,2\n', "check its quotes"),
-        ("t.xlsx", "a", "ends in '.xlsx'"),
+        ("t.xlsx", "a", "ends in '.xlsx', .*; save the table as CSV"),
+        ("t.npz.gz", "a", "ends in '.npz.gz'"),
         ("table", "a", "has no ending"),
         ("t.npz", "a,b\n", "not an NPZ file"),
     ],
@@ -187,7 +190,7 @@ def test_broken_files(tmp_path, name, content, message):
             r"column 'a' of t.csv, row 2 \(line 3\), is 'abc', which is not a number; correct it, or remove the row",
         ),
         ("1_000", "is '1_000', which is not a number"),
-        ('"1,5"', "write a decimal point"),
+        ('"1,5"', "if the comma is the decimal mark, name it"),
         ("inf", "is infinite"),
         ("", "has no value; fill it in"),
     ],
@@ -237,3 +240,131 @@ def test_an_npz_of_several_disks_is_refused(tmp_path):
     path.write_bytes(data.replace(end, locator + end))
     with pytest.raises(ValueError, match="is not an NPZ file, or damaged"):
         tables.read(path)
+
+
+def test_a_byte_order_mark_names_the_encoding(tmp_path):
+    for encoding in ("utf-8-sig", "utf-16", "utf-32", "utf-16-be"):
+        mark = "\ufeff" if encoding == "utf-16-be" else ""
+        table = tables.read(save(tmp_path / "t.csv", f"{mark}größe;b\n1;2\n".encode(encoding)))
+        assert list(table.columns) == ["größe", "b"], encoding
+    for content, message in [
+        ("a,b\n1,2\n".encode("utf-16-le"), "--encoding utf-16"),
+        ("ä,b\n1,2\n".encode("utf-16-le"), "--encoding utf-16"),
+        (b"PK\x03\x04\x14\x00\x06", "a zip file, as Excel workbooks are; save the table as CSV"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            tables.read(save(tmp_path / "t.csv", content))
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.csv.gz", "T.TSV.GZ", "t.txt.gz"])
+def test_text_files_and_compressed_ones(tmp_path, name):
+    columns = {"a": np.array([0.5, 2.0]), "b": ["x,y", "z\tz"]}
+    tables.write(tmp_path / name, columns)
+    table = tables.read(tmp_path / name)
+    assert table.numbers("a", ADVICE).tolist() == [0.5, 2.0]
+    assert table.text("b") == columns["b"]
+    plain = tmp_path / name.lower().removesuffix(".gz")
+    if plain.name.endswith((".txt", ".csv")):
+        for mark in ",;\t":
+            text = f"a{mark}b\n1{mark}2\n".encode()
+            save(tmp_path / name, gzip.compress(text) if name.endswith("gz") else text)
+            assert tables.read(tmp_path / name).numbers("b", ADVICE).tolist() == [2]
+
+
+def test_compressed_files_made_to_do_harm(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv.gz"
+    whole = gzip.compress(b"a,b\n" + b"1,2\n" * 5000)
+    for content, message in [
+        (whole[: len(whole) // 2], "is not a gzip file, or damaged"),
+        (b"a,b\n1,2\n", "is not a gzip file, or damaged"),
+        (whole[:20] + b"\xff" * 9 + whole[29:], "is not a gzip file, or damaged"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            tables.read(save(path, content))
+    save(path, whole)
+    assert len(tables.read(path)) == 5000
+    monkeypatch.setattr("gpum.files.delimited.ROOM", 0)
+    monkeypatch.setattr("gpum.files.delimited.EXPANDS", 2)
+    with pytest.raises(ValueError, match="unpacks to more than 2 times its size"):
+        tables.read(path)
+
+
+def test_the_separator_is_not_sought_within_quotes(tmp_path):
+    assert list(tables.read(save(tmp_path / "t.csv", '"x, y, z";b\n1;2\n')).columns) == ["x, y, z", "b"]
+
+
+def test_columns_without_a_name_and_without_a_value_are_none(tmp_path):
+    """As spreadsheets write them, with separators at the ends of the lines."""
+    assert list(tables.read(save(tmp_path / "t.csv", "a;b;;\n1;2;; \n")).columns) == ["a", "b"]
+    with pytest.raises(ValueError, match=r"column 3 of .* has no name"):
+        tables.read(save(tmp_path / "t.csv", "a;b;\n1;2;3\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("0.5,0.5,1\n1,2,3\n", "the first line of .* holds numbers instead of names; add a line with the names"),
+        ("0.5,,1\n1,2,3\n", "the first line of .* holds numbers instead of names"),
+        ("made by me\na,b\n1,2\n3,4\n", "the first line of .* has 1 cell, but every other line has 2; it must hold"),
+        ("a,b\n1,2\n3\n", "line 3, has 1 cell, but the header has 2"),
+    ],
+)
+def test_headers_that_are_none(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        tables.read(save(tmp_path / "t.csv", content))
+
+
+@pytest.mark.parametrize(
+    ("cell", "decimal", "message"),
+    [
+        ("1,000", ".", "if the comma is the decimal mark, name it .*; if it marks thousands, write 1000"),
+        ("1,000.5", ".", r"write it without marks of thousands, 1000\.5"),
+        ("1,234,567", ".", "write it without marks of thousands, 1234567"),
+        ("1 234", ".", "write it without marks of thousands, 1234"),
+        ("1.234,5", ",", "write it without marks of thousands, 1234,5"),
+        ("1.5", ",", "if the point is the decimal mark, do not name the comma"),
+        ("12%", ".", "write the number alone, without '%'"),
+        ("1.5 cm", ".", "write the number alone, without 'cm'"),
+        ("1,5 €", ",", "write the number alone, without '€'"),
+    ],
+)
+def test_numbers_with_something_around_them(tmp_path, cell, decimal, message):
+    table = tables.read(save(tmp_path / "t.csv", f'a;b\n"{cell}";2\n'), decimal=decimal)
+    with pytest.raises(ValueError, match=f"is '{cell}', which is not a number; {message}"):
+        table.numbers("a", ADVICE)
+
+
+def test_categories_of_parquet_with_missing_values(tmp_path):
+    """A missing category is no category; truth values with gaps are numbers."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    kinds = pyarrow.array(["a", None, "b", "a"]).dictionary_encode()
+    parquet.write_table(pyarrow.table({"k": kinds, "ok": [True, None, False, True]}), tmp_path / "t.parquet")
+    table = tables.read(tmp_path / "t.parquet")
+    assert list(table.columns["k"]) == ["a", None, "b", "a"]
+    assert table.words("k") == ["a", "b"]
+    assert table.words("ok") == []
+    np.testing.assert_array_equal(table.numbers("ok", ADVICE), [1, np.nan, 0, 1])
+
+
+def test_dates_of_parquet_are_text(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    days = np.array(["2024-01-01", "2024-01-02", "NaT"], "datetime64[ns]")
+    parquet.write_table(pyarrow.table({"day": days, "span": days - days[0]}), tmp_path / "t.parquet")
+    table = tables.read(tmp_path / "t.parquet")
+    assert [cell[:10] for cell in table.text("day")] == ["2024-01-01", "2024-01-02", ""]
+    assert table.text("span")[1].endswith("seconds")
+    assert len(table.words("day")) == 2
+
+
+def test_labels_go_back_into_text_of_any_encoding(tmp_path):
+    """Byte order mark, encoding, line ends and a header with commas in quotes stay as they are."""
+    path = tmp_path / "t.txt"
+    header, lines = '"x, y, z";"b";"größe"', ["1;2;", "3;4;", "5;6;"]
+    for encoding in ("utf-16-le", "utf-16-be", "utf-8"):
+        save(path, "\r\n".join(["\ufeff" + header, *lines, ""]).encode(encoding))
+        file, checks = LabelFile(beside(path)), row_checks(tables.read(path).matrix(["x, y, z", "b"], ""))
+        file.add(Line("columns1", "columns", "", value='["x, y, z", "b"]'))
+        file.add(Line("id-number-1", "label", "größe", 1, "2", "7.5", checks[1]))
+        assert labelled.export(path, "größe") == 1
+        assert path.read_bytes() == "\r\n".join(["\ufeff" + header, "1;2;", "3;4;7.5", "5;6;", ""]).encode(encoding)
+        beside(path).unlink()

@@ -12,7 +12,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 TAKE_NAN = "only GPUMRegressor, GPUMClassifier, LatentGPRegressor and latent models take NaN, as a missing reading"
 
@@ -36,6 +35,8 @@ def cloud(
 
     With `missing`, NaN (one and the same) stands for a missing reading.
     """
+    from scipy.sparse import issparse  # commands that need none of it do not wait for it
+
     if issparse(S):
         raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
@@ -58,8 +59,9 @@ def cloud(
     bad = np.isinf(S) if missing else ~np.isfinite(S)
     if bad.any():
         row, column = map(int, np.argwhere(bad)[0])
+        entries = "entry" if bad.sum() == 1 else "entries"
         raise GpumError(
-            f"{name} has {int(bad.sum())} {'infinite' if missing else 'NaN or infinite'} entries, the first at row "
+            f"{name} has {int(bad.sum())} {'infinite' if missing else 'NaN or infinite'} {entries}, the first at row "
             f"{row}, column {column}; "
             + ("correct them, or mark them as missing by NaN" if missing else f"remove or fill them; {TAKE_NAN}")
         )
@@ -77,7 +79,7 @@ def cloud(
         )
     if columns is not None and S.shape[1] != columns:
         raise GpumError(
-            f"{name} has {S.shape[1]} columns, but the model was fitted with {columns}; "
+            f"{name} has {counted(S.shape[1], 'column')}, but the model was fitted with {columns}; "
             "pass the same columns in the same order"
         )
     return S
@@ -109,12 +111,26 @@ def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
     raise GpumError(f"its entries are of type {S.dtype}")
 
 
+def counted(n: int, noun: str) -> str:
+    """A number of things in words: 1 row, 2 rows."""
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def shown(value: Any) -> str:
+    """A value as its user wrote it: numbers of NumPy, also those in a list, are plain numbers."""
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(shown, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
 def integer(value: Any, name: str, low: int, high: int | None, advice: str) -> int:
     """value as an int in [low, high]."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < low or (high is not None and int(value) > high):
         span = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
-        raise GpumError(f"{name} must be {span}, got {value!r}; {advice}")
+        span = str(low) if low == high else span
+        raise GpumError(f"{name} must be {span}, got {shown(value)}; {advice}")
     return int(value)
 
 
@@ -129,14 +145,18 @@ def jobs(value: Any) -> None:
     """Refuse a number of joblib's workers that is none: None, or a whole number other than 0."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if value is not None and (not whole or value == 0):
-        raise GpumError(f"n_jobs must be None or a whole number other than 0, got {value!r}; -1 means all processors")
+        raise GpumError(
+            f"n_jobs must be None or a whole number other than 0, got {shown(value)}; -1 means all processors"
+        )
 
 
 def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
     """value as a finite positive (or, with `zero`, non-negative) float."""
     fits = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     if not fits or float(value) < 0 or (float(value) == 0 and not zero):
-        raise GpumError(f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}; {advice}")
+        raise GpumError(
+            f"{name} must be a {'non-negative' if zero else 'positive'} number, got {shown(value)}; {advice}"
+        )
     return float(value)
 
 
@@ -147,7 +167,7 @@ def positives(values: Any, name: str, advice: str) -> np.ndarray:
     except (TypeError, ValueError):
         found = np.zeros(0)
     if found.ndim != 1 or not len(found) or not np.all(np.isfinite(found)) or np.any(found <= 0):
-        raise GpumError(f"{name} must be positive and finite, got {values!r}; {advice}")
+        raise GpumError(f"{name} must be positive and finite, got {shown(values)}; {advice}")
     return found
 
 
@@ -172,4 +192,4 @@ def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
     near = difflib.get_close_matches(str(value), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "use one of these"
     words = ", ".join(map(repr, known)) + (f", or {also}" if also else "")
-    raise GpumError(f"{name} must be one of {words}, got {value!r}; {hint}")
+    raise GpumError(f"{name} must be one of {words}, got {shown(value)}; {hint}")

@@ -14,8 +14,10 @@ from typer.core import TyperGroup
 from .. import __version__
 from ..checks import GpumError
 from .demo import demo
+from .info import info
 from .label import label
-from .models import Debug, fit, info, predict
+from .models import Debug, fit
+from .predict import predict
 from .report import report
 from .reproduce import reproduce
 from .suggest import suggest
@@ -50,7 +52,7 @@ def _sentence(error: Exception) -> tuple[str, int]:
     """What an error says, on one line, and the exit status."""
     if hasattr(error, "format_message"):  # of the command line itself, such as a missing option
         where = getattr(getattr(error, "ctx", None), "command_path", "gpum")
-        said, status = f"{error.format_message().rstrip('.')}; see {where} --help", 2
+        said, status = f"{error.format_message().rstrip('.')} (see {where} --help)", 2
     elif isinstance(error, OSError) and error.strerror:
         said, status = f"{error.filename or 'a file'}: {error.strerror}", 2
     elif isinstance(error, EXPECTED) and str(error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..checks import GpumError
-from ..files.tables import MISSING, Table
+from ..files.tables import Table, are_numbers
 from .messages import listed, note
 
 if TYPE_CHECKING:
     from ..files.model_io import Fitted
+
+ROW_NAMES = {"id", "index", "idx", "row", "key", "nr"}
+FEW = 5  # rows below which numbers that count up mean little
 
 
 def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
@@ -26,8 +30,21 @@ def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
         if name not in table.columns:
             near = _nearest(name, list(table.columns))
             hint = f"did you mean {near!r}?" if near else f"its columns are {listed(list(table.columns))}"
+            hint = _misread(table) or hint
             raise GpumError(f"{option} names {name!r}, but {table.source} has no such column; {hint}")
     return list(dict.fromkeys(names))
+
+
+def _misread(table: Table) -> str | None:
+    """What seems to be wrong with the header of a table that lacks a column, if anything."""
+    columns = list(table.columns)
+    if are_numbers(columns):
+        numbers = listed(columns)
+        return f"its first line holds numbers instead of names ({numbers}): if it is a row, add the names above it"
+    if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t |"):
+        marks = "tabs" if ".tsv" in table.source.lower() else "commas, semicolons or tabs"
+        return f"its only column is {columns[0]!r}: the first line must hold all names, separated by {marks}"
+    return None
 
 
 def check_apart(groups: dict[str, list[str]]) -> None:
@@ -39,76 +56,63 @@ def check_apart(groups: dict[str, list[str]]) -> None:
                 raise GpumError(f"column {name!r} is named by {seen[name]} and by {option}; name it once")
             seen[name] = option
     if not groups["--features"]:
+        if not groups["--drop"] and not groups["--index"]:
+            raise GpumError("there is no column beside the target; add columns from which it can be predicted")
         raise GpumError("no column is left for the features; name fewer with --target, --drop and --index")
 
 
 def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray:
     """The features [N, p], NaN where a reading is missing or the code; every row and every column has one."""
-    advice = "remove the row, or leave the column out (--drop; --index if it names the rows)"
-    X = table.readings(used, advice, code)
-    for k in np.flatnonzero(np.isnan(X).all(0))[:1]:
-        raise GpumError(f"column {used[k]!r} of {table.source} has no value in any row; leave it out (--drop)")
+    advice = "leave the cell empty if there is no value, remove the row, or leave the column out (--drop)"
+    try:
+        X = table.readings(used, advice, code)
+    except GpumError:
+        _refuse_text(table, used)
+        raise
+    empty = [used[k] for k in np.flatnonzero(np.isnan(X).all(0))]
+    if len(empty) == 1:
+        raise GpumError(f"column {empty[0]!r} of {table.source} has no value in any row; leave it out ({_drop(empty)})")
+    if empty:
+        said = f"{len(empty)} columns of {table.source} have no value in any row: {listed(empty)}"
+        raise GpumError(f"{said}; leave them out ({_drop(empty)})")
     return X
+
+
+def _refuse_text(table: Table, used: list[str]) -> None:
+    """Name all features that hold text."""
+    texts = [name for name in used if table.is_text(name)]
+    if not texts:
+        return
+    examples = [f"{name!r} ({table.words(name)[0]!r})" for name in texts]
+    said = f"{len(texts)} columns of {table.source} hold text: {listed(examples)}; features are numbers: leave them out"
+    if len(texts) == 1:
+        example = table.words(texts[0])[0]
+        said = f"column {texts[0]!r} of {table.source} holds text ({example!r}), but features are numbers; leave it out"
+    raise GpumError(f"{said} ({_drop(texts)}); a column that names the rows is named by --index")
+
+
+def _drop(names: list[str]) -> str:
+    """The options that leave columns out."""
+    together = not any("," in name for name in names)
+    return shlex.join(["--drop", ",".join(names)] if together else [w for name in names for w in ("--drop", name)])
+
+
+def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
+    """A note for every feature that counts the rows or has a name as if it did; `index`: --index names another one."""
+    n = len(X)
+    for name, values in zip(used, X.T, strict=True):
+        counts = n >= FEW and any(np.array_equal(values, np.arange(n) + first) for first in (0, 1))
+        if counts or name.strip().lower() in ROW_NAMES:
+            what = "counts the rows" if counts else "seems to name the rows"
+            option = shlex.join(["--drop" if index else "--index", name])
+            note(f"the column {name} {what}; it is used as a feature: pass {option} to leave it out.")
+            index = True
 
 
 def gaps_in(X: np.ndarray) -> str:
     """How much of a table is missing, in words."""
     share = float(np.isnan(X).mean())
     return f", {share:.2g} of the readings missing" if share else ""
-
-
-def labels_of(table: Table, name: str) -> np.ndarray:
-    """A target column, with one label at least; where all are the same, a note says so."""
-    words = table.words(name)
-    if words:
-        raise GpumError(
-            f"the target {name!r} of {table.source} holds words ({listed(words, 4)}), but several targets are "
-            "numbers; classes are fitted one by one, or correct the column"
-        )
-    y = table.numbers(name, "or leave the cell empty")
-    labels = y[~np.isnan(y)]
-    if not len(labels):
-        raise GpumError(f"no row of {table.source} has a value of the target {name!r}; fill in at least two")
-    if np.all(labels == labels[0]):
-        note(
-            f"the target {name!r} of {table.source} is {labels[0]:g} in all {len(labels)} labelled row(s), so there is "
-            "nothing to learn: predictions will be that number, with a wide interval. Label rows whose values differ."
-        )
-    return y
-
-
-def classes_of(table: Table, name: str) -> np.ndarray:
-    """A target column as classes, text or whole numbers as text; None where a row has none."""
-    cells = [None if missing(cell) else cell.strip() for cell in table.text(name)]
-    found = {cell for cell in cells if cell is not None}
-    if len(found) < 2:
-        what = "no value" if not found else f"one class only, {next(iter(found))!r}"
-        raise GpumError(f"the target {name!r} of {table.source} has {what}; label rows of at least two classes")
-    if all(_is_number(cell) for cell in found):  # 1 and 1.0 are one class
-        cells = [None if cell is None else f"{float(cell):g}" for cell in cells]
-    return np.array(cells, object)
-
-
-def coded(table: Table, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Classes of the rows, None where unknown, and as places among the sorted classes [N, 1], NaN where unknown."""
-    labels = classes_of(table, name)
-    known = np.array([label is not None for label in labels])
-    codes = np.full((len(labels), 1), np.nan)
-    codes[known, 0] = np.unique(labels[known].astype(str), return_inverse=True)[1]
-    return labels, codes
-
-
-def missing(cell: str) -> bool:
-    """Whether a cell says that there is no value."""
-    return cell.strip().lower() in MISSING
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def spreads(X: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -125,11 +129,12 @@ def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
     missing = [name for name in fitted.features if name not in table.columns]
     if missing:
         near = _nearest(missing[0], [name for name in table.columns if name not in fitted.features])
-        hint = f"if {near!r} is {missing[0]!r}, rename it" if near else "add them, under these names"
-        raise GpumError(
-            f"{table.source} lacks {len(missing)} of the {len(fitted.features)} features of {model.name}: "
-            f"{listed(missing)}; {hint}"
-        )
+        hint = f"add {'them, under these names' if len(missing) > 1 else 'it, under this name'}"
+        hint = _misread(table) or (f"if {near!r} is {missing[0]!r}, rename it" if near else hint)
+        what = f"{len(missing)} of the {len(fitted.features)} features of {model.name}: {listed(missing)}"
+        if len(missing) == 1:
+            what = f"the feature {missing[0]} of {model.name}"
+        raise GpumError(f"{table.source} lacks {what}; {hint}")
     return fitted.features
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from secrets import token_hex
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..checks import GpumError
+from ..checks import GpumError, counted
 from .address import keep_address, kept_address, opened
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
-from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, _column, _option, _setting, _several
+from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, Unlabelled, _column, _option, _setting, _several
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
@@ -28,7 +29,9 @@ MOST = 50  # classes for which there are buttons
 
 
 def label(
-    data: Annotated[Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .parquet or .npz, with named columns.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .txt, .parquet or .npz, with named columns.")
+    ],
     target: Annotated[str, _column("What to label; a column of the table, or a new one.")],
     features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
@@ -36,6 +39,7 @@ def label(
     classes: Annotated[
         str | None, _option("A,B,C", "The target is one of these classes. A target of text is so by itself.")
     ] = None,
+    unlabelled: Unlabelled = None,
     images: Annotated[
         Path | None, _option("FOLDER", "Pictures, called as the rows (a.png) or numbered (1.png).")
     ] = None,
@@ -78,7 +82,7 @@ def label(
     if export is not None:
         return _export(data, target, export, decimal, encoding, force, quiet)
     from ..files import labels, tables
-    from .columns import check_apart, named, readings_of
+    from .columns import check_apart, named, note_counting, readings_of
 
     kept = labels.beside(data)
     with stage(f"reading {data.name}", kept):
@@ -90,6 +94,8 @@ def label(
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": index_name, "--features": used})
         X = readings_of(table, used, missing)
+        if not features:
+            note_counting(X, used, bool(index_name))
         names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
         pictures = _pictures(X, names, images, image_shape)
         file = labels.LabelFile(kept)
@@ -97,7 +103,7 @@ def label(
     try:
         if file.torn:
             note(f"{kept.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
-        known, chosen = _known(table, target, classes, file.kind(target))
+        known, chosen = _known(table, target, classes, file.kind(target), unlabelled)
         _check_given(file, table, target, names, chosen)
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
             "latent_dim": _several(latent_dim), "geometry": geometry and _several(geometry), "random_state": seed,
@@ -128,7 +134,7 @@ def _serve(
     place = learned.beside(data)
     geometry = learned.kept(model, X, place)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
-    count = f"{len(X)} rows, {len(used)} features{gaps_in(X)}"
+    count = f"{counted(len(X), 'row')}, {counted(len(used), 'feature')}{gaps_in(X)}"
     given = file.given(target, Places(table, file.path)).values
     say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len({*known, *given})}.")
     begin = time.perf_counter()
@@ -211,14 +217,16 @@ def _target(table: Table, target: str) -> list[str]:
 
 
 def _known(
-    table: Table, target: str, given: str | None, remembered: Kind | None = None
+    table: Table, target: str, given: str | None, remembered: Kind | None = None, unlabelled: str | None = None
 ) -> tuple[dict[int, str], list[str] | None]:
     """Labels that the table came with, by row, and the classes where the target is none of the numbers.
 
     Classes are those of --classes (`given`), else those that the file of labels remembers, else the words of the table.
+    A class that marks rows without a label (`unlabelled`, or -1) is none, unless --classes names it.
     """
     from ..files.tables import MISSING
     from ..report.labelling.beliefs import parse_number
+    from .targets import FOR_CLASSES, note_marks, without_marks
 
     cells = table.text(target) if target in table.columns else [""] * len(table)
     cells = [cell.strip() for cell in cells]
@@ -231,10 +239,18 @@ def _known(
         whose = f"the classes {listed(found)} that the file of labels has"
     else:
         try:
-            return {row: parse_number(cell.replace(table.decimal, ".")) for row, cell in known.items()}, None
+            numbers = {row: parse_number(cell.replace(table.decimal, ".")) for row, cell in known.items()}
         except ValueError:
+            known = without_marks(known, unlabelled)
             found = sorted(set(known.values()))
+            note_marks(Counter(known.values()), len(table))
+        else:
+            if unlabelled is not None:
+                raise GpumError(FOR_CLASSES)
+            return numbers, None
     known = {row: cell if cell in found else _as_whole(cell) for row, cell in known.items()}
+    unmarked = without_marks(known, unlabelled)
+    known = {row: cell for row, cell in known.items() if cell in found or row in unmarked}
     strange = next((row for row, cell in known.items() if cell not in found), None)
     if strange is not None:
         raise GpumError(
@@ -242,8 +258,9 @@ def _known(
             f"{whose}; name all classes (--classes), or correct the cell"
         )
     if not 2 <= len(found) <= MOST or max(map(len, found)) > LONGEST:
+        classes = "1 class" if len(found) == 1 else f"{len(found)} classes"
         raise GpumError(
-            f"{target!r} has {len(found)} classes ({listed(found)}); give 2 to {MOST} of at most {LONGEST} characters "
+            f"{target!r} has {classes} ({listed(found)}); give 2 to {MOST} of at most {LONGEST} characters "
             "with --classes, or numbers"
         )
     return known, found

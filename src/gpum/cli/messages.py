@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 # Parameters that are options of `gpum fit`; a list as in latent_dim=(1, 2) is left as it is.
 PARAMETERS = (
     "latent_dim latent_model n_inducing n_kernel_inducing kernel boundary smoothness hyperparameters geometry n_paths "
-    "max_time n_jobs"
+    "max_time n_jobs likelihood period random_state"
 )
-PLAIN = ("kernel", "boundary", "smoothness", "hyperparameters", "geometry")  # words of the language, too
+PLAIN = (  # words of the language, too
+    *("kernel", "boundary", "smoothness", "hyperparameters", "geometry", "likelihood", "period"),
+)
+OTHERWISE = {"period": "angle", "random_state": "seed"}  # options of another name
 PARAMETER = re.compile(
     rf"\b({'|'.join(p for p in PARAMETERS.split() if p not in PLAIN)}|(?:{'|'.join(PLAIN)})(?= must|=| is '))\b"
     r"(=['\"]?([\w.]+)['\"]?)?"
@@ -64,11 +67,17 @@ def collected() -> Iterator[list[str]]:
 
 @contextmanager
 def called(name: str) -> Iterator[None]:
-    """The cloud, X or S in messages of the library, is called by its file name, and parameters by their options."""
+    """Messages of the library in the words of the command line.
+
+    The cloud, X or S, is called by its file name, y is the target, parameters are options, and rows count from 1.
+    """
     try:
         yield
     except ValueError as error:
-        raise GpumError(as_options(re.sub(r"\b[XS] has\b", f"{name} has", str(error)))) from error
+        text = re.sub(r"\b[XS] has\b", f"{name} has", str(error))
+        text = re.sub(r"\by (?=is|has|holds|must)", "the target ", text)
+        text = re.sub(r"(?<=\b[ai][tn] row )\d+", lambda found: str(int(found[0]) + 1), text)
+        raise GpumError(as_options(text)) from error
 
 
 def note(text: str) -> None:
@@ -153,7 +162,12 @@ def the(title: str) -> str:
 
 def as_options(text: str) -> str:
     """What the library calls a parameter is an option here: latent_dim='auto' is --latent-dim auto."""
-    return PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}" + (f" {found[3]}" if found[3] else ""), text)
+
+    def option(found: re.Match[str]) -> str:
+        name = OTHERWISE.get(found[1], found[1].replace("_", "-"))
+        return f"--{name}" + (f" {found[3]}" if found[3] else "")
+
+    return PARAMETER.sub(option, text)
 
 
 def weighed(weights: dict[str, float], least: float = 0.005) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..checks import counted
 from .messages import check_output, collected, note, say, stage
 from .models import Debug, Force, Model, Quiet
 
@@ -52,7 +53,7 @@ def suggest(
     for text in found.notes:
         note(text)
     if len(names) < n:
-        note(f"only {len(names)} rows are without a label.")
+        note(f"only {counted(len(names), 'row')} {'is' if len(names) == 1 else 'are'} without a label.")
     width = max(len(kept), *(len(name) for name in names))
     typer.echo(f"{kept:{width}}  gain")
     for name, gain in zip(names, found.gain, strict=True):
@@ -62,4 +63,4 @@ def suggest(
     if out is not None:
         with stage(f"writing {out.name}", out):
             tables.write(out, {kept if kept != "gain" else "row": names, "gain": found.gain})
-        say(quiet, f"Wrote {out}: {len(names)} rows.")
+        say(quiet, f"Wrote {out}: {counted(len(names), 'row')}.")

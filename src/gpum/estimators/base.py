@@ -29,7 +29,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     target: str = "value"
     period: float = 360.0
 
-    def fit(self, X: Any, y: Any, *, noise_std: Any = None, trials: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None) -> Any:
         """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
 
         Parameters

@@ -152,7 +152,7 @@ def _tried(make: Callable[[], Iterable[Surface]], cloud: tuple[Filled, np.ndarra
 def _missing(X: np.ndarray, filled: Filled) -> str:
     gone = np.isnan(X)
     badly = int(np.sum(~filled.sound))
-    text = f"{gone.mean():.0%} of the readings are missing, in {int(gone.any(1).sum())} rows"
+    text = f"{gone.mean():.0%} of the readings are missing, in {checks.counted(int(gone.any(1).sum()), 'row')}"
     if together(X):
         text += (
             "; they are missing together, not here and there: if they are missing because they were too small (or too "

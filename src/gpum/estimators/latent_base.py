@@ -224,8 +224,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         checks.rows_for(S, q)
         if q >= p:
             raise NoSurface(
-                f"latent_dim is {self.latent_dim!r} but S has only {p} column(s) (n_features = {p}); a surface has "
-                f"fewer dimensions than the data space: use latent_dim < {p}"
+                f"latent_dim is {checks.shown(self.latent_dim)} but S has only {p} column(s) (n_features = {p}); a "
+                f"surface has fewer dimensions than the data space: use latent_dim < {p}"
             )
         if not np.any(np.nanmax(S, axis=0) > np.nanmin(S, axis=0)):
             raise NoSurface(f"S has {N} identical rows; there is no surface to learn: add rows that differ")

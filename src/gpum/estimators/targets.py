@@ -31,6 +31,9 @@ class Labels:
     @classmethod
     def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any) -> Labels:
         """Labels of n rows, checked against what the estimator's `likelihood`, `target` and `period` say of them."""
+        if y is None:
+            name = type(estimator).__name__
+            raise GpumError(f"{name} requires y to be passed, but the target y is None; give NaN where it is unknown")
         checks.option(estimator.hyperparameters, "hyperparameters", INFERENCE)
         y = read_numbers(y, n)
         _check_labelled(y.reshape(n, -1).T)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import GpumError
-from . import tables
+from . import delimited, tables
 from .labels import Kind, LabelFile, Line, Places, beside
 from .tables import Table
 from .whole import replacing
@@ -102,9 +101,10 @@ def _filled(column: np.ndarray | None, n: int, values: dict[int, str]) -> np.nda
 
 def _back_to_text(path: Path, target: str, table: Table) -> None:
     """Every other cell, the separator, the line ends, the encoding and the byte order mark stay as they are."""
-    text, column = tables.decoded(path, table.encoding), table.columns[target]
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else tables.separator(text, table.decimal)
-    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+    data, column, ending = path.read_bytes(), table.columns[target], path.suffix.lower()
+    text = delimited.decoded(path, data, table.encoding)
+    delimiter = delimited.separator(text, ending, table.decimal)
+    rows, _ = delimited.cells(path, text, delimiter)
     names = [name.strip() for name in rows[0]]
     if target in names:
         for row, value in zip(rows[1:], column, strict=True):
@@ -113,10 +113,9 @@ def _back_to_text(path: Path, target: str, table: Table) -> None:
         rows = [[*rows[0], target], *([*row, str(value)] for row, value in zip(rows[1:], column, strict=True))]
     written = io.StringIO()
     end = "\r\n" if "\r\n" in text[: text.find("\n", len(text) - len(text.lstrip())) + 1] else "\n"
-    csv.writer(written, delimiter=delimiter, lineterminator=end).writerows(rows)
-    marked = table.encoding == "utf-8" and path.read_bytes().startswith(b"\xef\xbb\xbf")
+    delimited.write_lines(written, rows[0], rows[1:], delimiter, end)
     with replacing(path) as file:
-        file.write(written.getvalue().encode("utf-8-sig" if marked else table.encoding))
+        file.write(delimited.encoded(written.getvalue(), data, table.encoding))
 
 
 def _back_to_parquet(path: Path, target: str, labelled: Table) -> None:
@@ -132,4 +131,4 @@ def _back_to_parquet(path: Path, target: str, labelled: Table) -> None:
         parquet.write_table(table, file)
 
 
-BACK = {".csv": _back_to_text, ".tsv": _back_to_text, ".parquet": _back_to_parquet}
+BACK = {".csv": _back_to_text, ".tsv": _back_to_text, ".txt": _back_to_text, ".parquet": _back_to_parquet}

@@ -1,43 +1,34 @@
-"""Tables in files: CSV, TSV, Parquet (pyarrow, the extra `parquet`) and NPZ, as named columns.
+"""Tables in files, as named columns: text (`delimited`), Parquet (pyarrow, the extra `parquet`) and NPZ (`npz`).
 
-CSV and TSV are UTF-8, or another encoding that is named, with a header line; a CSV may be separated by `;` or tabs.
-In every format an empty cell, NaN, NA,
-N/A, null or none is a missing value. An NPZ holds either
-
-    X (or S) [N, p]   columns feature_names [p], or X_1 … X_p (S_1 … S_p)
-    y [N] or [N, k]   column y, or columns target_names [k], or y_1 … y_k
-    name [N]          any other array of N entries: a column of that name (arrays of other shapes are left out)
-
-or, without X and S, one array [N] for each column, all of one length.
+Text has a header line. It is UTF-8, or what its byte order mark says, or an encoding that is named; CSV and TXT may be
+separated by commas, semicolons or tabs, and every text may be compressed (`.csv.gz`). In every format an empty cell,
+NaN, NA, N/A, null or none is a missing value.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import struct
-import zipfile
-import zlib
+import gzip
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import partial
+from numbers import Number
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..checks import GpumError
+from . import delimited, npz
 from .whole import existing, replacing
 
 MISSING = {"", "nan", "na", "n/a", "null", "none"}
-TEXT = (".csv", ".tsv")
-ROOM, EXPANDS = 1 << 30, 50  # an NPZ may unpack to ROOM bytes, and EXPANDS times its own size
-LAST = 0x10FFFF  # of the characters
-HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+PACKED = ".gz"
+LONGEST = 60  # characters of a number with a unit
+SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+NAME_COMMA = "if the comma is the decimal mark, name it (decimal=',', on the command line --decimal ,)"
+NAME_NO_COMMA = "if the point is the decimal mark, do not name the comma"
 
 
 @dataclass
@@ -89,17 +80,26 @@ class Table:
                 raise GpumError(f"{self._where(name, int(missing[0]))} has no value{more}; fill it in, {advice}")
         return found
 
-    def words(self, name: str) -> list[str]:
-        """The distinct cells of a column in which nothing is a number; none where one is."""
+    def words(self, name: str, apart: Collection[str | None] = ()) -> list[str]:
+        """The distinct cells of a column, some apart, in which nothing is a number; none where one is."""
         column = self.columns[name]
-        if column.dtype.kind in "biuf":
+        numbers = (isinstance(cell, Number) and cell == cell for cell in column)  # NaN is a missing value
+        if column.dtype.kind in "biuf" or (column.dtype.kind == "O" and any(numbers)):
             return []
-        cells = {str(c).strip() for c in column.tolist() if c is not None and str(c).strip().lower() not in MISSING}
+        cells = {cell.strip() for cell in self.text(name)}
+        cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in apart}
         return [] if any(_could_be_number(cell) for cell in cells) else sorted(cells)
+
+    def is_text(self, name: str, apart: Collection[str | None] = ()) -> bool:
+        """Whether the cells of a column, some apart, are words: no numbers, not even with a unit or a percent sign."""
+        return any(_advice(word, self.decimal) is None for word in self.words(name, apart))
 
     def text(self, name: str) -> list[str]:
         """A column as text."""
-        return [str(cell) for cell in self.columns[name].tolist()]
+        column = self.columns[name]
+        if column.dtype.kind in "mM":  # dates and spans of time
+            return ["" if np.isnat(cell) else str(cell) for cell in column]
+        return [str(cell) for cell in column.tolist()]
 
     def _number(self, name: str, row: int, cell: Any, advice: str) -> float:
         text = cell.strip() if isinstance(cell, str) else cell
@@ -112,10 +112,7 @@ class Table:
                 return float(text.replace(self.decimal, ".") if "." not in text else "no number")
             return float(text)
         except (TypeError, ValueError):
-            comma = isinstance(text, str) and text.replace(",", "", 1).lstrip("+-").isdigit()
-            hint = f"correct it, {advice}"
-            if comma and self.decimal == ".":
-                hint = "write a decimal point, or name the comma (decimal=',', on the command line --decimal ,)"
+            hint = (_advice(text, self.decimal) if isinstance(text, str) else None) or f"correct it, {advice}"
             raise GpumError(f"{self._where(name, row)} is {str(cell)!r}, which is not a number; {hint}") from None
 
     def _where(self, name: str, row: int) -> str:
@@ -123,24 +120,17 @@ class Table:
 
 
 def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
-    """The table in a file; its ending says which format. CSV and TSV may have a decimal comma and another encoding."""
+    """The table in a file; its ending says which format. Text may have a decimal comma and another encoding."""
     ending = check_ending(path)
     path = existing(path)
     if not path.stat().st_size:
         raise GpumError(f"{path} is empty; give a table with named columns")
     if decimal not in (".", ","):
         raise GpumError(f"decimal is {decimal!r}; it must be '.' or ','")
-    if ending not in TEXT and (decimal, encoding) != (".", "utf-8"):
-        raise GpumError(
-            f"decimal and encoding are for {' and '.join(TEXT)}, but {path} ends in {ending}; leave them out"
-        )
+    if ending in (".npz", ".parquet") and (decimal, encoding) != (".", "utf-8"):
+        raise GpumError(f"decimal and encoding are for tables of text, but {path} ends in {ending}; leave them out")
     names, columns, lines = READERS[ending](path, decimal, encoding)
-    for number, name in enumerate(names, 1):
-        if not name:
-            raise GpumError(f"column {number} of {path} has no name; name it, or (from pandas) write with index=False")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise GpumError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
+    _check_names(path, names)
     if not columns or not len(columns[0]):
         raise GpumError(f"{path} has a header but no rows; add rows")
     return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal, encoding)
@@ -155,16 +145,35 @@ def write(path: Any, columns: dict[str, Any]) -> None:
 
 def check_ending(path: Any) -> str:
     """The ending of a file name, if it is one of a format that can be read and written here."""
-    ending = Path(path).suffix.lower()
+    ending = "".join(Path(path).suffixes[-2:] if Path(path).suffix.lower() == PACKED else [Path(path).suffix]).lower()
     if ending not in READERS:
         what = f"ends in {ending!r}" if ending else "has no ending"
-        raise GpumError(f"{path} {what}, which names no known format; use one of {', '.join(READERS)}")
+        known = ", ".join(name for name in READERS if not name.endswith(PACKED))
+        hint = f"{'save the table as CSV, or ' * (ending in SHEETS)}use one of {known} (text also as .csv{PACKED})"
+        raise GpumError(f"{path} {what}, which names no known format; {hint}")
     if ending == ".parquet":
         _parquet()
     return ending
 
 
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether names of columns look like a row of numbers, as they do where a file has no header."""
+    return all(_could_be_number(name) for name in names if name)
+
+
 Found = tuple[list[str], list[np.ndarray], list[int] | None]
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    """Refuse columns without a name, and two of one name."""
+    unnamed = [number for number, name in enumerate(names, 1) if not name]
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if (unnamed or twice) and any(names) and are_numbers(names):
+        raise GpumError(f"the first line of {path} holds numbers instead of names; add a line with the names above it")
+    if unnamed:
+        raise GpumError(f"column {unnamed[0]} of {path} has no name; name it, or (from pandas) write with index=False")
+    if twice:
+        raise GpumError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
 
 
 def _could_be_number(cell: str) -> bool:
@@ -175,51 +184,24 @@ def _could_be_number(cell: str) -> bool:
     return True
 
 
-def decoded(path: Path, encoding: str) -> str:
-    """The text in a file, without a mark of its byte order."""
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig" if encoding == "utf-8" else encoding)
-    except LookupError:
-        raise GpumError(f"encoding is {encoding!r}, which is not known; latin-1, cp1252 and utf-16 are some") from None
-    except UnicodeError as error:
-        line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        raise GpumError(
-            f"{path} is not {encoding.upper()} text (line {line}); save it with the encoding UTF-8, or name its own "
-            "(encoding='latin-1', on the command line --encoding latin-1)"
-        ) from None
+def _advice(text: str, decimal: str) -> str | None:
+    """What to do about a number with something in it or around it; None where a text is something else."""
+    if len(text) > LONGEST:
+        return None
+    other = "," if decimal == "." else "."
+    plain = re.sub(rf"(?<=\d)[ \u00a0\u202f'{other}](?=\d{{3}}(?!\d))", "", text)  # without marks of thousands
+    with_unit = re.fullmatch(r"(.*\d)\s*(%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
+    if with_unit and (_is_number(with_unit[1], decimal) or _is_number(with_unit[1], other)):
+        return f"write the number alone, without {with_unit[2]!r}"
+    in_thousands = plain != text and _is_number(plain, decimal)
+    if _is_number(text, other):
+        thousands = f"; if it marks thousands, write {plain}" if in_thousands else ""
+        return (NAME_COMMA if decimal == "." else NAME_NO_COMMA) + thousands
+    return f"write it without marks of thousands, {plain}" if in_thousands else None
 
 
-def separator(text: str, decimal: str, delimiters: str = ",;\t") -> str:
-    """What stands between the cells of a text: the most frequent of these in its first line."""
-    first = text.lstrip().splitlines()[0]
-    if decimal == "," and any(mark in first for mark in delimiters.replace(",", "")):
-        delimiters = delimiters.replace(",", "")
-    return max(delimiters, key=first.count)
-
-
-def _read_text(path: Path, decimal: str, encoding: str, delimiters: str = ",;\t") -> Found:
-    text = decoded(path, encoding)
-    if not text.strip():
-        raise GpumError(f"{path} is empty; give a table with named columns")
-    delimiter = separator(text, decimal, delimiters)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, lines = [], []
-    try:
-        for row in reader:
-            if row:
-                rows.append(row)
-                lines.append(reader.line_num)
-    except csv.Error as error:
-        raise GpumError(f"{path}, line {reader.line_num}, cannot be read ({error}); check its quotes") from None
-    names = [name.strip() for name in rows[0]]
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != len(names):
-            raise GpumError(
-                f"{path}, line {line}, has {len(row)} cells, but the header has {len(names)}; check its separators"
-            )
-    columns = [np.array(column, dtype=object) for column in zip(*rows[1:], strict=True)]
-    return names, columns, lines[1:]
+def _is_number(text: str, decimal: str) -> bool:
+    return bool(re.fullmatch(rf"[+-]?(\d+[{decimal}]?\d*|[{decimal}]\d+)([eE][+-]?\d+)?", text))
 
 
 def _read_parquet(path: Path, *_: str) -> Found:
@@ -227,92 +209,16 @@ def _read_parquet(path: Path, *_: str) -> Found:
     try:
         table = parquet.ParquetFile(path).read()
         kept = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
-        return [table.column_names[k] for k in kept], [table.column(k).to_numpy() for k in kept], None
+        return [table.column_names[k] for k in kept], [_of_arrow(table.column(k)) for k in kept], None
     except Exception as error:  # whatever pyarrow raises at a file that is not one
         said = " ".join(str(error).split())
         raise GpumError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None
 
 
-def _read_npz(path: Path, *_: str) -> Found:
-    try:
-        arrays = _arrays(path)
-    except zipfile.BadZipFile as error:
-        raise GpumError(f"{path} is not an NPZ file, or damaged ({error}); write it with numpy.savez") from None
-    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error, struct.error) as error:
-        raise GpumError(f"{path} cannot be read ({error}); save arrays of numbers or text with numpy.savez") from None
-    named = {key: [str(name) for name in arrays.pop(key, [])] for key in ("feature_names", "target_names")}
-    blocks = [block for block in ("X", "S") if block in arrays]
-    if len(blocks) > 1:
-        raise GpumError(f"{path} has both X and S; keep the one that holds the rows")
-    found: list[tuple[str, np.ndarray]] = []
-    for block in blocks:
-        found += _split(path, block, arrays.pop(block), named["feature_names"])
-    if found and "y" in arrays:
-        found += _split(path, "y", arrays.pop("y"), named["target_names"], len(found[0][1]))
-    for key, array in arrays.items():
-        if not blocks and array.ndim != 1:
-            raise GpumError(f"{path} has no X or S, and {key} has shape {array.shape}; save one array [N] a column")
-        if not blocks or array.shape == found[0][1].shape:
-            found += _split(path, key, array, [], len(found[0][1]) if found else None)
-    return [name for name, _ in found], [column for _, column in found], None
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an NPZ by name; no memory is taken that the file does not fill, and nothing is unpickled."""
-    with zipfile.ZipFile(path) as archive:
-        entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
-        if any(entry.flag_bits & 1 for entry in entries):
-            raise GpumError("it is encrypted")
-        total = sum(entry.file_size for entry in entries)
-        if total > ROOM + EXPANDS * path.stat().st_size:
-            raise GpumError(f"it would unpack to {total} bytes, more than {EXPANDS} times its size")
-        return {e.filename.removesuffix(".npy"): _array(e.filename, archive.read(e)) for e in entries}
-
-
-def _array(name: str, member: bytes) -> np.ndarray:
-    file = io.BytesIO(member)
-    try:
-        shape, by_column, dtype = HEADERS[np.lib.format.read_magic(file)](file)
-    except Exception as error:  # whatever numpy's reader of headers raises
-        raise GpumError(f"{name} has no sound header: {type(error).__name__}") from None
-    if dtype.kind not in "biufUS" or not dtype.itemsize:
-        raise GpumError(f"{name} is an array of type {dtype}")
-    numbers = member[file.tell() :]
-    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(numbers):
-        raise GpumError(f"{name} announces {dtype} {shape}, and holds {len(numbers)} bytes")
-    found = np.frombuffer(numbers, dtype).reshape(shape, order="F" if by_column else "C")
-    codes = np.dtype(np.uint32).newbyteorder(dtype.byteorder)
-    if dtype.kind == "U" and found.size and np.frombuffer(numbers, codes).max() > LAST:
-        raise GpumError(f"{name} is no text")
-    return found
-
-
-def _split(
-    path: Path, key: str, array: np.ndarray, names: list[str], rows: int | None = None
-) -> list[tuple[str, np.ndarray]]:
-    """Columns of an array [N] or [N, k] with their names."""
-    if array.ndim not in (1, 2) or (array.ndim == 1 and key in ("X", "S")):
-        raise GpumError(f"{path}: {key} has shape {array.shape}; it must be [rows, columns]")
-    if rows is not None and len(array) != rows:
-        raise GpumError(
-            f"{path}: {key} has {len(array)} rows, but the other columns have {rows}; save one row for each"
-        )
-    if array.ndim == 1:
-        return [(key, array)]
-    names = names or [f"{key}_{k + 1}" for k in range(array.shape[1])]
-    if len(names) != array.shape[1]:
-        raise GpumError(f"{path}: {key} has {array.shape[1]} columns, but {len(names)} names; give one for each")
-    return list(zip(names, array.T, strict=True))
-
-
-def _write_text(file: BinaryIO, columns: dict[str, Any], delimiter: str) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    cells = [c.astype(int) if c.dtype == bool else c for c in map(np.asarray, columns.values())]
-    writer.writerows(zip(*(column.tolist() for column in cells), strict=True))
-    text.flush()
-    text.detach()  # the caller closes the file
+def _of_arrow(column: Any) -> np.ndarray:
+    if hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):  # categories: to_numpy misreads gaps
+        column = column.cast(column.type.value_type)
+    return np.asarray(column.to_numpy())
 
 
 def _write_parquet(file: BinaryIO, columns: dict[str, Any]) -> None:
@@ -320,13 +226,6 @@ def _write_parquet(file: BinaryIO, columns: dict[str, Any]) -> None:
     import pyarrow
 
     parquet.write_table(pyarrow.table({name: np.asarray(column) for name, column in columns.items()}), file)
-
-
-def _write_npz(file: BinaryIO, columns: dict[str, Any]) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:  # numpy.savez takes no column named "file"
-        for name, column in columns.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asarray(column), allow_pickle=False)
 
 
 def _parquet() -> Any:
@@ -337,15 +236,29 @@ def _parquet() -> Any:
     return parquet
 
 
+def _read_npz(path: Path, *_: str) -> Found:
+    found = npz.read(path)
+    return [name for name, _ in found], [column for _, column in found], None
+
+
+def _write_packed(file: BinaryIO, columns: dict[str, Any], ending: str) -> None:
+    with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+        delimited.write(packed, columns, ending)  # type: ignore[arg-type]
+
+
+def _text_reader(ending: str) -> Callable[[Path, str, str], Found]:
+    return lambda path, decimal, encoding: delimited.read(path, ending, decimal, encoding)
+
+
 READERS: dict[str, Callable[[Path, str, str], Found]] = {
-    ".csv": _read_text,
-    ".tsv": lambda path, decimal, encoding: _read_text(path, decimal, encoding, "\t"),
+    **{ending: _text_reader(ending) for ending in delimited.SEPARATORS},
+    **{ending + PACKED: _text_reader(ending) for ending in delimited.SEPARATORS},
     ".parquet": _read_parquet,
     ".npz": _read_npz,
 }
 WRITERS: dict[str, Callable[[BinaryIO, dict[str, Any]], None]] = {
-    ".csv": lambda file, columns: _write_text(file, columns, ","),
-    ".tsv": lambda file, columns: _write_text(file, columns, "\t"),
+    **{ending: partial(delimited.write, ending=ending) for ending in delimited.SEPARATORS},
+    **{ending + PACKED: partial(_write_packed, ending=ending) for ending in delimited.SEPARATORS},
     ".parquet": _write_parquet,
-    ".npz": _write_npz,
+    ".npz": npz.write,
 }

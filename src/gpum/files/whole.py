@@ -134,6 +134,10 @@ def _created(path: Path, part: Path, mode: int) -> BinaryIO:
     try:
         return open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode))
     except FileNotFoundError:
+        if part.parent.is_dir():  # such as /proc
+            raise PermissionError(
+                f"cannot write {path}: the folder {part.parent} is there, but takes no new file; choose another folder"
+            ) from None
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; create it first") from None
     except NotADirectoryError:
         raise NotADirectoryError(f"cannot write {path}: {path.parent} is a file; choose another folder") from None

@@ -70,7 +70,8 @@ class Predictive:
         given, levels = levels, np.atleast_1d(np.asarray(levels, float))
         if not len(levels) or not np.all((levels > 0) & (levels < 1)):
             raise GpumError(
-                f"quantiles must lie strictly between 0 and 1, got {given!r}; (0.025, 0.975) is a 95 % interval"
+                f"quantiles must lie strictly between 0 and 1, got {checks.shown(given)}; (0.025, 0.975) is a 95 % "
+                "interval"
             )
         parts = [[output.quantiles(block, levels, noise) for output in outputs] for block, outputs in self._blocks()]
         return self._stacked([np.concatenate(one) for one in zip(*parts, strict=True)])

@@ -128,10 +128,14 @@ class Surface:
         return weights, np.sum(away**2, 1) - np.sum(within**2, 1) + off**2
 
 
+def _merged(n: int) -> str:
+    return "1 row stands at the place of another" if n == 1 else f"{n} rows stand at places of others"
+
+
 def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     """The surface of dimension q through a cloud [N, p]; local fits have `n_neighbors` rows, by default as suits."""
     nodes, number = distinct(X)
-    notes = [] if len(nodes) == len(X) else [f"{len(X) - len(nodes)} rows stand at places of others"]
+    notes = [] if len(nodes) == len(X) else [_merged(len(X) - len(nodes))]
     _check_span(nodes, q)
     pool = tangents.nearest(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
     fits, size, thick = local_fits(nodes, pool, q, n_neighbors)

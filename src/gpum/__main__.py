@@ -1,0 +1,5 @@
+"""`python -m gpum` is the command `gpum`."""
+
+from . import _command
+
+_command()

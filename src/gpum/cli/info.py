@@ -1,0 +1,60 @@
+"""`gpum info`: what is in a model file."""
+
+from __future__ import annotations
+
+import typer
+
+from ..checks import counted
+from .messages import as_options, brief, duration, listed, size, the, weighed
+from .models import Debug, Model
+
+NO_MAP = "none: no geometry is a chart"
+
+
+def info(model: Model, debug: Debug = False) -> None:
+    """Say what is in a model file.
+
+    Example:
+
+    `gpum info model.gpum`
+    """
+    from ..files import model_io
+
+    told = model_io.summary(model)
+    settings, about, targets = (told.get(key, {}) for key in ("settings", "about", "targets"))
+    chosen = ("geometry", "latent_dim", "kernel", "boundary", "smoothness", "hyperparameters", "random_state")
+    names = told.get("names") or (["y"] if len(targets) == 1 else [f"y_{k + 1}" for k in range(len(targets))])
+    features = told.get("features")
+    lines = [
+        ("file", f"{model} ({size(model)}), gpum {told.get('version')}" + _after(", ", about.get("date"))),
+        ("holds", str(told.get("kind"))),
+        ("fitted to", f"{about['source']} in {duration(about['seconds'])}" if "seconds" in about else "arrays"),
+        ("rows", f"{told.get('rows')}" + _after(", named by ", about.get("index"))),
+        ("features", f"{len(features)}: {listed(features)}" if features else f"{told.get('n_features')}, no names"),
+        ("map", f"{told['map']} ({settings['latent_model']})" if told.get("map") else NO_MAP),
+        ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen if name in settings)),
+    ]
+    if about.get("scales"):
+        lines.append(("scaling", "every feature is divided by its standard deviation"))
+    for name, target in zip(names, targets, strict=True):
+        best = target["best"]
+        level = f", boundary level {brief(best['level'])}" if "level" in best else ""
+        level = ", no boundary" if best.get("level") == "none" else level
+        span = f" from {target['range'][0]:.4g} to {target['range'][1]:.4g}" if "range" in target else ""
+        if "classes" in target:
+            span = " of " + listed([f"{name} ({n})" for name, n in target["classes"]])
+        lines += [
+            (f"target {name}", f"{counted(target['labels'], 'label')}{span}"),
+            ("", f"geometry: {weighed(target['geometry'])}"),
+            ("", f"log evidence {target['log_evidence']:.4g}"),
+            ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}, on {the(target['on'])}"),
+        ]
+    lines += [("warning", as_options(text)) for text in about.get("warnings", [])]
+    lines += [("note", as_options(text)) for text in told.get("notes", [])]
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        typer.echo(f"{name:{width}}  {text}")
+
+
+def _after(joint: str, text: str | None) -> str:
+    return f"{joint}{text}" if text else ""

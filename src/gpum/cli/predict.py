@@ -1,0 +1,117 @@
+"""`gpum predict`: predictions of a model for the rows of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..checks import counted
+from .messages import check_output, collected, note, say, stage
+from .models import Debug, Decimal, Encoding, Force, Model, Quiet, _option
+
+if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
+    import numpy as np
+
+    from ..files.model_io import Fitted
+
+CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
+INTERVAL = (0.025, 0.975)
+
+
+def predict(
+    model: Model,
+    data: Annotated[Path, typer.Argument(metavar="TABLE", help="It has the model's features, in any order.")],
+    out: Annotated[Path, _option("FILE", "Table to write: .csv, .tsv, .parquet or .npz.")],
+    index: Annotated[str | None, _option("NAME", "Column that names the rows; by default as in the fit.")] = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Predict the targets of rows, seen in the fit or not.
+
+    For each target: mean, standard deviation and 95 % interval of a new observation (noise included); of classes the
+    most probable, and the probability of each. Then the row's
+    coordinates on the heaviest chart, where the model has one, and far_from_surface: 1 where a row is so far from what
+    was fitted that it gets the prior.
+
+    Example:
+
+    `gpum predict model.gpum new.csv --out predictions.csv`
+    """
+    from ..files import tables
+
+    tables.check_ending(out)
+    check_output(out, force, data, model)
+    with stage(f"reading {model.name}", out), collected():
+        import numpy as np
+
+        from ..files import model_io
+        from .columns import features_of, named
+
+        fitted = model_io.load(model)
+    with stage(f"reading {data.name}", out):
+        table = tables.read(data, decimal=decimal, encoding=encoding)
+        X = table.readings(
+            features_of(table, fitted, model),
+            "leave the cell empty if there is no value, or remove the row",
+            fitted.about.get("missing"),
+        )
+        X = X / np.array(fitted.about.get("scales", 1.0))
+        names = named(table, "--index", [index] if index else [])
+        kept = fitted.about.get("index")
+        if not names and kept in table.columns:
+            names = [kept]
+    with stage("predicting", out), collected():
+        columns = _predictions(fitted, X, int(not quiet))
+    rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
+    far = np.flatnonzero(columns["far_from_surface"])
+    if len(far):
+        note(
+            f"rows far from the fitted surface: {len(far)} of {len(X)}, the first is {rows[far[0]]}. They get the "
+            "prior (a wide interval around the mean of the labels), and 1 in the column far_from_surface."
+        )
+    if fitted.model.latent_ is None:
+        note("no geometry of this model is a chart, so there are no columns latent_1, latent_2, ...")
+    with stage(f"writing {out.name}", out):
+        tables.write(out, {names[0] if names and names[0] not in columns else "row": rows, **columns})
+    say(quiet, f"Wrote {out}: {counted(len(X), 'row')} with {', '.join(columns)}.")
+
+
+def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.ndarray]:
+    """The columns of a prediction, made in chunks."""
+    import numpy as np
+
+    from ..progress import Reporter
+
+    made: list[tuple[Any, ...]] = []
+    with Reporter(verbose, len(X), "placing rows") as report:
+        for begin in range(0, len(X), CHUNK):
+            rows = X[begin : begin + CHUNK]
+            n = len(rows)
+            if hasattr(fitted.model, "classes_"):
+                placed = fitted.model.predictive(rows)
+                made.append((placed.probabilities, placed.latent, placed.far))
+                report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
+                continue
+            found = fitted.model.predictive(rows)
+            mean, std = (v.reshape(n, -1) for v in found.moments())
+            low, high = np.moveaxis(found.quantiles(INTERVAL).reshape(n, 2, -1), 1, 0)
+            made.append((mean, std, low, high, found.latent, found.far))
+            report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
+    *parts, latent, far = zip(*made, strict=True)
+    columns: dict[str, np.ndarray] = {}
+    if hasattr(fitted.model, "classes_"):
+        p, name = np.concatenate(parts[0]), fitted.targets[0]
+        columns[name] = fitted.model.classes_[p.argmax(1)]
+        columns |= {f"{name}_p_{c}": p[:, k] for k, c in enumerate(fitted.model.classes_)}
+    else:
+        values = dict(zip(("mean", "std", "low95", "high95"), map(np.concatenate, parts), strict=True))
+        for k, name in enumerate(fitted.targets):
+            columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
+    if latent[0] is not None:
+        columns |= {f"latent_{k + 1}": column for k, column in enumerate(np.concatenate(latent).T)}
+    return columns | {"far_from_surface": np.concatenate(far)}
