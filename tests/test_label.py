@@ -5,6 +5,7 @@ import http.client
 import io
 import json
 import shutil
+import socket
 import sys
 import threading
 from dataclasses import replace
@@ -699,6 +700,19 @@ def test_the_token_is_no_argument_of_the_browser(label_table, started):
     assert not told["path"].exists()
     left = {path.name for path in set(label_table.parent.iterdir()) - before}
     assert left == {"data.csv.labels.csv", ".data.csv.label-address"}
+
+
+def test_a_port_that_another_program_took_may_have_shown_it_the_token(label_table, started):
+    """A page still open asks there, with the token in its address: the next page has another token."""
+    _, told = started(label_table)
+    first = told["token"]
+    port = urlsplit(told["address"]).port
+    assert started(label_table)[1]["token"] == first
+    with socket.create_server(("127.0.0.1", port)):
+        _, told = started(label_table)
+    assert told["token"] != first
+    assert urlsplit(told["address"]).port != port
+    assert started(label_table)[1]["token"] == told["token"] != first
 
 
 def test_a_new_start_knows_the_labels_in_the_file(label_table, started):

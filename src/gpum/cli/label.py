@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..checks import GpumError
-from .address import keep_address, kept_address, opened
+from .address import keep_address, kept_address, new_token, opened
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, _column, _option, _setting, _several
 
@@ -148,6 +148,7 @@ def _serve(
     except OSError:
         if port:
             raise GpumError(f"--port is {port}, which another program uses; give another one, or none") from None
+        token = new_token()  # whoever has the port may have been asked by a page that is still open
         server = LabelServer(session, content, token)
     keep_address(data, token, server.server_port)
     typer.echo(f"Label at {server.address}")

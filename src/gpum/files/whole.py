@@ -39,6 +39,7 @@ def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
 
     It has the permissions of the file that it replaces; where there is none, those of the file `like`, if given.
     """
+    target = Path(path).resolve()  # where path is a link, what it points to is replaced
     part, file = _open_beside(Path(path), like)
     lock = os.dup(file.fileno())  # holds the lock until the file has its name
     try:
@@ -48,7 +49,7 @@ def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         if fcntl is None:  # Windows renames no open file
             os.close(lock)
-        os.replace(part, Path(path).resolve())  # where path is a link, what it points to is replaced
+        os.replace(part, target)
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno and error.filename is None:  # such as a full disk
