@@ -715,6 +715,22 @@ def test_a_port_that_another_program_took_may_have_shown_it_the_token(label_tabl
     assert started(label_table)[1]["token"] == told["token"] != first
 
 
+def test_a_second_interrupt_says_where_the_labels_are(label_table, started, monkeypatch):
+    with closing(make_session(label_table)) as session:
+        give(session, 3)
+    close = Session.close
+
+    def impatient(session):
+        close(session)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "close", impatient)
+    result, _ = started(label_table)
+    assert result.exit_code == 130
+    assert "Interrupted while ending: 1 label in " in result.stderr
+    assert "nothing was written" not in result.output
+
+
 def test_a_new_start_knows_the_labels_in_the_file(label_table, started):
     with closing(make_session(label_table, start={0: "5"})) as session:
         for row in range(12):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any
@@ -160,11 +161,22 @@ def _serve(
         pass
     finally:
         server.server_close()
-        session.close()
-    n = len(session.given.order)
-    say(quiet, f"\n{n} label{'s' * (n != 1)} in {file.path}; gpum fit reads them there. Into the table:")
+        n = len(session.given.order)
+        kept = f"{n} label{'s' * (n != 1)} in {file.path}"
+        with _interrupted(f"ending: {kept}"):  # what is being computed is waited for
+            session.close()
+    say(quiet, f"\n{kept}; gpum fit reads them there. Into the table:")
     read = [*_named("--decimal", table.decimal, "."), *_named("--encoding", table.encoding, "utf-8")]
     say(quiet, f"    {shlex.join(['gpum', 'label', str(data), '--target', target, *read, '--export', str(data)])}")
+
+
+@contextmanager
+def _interrupted(text: str) -> Iterator[None]:
+    """An interrupt says this."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(text) from None
 
 
 def _named(option: str, value: str, default: str) -> list[str]:
