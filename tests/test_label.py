@@ -4,6 +4,7 @@ import hmac
 import http.client
 import io
 import json
+import os
 import shutil
 import socket
 import sys
@@ -324,14 +325,20 @@ def test_a_forged_geometry_runs_no_code(label_table, monkeypatch):
         assert path.read_bytes() == foreign
 
 
-def test_what_is_kept_beside_a_private_table_is_private(label_table):
-    label_table.chmod(0o600)
+@pytest.mark.parametrize(("table", "kept"), [(0o600, 0o600), (0o444, 0o644), (0o777, 0o644)])
+def test_what_is_kept_beside_a_table_is_as_private_as_it(label_table, table, kept):
+    """And can be written by its owner, also where the table cannot."""
+    label_table.chmod(table)
     for path in (learned.beside(label_table), beside(label_table)):
         path.unlink(missing_ok=True)
-    with closing(make_session(label_table)) as session:
-        give(session, 3)
+    umask = os.umask(0o022)
+    try:
+        with closing(make_session(label_table)) as session:
+            give(session, 3)
+    finally:
+        os.umask(umask)
     for path in (learned.beside(label_table), beside(label_table)):
-        assert path.stat().st_mode & 0o077 == 0, path.name
+        assert path.stat().st_mode & 0o777 == kept, path.name
 
 
 def test_the_address_is_kept_for_its_user_only(label_table):
