@@ -714,7 +714,6 @@ def test_a_port_that_another_program_took_may_have_shown_it_the_token(label_tabl
     _, told = started(label_table)
     first = told["token"]
     port = urlsplit(told["address"]).port
-    assert started(label_table)[1]["token"] == first
     with socket.create_server(("127.0.0.1", port)):
         _, told = started(label_table)
     assert told["token"] != first
