@@ -124,9 +124,10 @@ def test_another_run_is_refused(tmp_path):
         make().fit(S, y + 1)
     with pytest.raises(ValueError, match="give random_state a whole number"):
         make(random_state=None).fit(S, y)
-    (kept / "run.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged; delete the folder"):
-        make().fit(S, y)
+    for text in ("{", "[1]", "null"):
+        (kept / "run.json").write_text(text)
+        with pytest.raises(ValueError, match="is damaged; delete the folder"):
+            make().fit(S, y)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="which is a file"):
         GPUMRegressor(geometry="flat", checkpoint=tmp_path / "file", random_state=0).fit(S, y)
@@ -142,6 +143,17 @@ def test_pieces_are_arrays_without_pickles(tmp_path):
     assert kept.get("two") is None
     assert len(kept.notes) == 1
     assert Checkpoint().get("one") is None
+
+
+def test_a_piece_damaged_anywhere_is_no_error(tmp_path):
+    """Whatever byte of it changes, it is whole or it is made again."""
+    kept = Checkpoint.open(tmp_path / "kept", {"a": 1})
+    kept.keep("one", [0.5, "text"])
+    piece = tmp_path / "kept" / "one.npz"
+    whole = piece.read_bytes()
+    for place in range(len(whole)):
+        piece.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+        assert kept.recall("one", list) in (None, [0.5, "text"])
 
 
 def fitted(folder, **options):

@@ -70,7 +70,7 @@ def test_the_next_save_removes_what_a_kill_left(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 def test_permissions_of_a_file_are_those_of_the_one_it_replaces(tmp_path):
-    """They are never wider while it is written; new files follow the umask, or another file."""
+    """They are never wider while it is written; new files follow the umask, and are no more open than another file."""
     mode = lambda path: path.stat().st_mode & 0o777
     umask = os.umask(0o022)
     try:
@@ -87,9 +87,16 @@ def test_permissions_of_a_file_are_those_of_the_one_it_replaces(tmp_path):
         with whole.replacing(tmp_path / "new.txt"):
             pass
         assert mode(tmp_path / "new.txt") == 0o644
-        with whole.replacing(tmp_path / "beside.txt", like=tmp_path / "600.txt"):
-            pass
-        assert mode(tmp_path / "beside.txt") == 0o600
+        for other, found in (
+            (0o600, 0o600),
+            (0o640, 0o640),
+            (0o444, 0o644),
+            (0o666, 0o644),
+        ):  # and its owner's to write
+            path = tmp_path / f"like-{other:o}.txt"
+            with whole.replacing(path, like=tmp_path / f"{other:o}.txt"):
+                pass
+            assert mode(path) == found
     finally:
         os.umask(umask)
 

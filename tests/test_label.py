@@ -4,7 +4,9 @@ import hmac
 import http.client
 import io
 import json
+import os
 import shutil
+import socket
 import sys
 import threading
 from dataclasses import replace
@@ -323,14 +325,20 @@ def test_a_forged_geometry_runs_no_code(label_table, monkeypatch):
         assert path.read_bytes() == foreign
 
 
-def test_what_is_kept_beside_a_private_table_is_private(label_table):
-    label_table.chmod(0o600)
+@pytest.mark.parametrize(("table", "kept"), [(0o600, 0o600), (0o444, 0o644), (0o777, 0o644)])
+def test_what_is_kept_beside_a_table_is_as_private_as_it(label_table, table, kept):
+    """And can be written by its owner, also where the table cannot."""
+    label_table.chmod(table)
     for path in (learned.beside(label_table), beside(label_table)):
         path.unlink(missing_ok=True)
-    with closing(make_session(label_table)) as session:
-        give(session, 3)
+    umask = os.umask(0o022)
+    try:
+        with closing(make_session(label_table)) as session:
+            give(session, 3)
+    finally:
+        os.umask(umask)
     for path in (learned.beside(label_table), beside(label_table)):
-        assert path.stat().st_mode & 0o077 == 0, path.name
+        assert path.stat().st_mode & 0o777 == kept, path.name
 
 
 def test_the_address_is_kept_for_its_user_only(label_table):
@@ -718,6 +726,34 @@ def test_the_token_is_no_argument_of_the_browser(label_table, started):
     assert not told["path"].exists()
     left = {path.name for path in set(label_table.parent.iterdir()) - before}
     assert left == {"data.csv.labels.csv", ".data.csv.label-address"}
+
+
+def test_a_port_that_another_program_took_may_have_shown_it_the_token(label_table, started):
+    """A page still open asks there, with the token in its address: the next page has another token."""
+    _, told = started(label_table)
+    first = told["token"]
+    port = urlsplit(told["address"]).port
+    with socket.create_server(("127.0.0.1", port)):
+        _, told = started(label_table)
+    assert told["token"] != first
+    assert urlsplit(told["address"]).port != port
+    assert started(label_table)[1]["token"] == told["token"] != first
+
+
+def test_a_second_interrupt_says_where_the_labels_are(label_table, started, monkeypatch):
+    with closing(make_session(label_table)) as session:
+        give(session, 3)
+    close = Session.close
+
+    def impatient(session):
+        close(session)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "close", impatient)
+    result, _ = started(label_table)
+    assert result.exit_code == 130
+    assert "Interrupted while ending: 1 label in " in result.stderr
+    assert "nothing was written" not in result.output
 
 
 def test_a_new_start_knows_the_labels_in_the_file(label_table, started):

@@ -293,6 +293,22 @@ def test_damaged_foreign_older_and_later_files(path):
                 read(path)
 
 
+def test_a_small_file_takes_little_memory(tmp_path):
+    """Arrays that lie over one another, and text of which one entry is long, would fill any memory."""
+    path, many = tmp_path / "m.gpum", np.arange(100_000.0)
+    overlapping = [{"array": ["float64", k, [len(many) - 1000]]} for k in range(150)]
+    long = {"text": ["x" * 5000, *[""] * 5000], "shape": [5001]}
+    for root, words in ((overlapping, "lie over one another"), (long, "one of 5000 characters, would take")):
+        container.write(path, {"objects": [], "root": root}, {"float64": many})
+        with pytest.raises(ValueError, match=words):
+            model_io.read(path)
+    twice = np.arange(1000.0)
+    model_io.write(path, [twice] * 100 + [twice.reshape(10, 100)], force=True)
+    found = model_io.read(path)
+    assert found[0] is found[-2]  # once in memory, as in the file
+    np.testing.assert_array_equal(found[-1], twice.reshape(10, 100))
+
+
 class Bomb:
     def __reduce__(self):
         return pytest.fail, ("unpickled",)

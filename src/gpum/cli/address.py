@@ -31,10 +31,15 @@ REDIRECT = """<!DOCTYPE html>
 """
 
 
+def new_token() -> str:
+    """What makes an address known to the user alone."""
+    return token_urlsafe(32)
+
+
 def kept_address(data: Path) -> tuple[str, int]:
     """Token and port of the last time, so that a page still open goes on; new ones if others could know them."""
     path = _address_file(data)
-    new = token_urlsafe(32), 0
+    new = new_token(), 0
     try:
         about = path.lstat()
         if about.st_mode & OTHERS or path.is_symlink() or (os.name == "posix" and about.st_uid != os.getuid()):

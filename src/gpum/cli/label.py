@@ -6,7 +6,8 @@ import re
 import shlex
 import time
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..checks import GpumError, counted
-from .address import keep_address, kept_address, opened
+from .address import keep_address, kept_address, new_token, opened
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, Unlabelled, _column, _option, _setting, _several
 
@@ -154,6 +155,7 @@ def _serve(
     except OSError:
         if port:
             raise GpumError(f"--port is {port}, which another program uses; give another one, or none") from None
+        token = new_token()  # whoever has the port may have been asked by a page that is still open
         server = LabelServer(session, content, token)
     keep_address(data, token, server.server_port)
     typer.echo(f"Label at {server.address}")
@@ -165,11 +167,22 @@ def _serve(
         pass
     finally:
         server.server_close()
-        session.close()
-    n = len(session.given.order)
-    say(quiet, f"\n{n} label{'s' * (n != 1)} in {file.path}; gpum fit reads them there. Into the table:")
+        n = len(session.given.order)
+        kept = f"{n} label{'s' * (n != 1)} in {file.path}"
+        with _interrupted(f"ending: {kept}"):  # what is being computed is waited for
+            session.close()
+    say(quiet, f"\n{kept}; gpum fit reads them there. Into the table:")
     read = [*_named("--decimal", table.decimal, "."), *_named("--encoding", table.encoding, "utf-8")]
     say(quiet, f"    {shlex.join(['gpum', 'label', str(data), '--target', target, *read, '--export', str(data)])}")
+
+
+@contextmanager
+def _interrupted(text: str) -> Iterator[None]:
+    """An interrupt says this."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(text) from None
 
 
 def _named(option: str, value: str, default: str) -> list[str]:

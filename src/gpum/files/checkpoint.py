@@ -8,7 +8,9 @@ file of arrays (.npz, no pickle) that appears whole or not at all; of an object 
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -28,6 +30,7 @@ T = TypeVar("T")
 ABOUT = "run.json"
 DOCUMENT = "document"  # beside the flat arrays of an object
 DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+DAMAGED_ZIP = (*DAMAGE, zlib.error, struct.error, RuntimeError, MemoryError)  # "encrypted", of impossible sizes
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,9 @@ class Checkpoint:
             try:
                 found = json.loads(path.read_text())
             except ValueError:
-                raise GpumError(f"checkpoint: {path} is damaged; delete the folder {folder}, or use another") from None
+                found = None
+            if not isinstance(found, dict):
+                raise GpumError(f"checkpoint: {path} is damaged; delete the folder {folder}, or use another")
             for name in sorted({*about, *found}):
                 if found.get(name) != about.get(name):
                     was, now = (_brief(some.get(name)) for some in (found, about))
@@ -86,7 +91,7 @@ class Checkpoint:
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return {name: arrays[name] for name in arrays.files}
-        except DAMAGE:
+        except DAMAGED_ZIP:
             self._damaged(path)
             return None
 

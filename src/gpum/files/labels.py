@@ -32,7 +32,7 @@ import numpy as np
 
 from ..checks import GpumError
 from .tables import Table
-from .whole import fcntl, permissions, take_permissions
+from .whole import close_to_other_groups, fcntl, mode_like, permissions
 
 COLUMNS = ("time", "id", "action", "target", "row", "name", "value", "check")
 ACTIONS = ("label", "undo", "skip", "columns", "kind", "exported")
@@ -109,12 +109,12 @@ class LabelFile:
         self._ids = {line.id for line in self.lines}
 
     def _open(self, how: str) -> Any:
-        """The file, unbuffered; a new one has the permissions of its table."""
+        """The file, unbuffered; a new one is no more open than its table."""
         about = None if self.path.exists() else permissions(self.path.with_name(self.path.name.removesuffix(ENDING)))
-        private = lambda name, flags: os.open(name, flags, 0o600)
-        file: Any = open(self.path, how, buffering=0, opener=about and private)  # noqa: SIM115 (the caller closes it)
+        make = lambda name, flags: os.open(name, flags, mode_like(about))
+        file: Any = open(self.path, how, buffering=0, opener=make)  # noqa: SIM115 (the caller closes it)
         if about is not None:
-            take_permissions(file, about)
+            close_to_other_groups(file, about)
         return file
 
     def __contains__(self, id: str) -> bool:

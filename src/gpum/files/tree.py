@@ -33,6 +33,7 @@ from .registry import METHODS, class_of, name_of
 FLOATS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 NAME = re.compile(r"_?[A-Za-z]\w*")
 MOST_AXES = 8
+ROOM, EXPANDS = 1 << 26, 10  # bytes that arrays and text may take in memory, and how many times those of the file
 
 
 class Writer:
@@ -146,6 +147,8 @@ class Reader:
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self._arrays = arrays
+        self._copies: dict[Any, np.ndarray] = {}
+        self._room = ROOM + EXPANDS * sum(array.nbytes for array in arrays.values())
         self._built: list[Any] = []
         self._hints: dict[type, dict[str, Any]] = {}
 
@@ -179,6 +182,13 @@ class Reader:
         shape = _shape(node["shape"])
         if prod(shape) != len(node["text"]):
             raise GpumError(f"an array of text has {len(node['text'])} entries and the shape {shape}")
+        longest, total = max(map(len, node["text"]), default=0), sum(map(len, node["text"]))
+        if (
+            4 * longest * len(node["text"]) > ROOM + 4 * EXPANDS * total
+        ):  # as numpy holds it: all as long as the longest
+            raise GpumError(
+                f"an array of {len(node['text'])} texts, one of {longest} characters, would take much memory"
+            )
         return np.array(node["text"], str).reshape(shape)
 
     def _array(self, node: Any) -> np.ndarray:
@@ -188,9 +198,15 @@ class Reader:
         flat, shape = self._arrays[name], _shape(shape)
         if not _whole(place) or place + prod(shape) > len(flat):
             raise GpumError(f"an array of shape {shape} at {place} reaches beyond the {len(flat)} numbers there")
-        found = flat[place : place + prod(shape)].reshape(shape).copy()  # in memory as numpy lays it out: same rounding
-        found.flags.writeable = False  # others may share it
-        return found
+        key = name, place, shape
+        if key not in self._copies:
+            found = flat[place : place + prod(shape)].reshape(shape)
+            self._room -= found.nbytes
+            if self._room < 0:
+                raise GpumError("its arrays lie over one another and would take much memory")
+            self._copies[key] = found.copy()  # in memory as numpy lays it out: same rounding
+            self._copies[key].flags.writeable = False  # others may share it
+        return self._copies[key]
 
     def _dict(self, node: Any) -> dict[Any, Any]:
         found = {}

@@ -37,8 +37,9 @@ def existing(path: Any) -> Path:
 def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
     """A new file beside `path` which takes its place when the block ends well, and goes away when it does not.
 
-    It has the permissions of the file that it replaces; where there is none, those of the file `like`, if given.
+    It has the permissions of the file that it replaces; where there is none, it is no more open than the file `like`.
     """
+    target = Path(path).resolve()  # where path is a link, what it points to is replaced
     part, file = _open_beside(Path(path), like)
     lock = os.dup(file.fileno())  # holds the lock until the file has its name
     try:
@@ -48,7 +49,7 @@ def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         if fcntl is None:  # Windows renames no open file
             os.close(lock)
-        os.replace(part, Path(path).resolve())  # where path is a link, what it points to is replaced
+        os.replace(part, target)
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno and error.filename is None:  # such as a full disk
@@ -67,25 +68,35 @@ def check_writable(path: Any) -> None:
 
 
 def permissions(path: Any) -> os.stat_result | None:
-    """What `take_permissions` needs of an existing file; None where there is none, or its system has none."""
+    """Owner and permissions of an existing file; None where there is none, or its system has none."""
     try:
         return os.stat(path) if os.name == "posix" else None
     except OSError:  # who makes a file there says what is wrong
         return None
 
 
-def take_permissions(file: BinaryIO, about: os.stat_result) -> None:
-    """Give an open file the owner, as far as that is allowed, and the permissions of another.
+def mode_like(about: os.stat_result | None) -> int:
+    """The mode of a new file, for its owner to read and write, that is no more open than another one (None: any)."""
+    return 0o666 if about is None else 0o666 & (about.st_mode | 0o600)
 
-    Where the group cannot be the other's, the group gets no permission: it may hold other people. A file system
-    without permissions refuses them; the file is then as it was made.
-    """
+
+def close_to_other_groups(file: BinaryIO, about: os.stat_result) -> None:
+    """Take its permissions from the group of an open file, unless it is the group of another one."""
+    now = os.fstat(file.fileno())
+    if now.st_gid != about.st_gid:
+        _set_mode(file, stat.S_IMODE(now.st_mode) & ~stat.S_IRWXG)
+
+
+def _take_permissions(file: BinaryIO, about: os.stat_result) -> None:
+    """Give an open file the owner, as far as that is allowed, and the permissions of another."""
     with suppress(PermissionError):
         os.fchown(file.fileno(), about.st_uid, about.st_gid)
-    mode = stat.S_IMODE(about.st_mode) & 0o777
-    if os.fstat(file.fileno()).st_gid != about.st_gid:
-        mode &= ~stat.S_IRWXG
-    with suppress(PermissionError):
+    _set_mode(file, stat.S_IMODE(about.st_mode) & 0o777)
+    close_to_other_groups(file, about)
+
+
+def _set_mode(file: BinaryIO, mode: int) -> None:
+    with suppress(PermissionError):  # a file system without permissions
         os.fchmod(file.fileno(), mode)
 
 
@@ -95,13 +106,15 @@ def _open_beside(path: Path, like: Any = None) -> tuple[Path, BinaryIO]:
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
     target = path.resolve()
     _remove_leftovers(target)
-    about = permissions(target) or (None if like is None else permissions(like))
+    replaced, other = permissions(target), None if like is None else permissions(like)
     while True:
         part = target.with_name(f".{target.name}.{token_hex(4)}.part")
-        file = _created(path, part, 0o666 if about is None else 0o600)
+        file = _created(path, part, 0o600 if replaced else mode_like(other))
         _locked(file)
-        if about is not None:
-            take_permissions(file, about)
+        if replaced:
+            _take_permissions(file, replaced)
+        elif other:
+            close_to_other_groups(file, other)
         if part.exists():  # else someone took it for a leftover before it was locked
             return part, file
         file.close()

@@ -36,7 +36,11 @@ class LearnedGeometries:
     geometries: Geometries
 
     def _summary(self) -> dict[str, Any]:
-        return {"kind": "geometries of a table", "version": __version__, "about": self.about}
+        charts = [title for title in self.geometries.titles if title.startswith("chart")]
+        return {
+            "kind": "geometries of a table, for `gpum label`", "version": __version__, "rows": self.about["rows"],
+            "n_features": self.about["columns"], "settings": self.about["settings"], "map": next(iter(charts), None),
+        }  # fmt: skip
 
     def _restored(self) -> None:
         """Every part is of its kind, indices are in their ranges, and all rows are there."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,7 +55,7 @@ class LabelServer(ThreadingHTTPServer):
     """Serves one session at `address`. The port is a free one where the given one is 0."""
 
     daemon_threads = True
-    allow_reuse_address = True
+    allow_reuse_address = os.name == "posix"  # elsewhere another program could then take the port of a running server
 
     def __init__(self, session: Session, setup: dict[str, Any], token: str, port: int = 0) -> None:
         super().__init__((HOST, port), _Handler)
