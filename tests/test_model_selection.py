@@ -34,6 +34,7 @@ def test_folds_over_the_labelled_rows():
     assert any(folds(LabelledKFold(2, shuffle=True, random_state=k), y) != drawn for k in range(3))
     for classes in (np.array([0, 0, 0, -1, 1, 1, -1, 1]), np.array(["a", "a", "a", "", "b", "b", "", "b"])):
         assert folds(LabelledKFold(3), classes) == [[0, 4], [1, 5], [2, 7]]  # one of each class
+    assert folds(LabelledKFold(2), np.array(["a", -1, "a", "b", None, "b"], object)) == [[0, 3], [2, 5]]
     assert folds(LabelledKFold(2, unlabelled=None), np.array([-1, 1, -1, 1])) == [[0, 1], [2, 3]]
     for options, labels, message in (
         ({}, y[:6], "n_splits is 5, but y has 4"),

@@ -1,6 +1,8 @@
 """Compiled programs are kept between runs, and no state of the folder is an error or a warning."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import jax
@@ -153,3 +155,37 @@ def test_without_jaxs_private_parts_programs_are_compiled(folder, monkeypatch):
     monkeypatch.setattr(programs, "AVAILABLE", False)
     assert compiled() == compiled() == 0
     assert not folder.exists()
+
+
+FORKING = """
+import multiprocessing, sys
+from gpum import SwissRoll
+from gpum.geometry import evaluate, magnification
+
+def use(kind):
+    chart = SwissRoll()
+    try:
+        evaluate(chart, magnification, chart.bounds[:, :1].T)
+    except ValueError as error:
+        return str(error)
+    return "it works"
+
+if __name__ == "__main__":
+    forking = multiprocessing.get_context("fork")
+    with forking.Pool(1) as pool:  # JAX has not run yet
+        print(pool.apply_async(use, ("before",)).get(60))
+    print(use("here"))
+    with forking.Pool(1) as pool:
+        print(pool.apply_async(use, ("after",)).get(60))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_says_so_instead_of_waiting_for_ever(tmp_path):
+    """JAX's threads are not there in a child; one that was forked before JAX ran works."""
+    (tmp_path / "forking.py").write_text(FORKING)
+    done = subprocess.run([sys.executable, "forking.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    before, here, after = done.stdout.splitlines()
+    assert before == here == "it works", done.stderr
+    assert "forked" in after
+    assert "forkserver" in after

@@ -279,6 +279,9 @@ def test_successes_are_one_unit_everywhere():
         model.score(X, share)
     with pytest.raises(GpumError, match="use likelihood='binomial'"):
         fit(X, u, 40).predict(X, trials=3)
+    for wrong, message in (("many", "must hold numbers"), (0, "whole numbers from 1"), ([1, 2], "one a row")):
+        with pytest.raises(GpumError, match=message):
+            model.predict(X, trials=wrong)
 
 
 def test_cross_validation_of_successes():

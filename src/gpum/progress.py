@@ -1,70 +1,145 @@
-"""Progress on the terminal, with time left; silent unless asked for."""
+"""Progress on the screen, silent unless asked for: a bar with the time left, or plain lines.
+
+In a terminal, and in a notebook with ipywidgets, a bar that moves. A notebook without them cannot move anything, and
+has lines of text instead: after 2, 4, 8, ... seconds, and at the end.
+"""
 
 from __future__ import annotations
 
+import time
+from importlib.util import find_spec
 from types import TracebackType
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
+FIRST = 2.0  # seconds until the first plain line; each further one when twice the time has passed
 
-class Reporter:
-    """A progress bar over iterations (`total=None`: nobody knows how many); with `verbose=0` it shows nothing."""
 
-    def __init__(self, verbose: int, total: float | None, title: str = "starting", time_left: str = "at most") -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
-            TimeElapsedColumn(),
-            *([TextColumn(time_left), TimeRemainingColumn(), TextColumn("left")] if total else []),
-            disable=not verbose,
-        )
+class Bar:
+    """A bar that moves."""
+
+    def __init__(self, total: float | None, title: str, *columns: ProgressColumn) -> None:
+        self._bar = Progress(TextColumn("{task.description}"), *columns)
         self._task = self._bar.add_task(title, total=total)
 
-    def __enter__(self) -> Reporter:
+    def start(self) -> None:
+        """The work begins."""
         self._bar.start()
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:  # done, perhaps in fewer steps than allowed
-            self._bar.update(self._task, total=1, completed=1)
-        self._bar.stop()
 
     def advance(self, text: str, steps: float) -> None:
-        """Show `text` and move on by `steps`."""
+        """So many steps more; `text` says what is done now."""
         self._bar.update(self._task, description=text, advance=steps)
 
     def say(self, text: str) -> None:
-        """Print one line above the bar."""
-        if not self._bar.disable:
-            self._bar.console.print(text)
+        """One line above the bar."""
+        self._bar.console.print(text)
+
+    def stop(self, finished: bool) -> None:
+        """The work is over, perhaps in fewer steps than allowed."""
+        if finished:
+            self._bar.update(self._task, total=1, completed=1)
+        self._bar.stop()
+
+
+class Lines:
+    """A few lines of text; work of less than FIRST seconds has none, unless it cannot be counted (no `total`)."""
+
+    def __init__(self, total: float | None, title: str) -> None:
+        self._title, self._counted = title, total is not None
+
+    def start(self) -> None:
+        """The work begins."""
+        self._begun = time.monotonic()
+        self._next = FIRST
+        if not self._counted:
+            self.say(self._title)
+
+    def advance(self, text: str, steps: float) -> None:
+        """A line, if it is time for one; `text` says what is done now."""
+        seconds = self._seconds()
+        if seconds >= self._next:
+            self._next = 2 * seconds
+            now = self._title if text in ("", self._title) else f"{self._title}: {text}"
+            self.say(f"{now} ({seconds:.0f} s)")
+
+    def say(self, text: str) -> None:
+        """One line."""
+        print(text, flush=True)
+
+    def stop(self, finished: bool) -> None:
+        """The work is over."""
+        if finished and self._seconds() >= FIRST:
+            self.say(f"{self._title}: done in {self._seconds():.0f} s")
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._begun, 3)
+
+
+class Reporter:
+    """Progress over iterations (`total=None`: nobody knows how many); with `verbose=0` it shows nothing."""
+
+    def __init__(self, verbose: int, total: float | None, title: str = "starting", time_left: str = "at most") -> None:
+        left = [TextColumn(time_left), TimeRemainingColumn(), TextColumn("left")] if total else []
+        columns = (BarColumn(bar_width=16), TimeElapsedColumn(), *left)
+        self._display = _display(total, title, *columns) if verbose else None
+
+    def __enter__(self) -> Reporter:
+        if self._display is not None:
+            self._display.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._display is not None:
+            self._display.stop(finished=kind is None)
+
+    def advance(self, text: str, steps: float) -> None:
+        """Show `text` and move on by `steps`."""
+        if self._display is not None:
+            self._display.advance(text, steps)
+
+    def say(self, text: str) -> None:
+        """Print one line that stays."""
+        if self._display is not None:
+            self._display.say(text)
 
 
 class DownloadBar:
-    """A bar over the bytes of a file, in the form that pooch asks for."""
+    """Progress over the bytes of a file, in the form that pooch asks for."""
 
     def __init__(self, name: str) -> None:
         self.total = 0
-        self._name = name
-        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        self._title = f"downloading {name}"
+        self._display: Bar | Lines | None = None
+        self._complete = False
 
     def update(self, size: int) -> None:
         """So many bytes more."""
-        if not self._bar.tasks:
-            self._bar.start()
-            self._bar.add_task(f"downloading {self._name}", total=self.total)
-        self._bar.advance(self._bar.task_ids[0], size)
+        if self._display is None:
+            self._display = _display(self.total, self._title, BarColumn(), DownloadColumn(), TimeRemainingColumn())
+            self._display.start()
+        if not self._complete:
+            self._display.advance(self._title, size)
 
     def reset(self) -> None:
-        """Called by pooch before it tells the whole again; the bar knows."""
-        self._bar.stop()
+        """Called by pooch at the end, before it tells the whole again."""
+        self._complete = True
 
     def close(self) -> None:
         """The end."""
-        self._bar.stop()
+        if self._display is not None:
+            self._display.stop(self._complete)
+
+
+def _display(total: float | None, title: str, *columns: ProgressColumn) -> Bar | Lines:
+    """Lines in a notebook in which nothing can move, else a bar with these columns."""
+    plain = Console().is_jupyter and find_spec("ipywidgets") is None
+    return Lines(total, title) if plain else Bar(total, title, *columns)

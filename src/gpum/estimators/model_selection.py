@@ -79,5 +79,5 @@ class LabelledKFold(BaseCrossValidator):
     def _split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not is_auto(self.unlabelled):
             return split_labels(y, self.unlabelled)
-        known, labels = split_labels(y, None)
-        return (known, labels) if labels.dtype.kind == "f" else split_labels(y)
+        known, labels = split_labels(y)
+        return split_labels(y, None) if labels.dtype.kind == "f" else (known, labels)

@@ -27,6 +27,8 @@ from typing import Any
 
 import platformdirs
 
+from ..checks import GpumError
+
 try:  # JAX has no public way to say how entries are written
     from jax._src import compilation_cache, config
 
@@ -43,6 +45,12 @@ LARGEST = 500 * 2**20  # bytes of all programs together, above which those not u
 OWN_FOLDER = "gpum-programs"
 ENDING, UNFINISHED = ".gpum-program", ".gpum-program-part"
 DIGEST = 32  # bytes of sha256 before each program
+# A child of os.fork has no threads but its own, and whatever asks those of JAX for something would wait for ever.
+FORKED = (
+    "this process was forked from one in which GPUM had computed with JAX, whose threads do not live on in a child; "
+    "start workers with multiprocessing.get_context('forkserver') or 'spawn' (gunicorn: without --preload), and load "
+    "the model in each of them"
+)
 ENTERING = Lock()  # threads enter and leave the scope as they like; the last one out closes it
 
 
@@ -99,9 +107,32 @@ class Programs:
         return self.folder / f"{key}-{_processor()}{ENDING}"
 
 
+@dataclass
+class Process:
+    """Whether JAX has computed in this scope in this process, or in the one that this one was forked from."""
+
+    computed: bool = False
+    forked: bool = False
+
+    def in_child(self) -> None:
+        """Called in a child right after a fork."""
+        self.forked = self.computed
+
+
+PROCESS = Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=PROCESS.in_child)
+
+
 @contextmanager
 def kept_programs() -> Iterator[None]:
-    """What is compiled in this scope is kept on the disk, unless JAX has a cache folder already."""
+    """What is compiled in this scope is kept on the disk, unless JAX has a cache folder already.
+
+    A GpumError in a forked child of a process that was in this scope.
+    """
+    if PROCESS.forked:
+        raise GpumError(FORKED)
+    PROCESS.computed = True
     mine = _enter()
     if mine is None:
         yield

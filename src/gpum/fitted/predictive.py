@@ -100,7 +100,10 @@ class Predictive:
         if not all(output.of_successes for output in self.model.outputs):
             raise GpumError("trials was given, but the model does not count successes; use likelihood='binomial'")
         shape = (len(self.rows), len(self.model.outputs))
-        found = np.asarray(trials, float)
+        try:
+            found = np.asarray(trials, float)
+        except (TypeError, ValueError) as error:
+            raise GpumError(f"trials must hold numbers, but {error}; give a number, or one a row") from None
         found = found[:, None] if found.ndim == 1 else found
         if found.ndim and found.shape not in (shape, (shape[0], 1)):
             raise GpumError(f"trials has shape {found.shape}, but X has {shape[0]} rows; give a number, or one a row")

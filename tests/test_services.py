@@ -1,0 +1,82 @@
+"""What docs/services.md says of serving a model: its code runs."""
+
+import json
+import re
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import numpy as np
+import pytest
+
+from gpum import GPUMRegressor
+
+PAGE = Path(__file__).parents[1] / "docs" / "services.md"
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    X = np.random.default_rng(0).uniform(size=(30, 2))
+    model = GPUMRegressor(geometry="flat", smoothness="heat").fit(X, X[:, 0])
+    path = tmp_path_factory.mktemp("service") / "model.gpum"
+    model.save(path)
+    return path, model, X
+
+
+def code(number):
+    """A block of Python on the page."""
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[number]
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+def ask(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with DIRECT.open(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_the_application_answers(saved, monkeypatch):
+    path, model, X = saved
+    monkeypatch.setenv("MODEL", str(path))
+    names = {}
+    exec(compile(code(0), str(PAGE), "exec"), names)
+    server = make_server("127.0.0.1", 0, names["application"], handler_class=Quiet)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/"
+        status, answer = ask(url, {"rows": X[:3].tolist()})
+        mean, std = model.predict(X[:3], return_std=True)
+        assert status == 200
+        np.testing.assert_allclose(answer["mean"], mean)
+        np.testing.assert_allclose(answer["std"], std)
+        assert ask(url, {})[0] == 400
+        status, answer = ask(url, {"rows": [[1.0]]})
+        assert status == 400
+        assert "features" in answer["error"]
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+@pytest.mark.slow
+def test_a_table_in_processes(saved, tmp_path, monkeypatch):
+    path, model, X = saved
+    (tmp_path / "pieces_of_a_table.py").write_text(code(1))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "pieces_of_a_table", raising=False)
+    from pieces_of_a_table import predict_table
+
+    np.testing.assert_allclose(predict_table(path, X + 0.01, processes=2), model.predict(X + 0.01))
