@@ -263,6 +263,14 @@ def test_eigenvalues_lost_in_rounding_are_told():
         judged(SpectralSpace((pairs,)), "the domain", alone=True)
 
 
+def test_rows_a_billionth_apart_cost_no_eigenvalue():
+    nodes = np.sort(np.append(np.linspace(0, 3.0, 20), 3 / 19 + 3e-9))[:, None]
+    steps = np.stack([np.arange(20), np.arange(1, 21)], 1)
+    pairs = eigenpairs(FLAT[1], Complex(nodes, steps, np.zeros((0, 2), int), np.zeros(0), np.zeros(0), np.eye(1)), 12)
+    assert not pairs.lost
+    np.testing.assert_allclose(pairs.values, (np.pi * np.arange(12) / 3) ** 2, rtol=1e-3, atol=1e-6)
+
+
 def test_a_surface_without_volume_is_refused_in_a_sentence():
     """Its eigenfunctions, of the size of 1/√volume, would have no squares."""
     point = EmbeddedChart(lambda x: 1e-90 * x, [(-10.0, 10.0)] * 2)

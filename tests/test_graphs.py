@@ -96,6 +96,7 @@ def test_new_rows(make):
     X, angle = circle(200, np.random.default_rng(4))
     space = make(X)
     np.testing.assert_allclose(space.at(X), space.vectors, atol=1e-9)
+    np.testing.assert_allclose(space.at(X + 1e-11), space.vectors, atol=1e-6)  # without a jump
     assert space.at(X[:0]).shape == (0, 20)
     new = np.linspace(0, 2 * np.pi, 57)
     found = space.at(np.column_stack([np.cos(new), np.sin(new)]))[:, :7]

@@ -20,6 +20,7 @@ import gpum
 import inside
 import odd
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll
+from gpum.checks import NoSurface
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
 # Errors on the small roll in standard deviations of the target: of its own rows without a label, and of new rows. The
@@ -581,6 +582,24 @@ def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
         GPUMRegressor(latent_dim=9, geometry=["chart", "atlas"]).fit(X, y)
 
 
+@pytest.mark.parametrize("where", ["gpum.heat.atlas.surface", "gpum.regression.surfaces.AtlasSurface.family"])
+@pytest.mark.parametrize("error", [ValueError, np.linalg.LinAlgError, FloatingPointError, MemoryError, NoSurface])
+def test_only_clouds_without_a_surface_are_noted(where, error, monkeypatch):
+    """Whether a geometry is built or its kernels are: any other error is a bug, and leaves `fit`."""
+
+    def broken(*args, **options):
+        raise error("the reason in some words")
+
+    X, y = curve_with_copies([])
+    monkeypatch.setattr(where, broken)
+    model = GPUMRegressor(1, geometry=["atlas", "flat"], random_state=0)
+    if error is NoSurface:
+        assert any("left out: the reason" in note for note in model.fit(X, y).notes_)
+    else:
+        with pytest.raises(error, match="the reason in some words"):
+            model.fit(X, y)
+
+
 def curve_with_copies(copies):
     """40 rows of an open curve in R³, 12 of them labelled, and copies without a label."""
     rng = np.random.default_rng(0)
@@ -610,6 +629,17 @@ def test_copies_of_rows_change_nothing(geometry):
     assert any("90 rows are copies" in note for note in model.notes_)
     if geometry == "chart":
         np.testing.assert_allclose(model.latent_, alone.latent_[[*range(40), *copies]], atol=1e-9)
+
+
+@pytest.mark.parametrize(("geometry", "most"), [("atlas", 1e-6), ("graph", 1e-6), ("flat", 1e-6), ("chart", 0.1)])
+def test_predictions_do_not_jump_at_training_rows(geometry, most):
+    """On a chart a training row is where the fit left it, for certain; a new row's coordinates have a spread."""
+    X, y = curve_with_copies([])
+    X = X + 0.05 * np.random.default_rng(3).standard_normal(X.shape)
+    model = curve_model(geometry).fit(X, y)
+    seen, next_to = (model.predict(rows, return_std=True, include_noise=False) for rows in (X, X + 1e-12))
+    for a, b in zip(seen, next_to, strict=True):
+        np.testing.assert_allclose(a, b, atol=most * np.nanstd(y))
 
 
 def test_each_copy_keeps_its_own_label(tmp_path):

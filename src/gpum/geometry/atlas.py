@@ -47,7 +47,8 @@ class Placement:
 class Surface:
     """Nodes on a surface of dimension q, glued."""
 
-    nodes: np.ndarray  # [n, p], distinct rows on the smooth surface
+    nodes: np.ndarray  # [n, p], distinct rows on the smooth surface, then places between them
+    rows: np.ndarray  # the distinct rows as they were, [rows, p]
     number: np.ndarray  # [N]: the node of each row of the cloud
     frame: np.ndarray  # [n, p, q]
     stars: Stars
@@ -81,10 +82,11 @@ class Surface:
         return csr_matrix((np.ones(len(rows)), (rows, cells)), shape=(len(self.nodes), K))
 
     def place(self, X: np.ndarray) -> Placement:
-        """Where rows [m, p] lie: on the nearest simplex at the nearest nodes."""
+        """Where rows [m, p] lie: on the nearest simplex at the nearest nodes; rows of the cloud at their nodes."""
         held = np.flatnonzero(self.piece >= 0)
         finder = NearestNeighbors(n_neighbors=min(CANDIDATES, len(held))).fit(self.nodes[held])
-        parts = [self._place(X[rows], held, finder) for rows in blocks(len(X), 40 * CANDIDATES * X.shape[1])]
+        known = NearestNeighbors(n_neighbors=2).fit(self.rows)
+        parts = [self._place(X[rows], held, finder, known) for rows in blocks(len(X), 40 * CANDIDATES * X.shape[1])]
         corners, weights, distance = (np.concatenate(values) for values in zip(*parts, strict=True))
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return Placement(corners, weights, distance, distance > limit)
@@ -97,9 +99,22 @@ class Surface:
         first = np.zeros((len(corner), 1, self.dim))
         return basis, np.concatenate([first, np.swapaxes(sides, 1, 2)], 1)
 
+    def _smoothed(self, X: np.ndarray, known: NearestNeighbors) -> np.ndarray:
+        """Rows [m, p], moved as the nearest row x_i of the cloud was when it was put onto the smooth surface.
+
+        By 1 - d_1/d_2 of that way, d_1 and d_2 the distances to the two nearest rows: x_i itself by all of it, a row
+        that is as near to another one by nothing. So places do not jump.
+        """
+        near = known.kneighbors(X, return_distance=False)
+        away = np.linalg.norm(self.rows[near] - X[:, None], axis=2)
+        first = np.take_along_axis(near, np.argmin(away, 1)[:, None], 1)[:, 0]
+        share = 1 - away.min(1) / np.maximum(away.max(1), np.finfo(float).tiny)
+        return X + share[:, None] * (self.nodes[first] - self.rows[first])
+
     def _place(
-        self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors
+        self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors, known: NearestNeighbors
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        own, X = X, self._smoothed(X, known)
         near = held[finder.kneighbors(X, return_distance=False)]
         table = self._at_node
         count = np.diff(table.indptr)[near]  # [m, c]
@@ -112,7 +127,7 @@ class Surface:
         order = np.lexsort((cell, square, row))
         best = order[np.searchsorted(row[order], np.arange(len(X)))]
         corners, weights = self.simplices[cell[best]], weights[best]
-        off = X - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
+        off = own - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
         return corners, weights, np.linalg.norm(off, axis=1)
 
     def _weights(self, X: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,9 +149,10 @@ def _merged(n: int) -> str:
 
 def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     """The surface of dimension q through a cloud [N, p]; local fits have `n_neighbors` rows, by default as suits."""
-    nodes, number = distinct(X)
-    notes = [] if len(nodes) == len(X) else [_merged(len(X) - len(nodes))]
-    _check_span(nodes, q)
+    known, number = distinct(X)
+    notes = [] if len(known) == len(X) else [_merged(len(X) - len(known))]
+    _check_span(known, q)
+    nodes = known
     pool = tangents.nearest(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
     fits, size, thick = local_fits(nodes, pool, q, n_neighbors)
     frame, smooth = fits.frame, thick <= tangents.THIN
@@ -154,6 +170,7 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     fine = finer(nodes, frame, h, smooth, stars, rim(v, near, h) if q > 1 else 0.0)
     return Surface(
         fine.nodes,
+        known,
         number,
         fine.frame,
         fine.stars,

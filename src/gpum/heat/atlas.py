@@ -7,7 +7,7 @@ The geometry is in `geometry.atlas`, the operator in `simplicial`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ class AtlasEigenpairs:
         return self.atlas.volume_
 
     def at(self, rows: Any) -> np.ndarray:
-        """φ_i at rows [m, p] of the data space, seen or not, [m, k]; a row of the cloud takes its node's values."""
+        """φ_i at rows [m, p] of the data space, seen or not, [m, k]; a row of the cloud has its node's values."""
         placed = self.atlas.place(rows)
         return np.einsum("mc,mck->mk", placed.weights, self.vectors[placed.corners])
 
@@ -102,9 +102,8 @@ class Atlas:
         checks.random_state(self.random_state)
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
-        self._cloud = self._reduced(X)[0]
         with one_blas_thread:  # thousands of small eigenproblems: threads make each thirty times as slow
-            self.surface_: Surface = surface(self._cloud, self.dim, self.n_neighbors)
+            self.surface_: Surface = surface(self._reduced(X)[0], self.dim, self.n_neighbors)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
         if self._axes is not None:
@@ -212,17 +211,9 @@ def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _place(atlas: Atlas, X: np.ndarray) -> Placement:
-    """Rows of the cloud at their nodes, others on the nearest simplex."""
+    """Rows on the surface; how far they are from the span of the cloud counts, too."""
     inside, outside = atlas._reduced(X)
-    surface = atlas.surface_
-    placed = surface.place(inside)
+    placed = atlas.surface_.place(inside)
     distance = np.sqrt(placed.distance**2 + outside)
-    known = {row.tobytes(): i for i, row in enumerate(atlas._cloud)}
-    own = np.array([known.get(row.tobytes(), -1) for row in inside])
-    seen = np.flatnonzero(own >= 0)
-    nodes = surface.number[own[seen]]
-    seen, nodes = seen[surface.piece[nodes] >= 0], nodes[surface.piece[nodes] >= 0]
-    corners, weights = placed.corners.copy(), placed.weights.copy()
-    corners[seen], weights[seen] = nodes[:, None], 0.0
-    weights[seen, 0] = 1.0
-    return Placement(corners, weights, distance, placed.far | (distance > placed.distance + surface.h[corners[:, 0]]))
+    far = placed.far | (distance > placed.distance + atlas.surface_.h[placed.corners[:, 0]])
+    return replace(placed, distance=distance, far=far)

@@ -58,7 +58,7 @@ class ComplexEigenpairs:
     volume: float
     residual: float = 0.0  # of the eigenfunctions, relative
     missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
-    lost: bool = False  # whether eigenvalues that are not 0 drown in rounding
+    lost: bool = False  # whether eigenvalues are lost in rounding
 
     @property
     def dim(self) -> int:
@@ -125,9 +125,9 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
             "learn fewer dimensions"
         )
     found = lowest(K, M, min(n_modes, n // LEAST_UNKNOWNS + 1))
-    # Where an element is thinner than wide by many orders, entries of K are so large that rounding hides the others.
-    rounding = np.finfo(float).eps * float(np.max(K.diagonal() / M.diagonal()))
-    lost = int(np.sum(found.values <= rounding)) > found.pieces
+    # Where elements are thinner than wide by many orders, rounding of K hides all of it that is not across them. Then
+    # not only the constants on each piece have no eigenvalue.
+    lost = int(np.sum(found.values == 0)) > found.pieces
     return ComplexEigenpairs(
         found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, volume, found.residual, found.missing, lost
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
@@ -34,7 +34,9 @@ LOOK = 8 * BLOCK  # columns for each look at the shift, or between two looks at 
 SHIFTS = 20  # looks at most
 ABOVE = 4.0  # times the eigenvalues asked for (the first BLOCK, where they are more): a shift low enough
 ROUNDING = 1e-14  # of the mean eigenvalue: no shift below it, where A would be singular in float64
+LOW = 1e-8  # times the shift: a λ as low has lost half of its digits
 HIGHER = 10.0  # times a shift that was too low for the factors
+ADVICE = "leave out rows far from all others, or name other geometries"
 DENSE = 200  # unknowns, up to which no iteration pays
 
 
@@ -57,15 +59,15 @@ def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
     n = K.shape[0]
     k = min(k, n)
     pieces, piece = connected_components(K, directed=False)
-    if n < DENSE or k + 2 * BLOCK > 0.4 * n:
-        values, vectors = eigh(K.toarray(), M.toarray(), subset_by_index=(0, k - 1))
-        return Lowest(np.maximum(values, 0.0), vectors, 0.0, pieces)
     Z = np.zeros((n, min(pieces, k)))
     shown = piece < Z.shape[1]
     Z[shown, piece[shown]] = 1.0
     Z /= np.sqrt(np.sum(Z * (M @ Z), 0))
     if pieces >= k:
         return Lowest(np.zeros(k), Z, 0.0, pieces)
+    if n < DENSE or k + 2 * BLOCK > 0.4 * n:
+        values, vectors = _dense(K.toarray(), M.toarray(), pieces, k)
+        return Lowest(np.append(np.zeros(pieces), values), np.concatenate([Z, vectors], 1), 0.0, pieces)
     with one_blas_thread:  # its products are small, and lose by threads on a busy machine
         found = _iterate(K.tocsc(), M.tocsc(), Z, k - pieces)
     values, vectors, residual = found
@@ -73,10 +75,37 @@ def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
     if not there:
         raise NoSurface(
             f"none of the {k} eigenfunctions of the surface was found (residual {residual[0]:.2g}): its lengths differ "
-            "by too many orders of magnitude; leave out rows far from all others, or name other geometries"
+            f"by too many orders of magnitude; {ADVICE}"
         )
     values, vectors = np.append(np.zeros(pieces), values[:there]), np.concatenate([Z, vectors[:, :there]], 1)
     return Lowest(values, vectors, float(residual[:there].max()), pieces, k - len(values))
+
+
+def _dense(K: np.ndarray, M: np.ndarray, pieces: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k lowest eigenpairs but the first, one for each of the pieces, without iteration.
+
+    Solvers are exact to rounding of the largest eigenvalue, which may be 1e18 times those asked for where two nodes are
+    close. So it is ν of M u = ν (K + sM) u that is solved for, with the shift not far above the λ asked for.
+    """
+    mean = float(np.trace(K) / np.trace(M))
+    shift, found = FIRST * mean, None
+    for _ in range(SHIFTS):
+        try:
+            nu, u = eigh(M, K + shift * M, subset_by_index=(len(K) - k, len(K) - 1))
+        except LinAlgError:  # to rounding, K + sM is not positive definite
+            if found is not None:
+                break
+            shift *= HIGHER
+            continue
+        values = np.maximum(1 / nu[::-1] - shift, 0.0)[pieces:]
+        found = values, u[:, ::-1][:, pieces:]
+        if values[0] >= LOW * shift or shift <= ROUNDING * mean:
+            break
+        shift = max(float(values[0]), ROUNDING * mean)
+    if found is None:
+        raise NoSurface(f"the eigenfunctions of the surface were not found: its matrices are singular; {ADVICE}")
+    values, u = found
+    return values, u / np.sqrt(np.sum(u * (M @ u), 0))
 
 
 def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

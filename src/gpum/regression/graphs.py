@@ -22,7 +22,8 @@ weighted by 1/(number of points within ε), which estimates ∫φ_i² = 1 up to 
 ∂K/∂t = ½ΔK: its scale² is twice the t of GL.
 
 Rows never seen: GL extends φ by Nyström, φ_i(x) = α_i⁻¹ Σ_j P(x, x_j) φ_i(x_j), P ∝ w(x, x_j)/q_j, which is exact on
-the cloud. The kNN graph takes φ(x) = Σ_j a_j φ(x_j) over the k nearest, with Σ_j a_j = 1 and Σ_j a_j x_j near x.
+the cloud. The kNN graph takes φ(x) = Σ_j a_j φ(x_j) over the k nearest, with Σ_j a_j = 1 and Σ_j a_j x_j near x: a is
+where |Σ_j a_j (x_j - x)|² + ρ Σ_j a_j² |x_j - x|² is least, so that φ(x) tends to φ(x_j) as x tends to x_j.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ FAINT = 1e-12  # least affinity along an edge
 BRIDGE = 1e-4  # the same for classes: with less, clusters far apart are pieces, and no mode tells them apart
 EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
 LEAST = 1e-6  # and of the second pair, which is always kept
-RIDGE = 1e-3  # in the weights a
+RIDGE = 1e-3  # ρ in the weights a
+TINY = np.finfo(float).tiny
 FEW = 64  # edges a row, and
 FILL = 300  # numbers a row in the factors, above which products with A alone are cheaper than solving with it
 DENSE = 2000  # rows up to which eigenpairs are found without iteration
@@ -75,7 +77,7 @@ class GraphSpace:
     missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
-        """φ at rows [n, p], [n, k]; a row of the cloud has exactly its row of `vectors`."""
+        """φ at rows [n, p], [n, k]; a row of the cloud has its row of `vectors`, and one next to it almost that."""
         n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
         if not n:
             return np.empty((0, len(self.values)))
@@ -83,12 +85,12 @@ class GraphSpace:
         weights = np.empty((n, k))
         for some in blocks(n, k * X_new.shape[1]):
             gap = self.cloud[index[some]] - X_new[some, None]  # [n, k, p]
-            gram = gap @ gap.transpose(0, 2, 1)
-            ridge = RIDGE * np.trace(gram, axis1=1, axis2=2) / k + 1e-300
-            a = np.linalg.solve(gram + ridge[:, None, None] * np.eye(k), np.ones((len(gap), k, 1)))[..., 0]
-            a /= a.sum(1, keepdims=True)
-            a[(gap[:, 0] == 0).all(1)] = np.eye(k)[0]
-            weights[some] = a
+            length = np.linalg.norm(gap, axis=2)
+            unit = gap / np.maximum(length, TINY)[..., None]
+            gram = unit @ unit.transpose(0, 2, 1) + RIDGE * np.eye(k)
+            close = np.maximum(length.min(1, keepdims=True), TINY) / np.maximum(length, TINY)
+            a = close * np.linalg.solve(gram, close[..., None])[..., 0]
+            weights[some] = a / a.sum(1, keepdims=True)
         return (
             csr_matrix((weights.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), (n, len(self.cloud)))
             @ self.vectors

@@ -59,7 +59,7 @@ class SpectralSpace:
 
     @property
     def lost(self) -> bool:
-        """Whether eigenvalues drown in rounding, as on a chart of which one dimension has all but collapsed."""
+        """Whether eigenvalues are lost in rounding, as on a chart of which a dimension has all but collapsed."""
         return any(getattr(p, "lost", False) for p in self.pairs)
 
     @property
@@ -124,9 +124,9 @@ def spectral_space(charts: Sequence[Chart], n_modes: int) -> SpectralSpace:
 def judged(space: SpectralSpace, said: str, alone: bool) -> tuple[bool, list[str]]:
     """Whether the space of a domain, called `said`, is used, and what to note of it; `alone`: there is no other."""
     if space.lost:
-        why = f"{said}: its eigenvalues are lost in rounding, one direction is so much thinner than the others"
+        why = f"{said}: its eigenvalues are lost in rounding, since its elements differ in size by too many orders"
         if alone:
-            raise NoSurface(f"{why}; learn fewer dimensions")
+            raise NoSurface(f"{why}; leave out rows far from all others, or learn fewer dimensions")
         return False, [f"{why}; it is left out"]
     notes = unreached(said, space)
     if not space.connected:
