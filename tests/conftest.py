@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ os.environ.setdefault("GPUM_CACHE", str(Path(__file__).parents[1] / ".pytest_cac
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))
 SHARED = Path(os.environ.get("GPUM_SHARED", Path(__file__).parents[2] / "shared"))
+LONGEST = 900  # seconds for one test, several times what the slowest takes on two idle cores
 odd.register_profiles()
 
 
@@ -28,6 +30,24 @@ def shared(name, what):
     if not folder.is_dir():
         pytest.skip(f"no {what} at {folder}: set GPUM_SHARED to the folder that holds {name}/")
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """A test that takes longer than LONGEST fails; what hangs inside a solver is started in a process of its own."""
+    if not hasattr(signal, "SIGALRM"):  # Windows
+        return (yield)
+
+    def stop(*_):
+        pytest.fail(f"it took longer than {LONGEST} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="module")

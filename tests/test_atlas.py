@@ -113,7 +113,7 @@ def globe():
 
 
 def test_sphere(globe):
-    assert worst(globe[1], SPHERE) < 0.02
+    assert worst(globe[1], SPHERE) < 0.003  # it is 0.001
     assert abs(globe[1].volume_ / (4 * np.pi) - 1) < 0.005
     assert globe[1].n_pieces_ == 1
     assert not globe[1].notes_
@@ -127,7 +127,7 @@ def test_flat_torus():
 @pytest.mark.parametrize(("X", "exact"), [(sphere(500, 0.01, 10), SPHERE), (torus(500, 0.01, 10), torus_values(2))])
 def test_few_rows_with_noise(X, exact):
     atlas = Atlas(2).fit(X)
-    assert worst(atlas, exact) < 0.05
+    assert worst(atlas, exact) < 0.018  # five draws of the rows: 0.009 to 0.014, and with lumped mass alone 0.025
     assert atlas.noise_ == pytest.approx(0.01, rel=0.1)
 
 

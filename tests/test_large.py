@@ -268,9 +268,11 @@ print(json.dumps({**told, "geometries": list(model.geometry_weights_)}))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", shapes(10))
-@pytest.mark.parametrize("n", [100, 1500, 20_000])
-def test_nothing_hangs(name, n):
+@pytest.mark.parametrize(
+    ("n", "name"),
+    [(n, name) for n in (100, 1500) for name in shapes(10)] + [(20_000, name) for name in ("comb", "roll on a grid")],
+)
+def test_nothing_hangs(n, name):
     """All geometries, default settings: each fit ends in time, and says what it left out.
 
     A process of its own, because a hang inside a solver can be ended in no other way.
