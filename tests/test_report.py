@@ -157,10 +157,10 @@ TITLES = {
 def weighed(curve_fit, **weights):
     """The model of the curve as if it had geometries of these weights."""
     atlas = SimpleNamespace(n_pieces_=2, dim=2)
-    geometries = [SimpleNamespace(name=name, title=TITLES[name], atlas=atlas) for name in weights]
-    model = inside.weighed(curve_fit.model, geometries, list(weights.values()))
-    model.geometry_weights_ = [weights]
-    return model
+    chart = inside.learned(curve_fit.model).members[0]
+    other = lambda name: SimpleNamespace(name=name, title=TITLES[name], atlas=atlas)
+    geometries = [chart if name == "chart" else other(name) for name in weights]
+    return inside.weighed(curve_fit.model, geometries, list(weights.values()))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,8 @@ def test_findings_see_what_is_wrong(sheet_fit):
     text = " ".join(contents(render(replace(sheet_fit, model=model, y=y)))["targets"][0]["cautions"])
     assert "that of “place 3”" in text
     X[7] += 500
-    model.latent_model_ = SimpleNamespace(converged_=False, max_iter=10, latent_dim_=2)
+    latent = SimpleNamespace(converged_=False, max_iter=10, latent_dim_=2)
+    model.__class__ = type("Unfinished", (GPUMRegressor,), {"latent_model_": latent})
     text = " ".join(findings.about_cloud(replace(sheet_fit, model=model, X=X)))
     assert "still improving" in text
     assert "latent_model=SimpleNamespace(2, max_iter=20)" in text  # a setting that the regressor has
