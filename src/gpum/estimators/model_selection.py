@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_random_state
 
 from .. import checks
 from ..checks import GpumError
@@ -60,7 +59,7 @@ class LabelledKFold(BaseCrossValidator):
             )
         order = np.arange(len(known))
         if self.shuffle:
-            check_random_state(self.random_state).shuffle(order)
+            checks.random_state(self.random_state).shuffle(order)
         if classes is None:
             folds = np.array_split(order, self.n_splits)
         else:
