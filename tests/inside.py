@@ -44,6 +44,11 @@ def learned(model):
     return model.model_.geometries
 
 
+def features(model):
+    """What stands for the rows in each space of a fitted estimator, such as values of eigenfunctions, [N, k] each."""
+    return model.model_.geometries.family.rows
+
+
 def weighed(model, geometries, weights):
     """A copy of a fitted estimator as if it had these geometries, with these weights."""
     true = model.model_.geometries

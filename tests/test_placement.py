@@ -86,3 +86,16 @@ def test_rows_of_several_patterns_are_placed_as_those_of_each(decoded):
                 np.testing.assert_allclose(a[own == k], b, rtol=1e-5, atol=1e-6)
     for a, b in zip(found, part, strict=True):
         np.testing.assert_array_equal(a[5:9], b)
+
+
+def test_the_best_of_several_starts_is_kept(decoded):
+    dec, x, projection = decoded
+    starts = np.stack([-x, x, x + 2.5], 1)
+    with jax.enable_x64(True), kept_programs():
+        value = jax.jit(jax.vmap(placement.point_bound, (0, 0, None)))
+        alone = [
+            value(placement.place(projection, starts[:, [k]], dec, True)[0], projection, dec) for k in range(3)
+        ]  # fmt: skip
+        found = value(placement.place(projection, starts, dec, True)[0], projection, dec)
+    assert np.mean(np.ptp(alone, axis=0) > 0.1) > 0.2  # or this shows nothing
+    np.testing.assert_allclose(found, np.max(alone, 0), atol=1e-6)

@@ -158,7 +158,7 @@ LABELS = {
 }
 
 
-@covers("model_selection.LabelledKFold", seconds=0.001, answered=0.6)
+@covers("model_selection.LabelledKFold", seconds=0.005, answered=0.5)
 @given(data=st.data())
 def test_folds_of_labelled_rows(data):
     """Test rows are labelled and in one fold each; the training part is all the rest."""

@@ -10,7 +10,7 @@ from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
 import inside
-from gpum import GpumError, GPUMRegressor, diagnostics, report
+from gpum import GpumError, GPUMRegressor, diagnostics, model_io, report
 from gpum.regression import angles, gp, known_noise, likelihoods, observations
 from gpum.regression.covariances import Features, Stationary
 from gpum.regression.family import Family, Setting
@@ -243,7 +243,7 @@ def test_counts_and_shares_as_predictions():
     assert np.all((left.low >= 0) & (left.high <= trials[:40]))
 
 
-def test_successes_are_one_unit_everywhere():
+def test_successes_are_one_unit_everywhere(tmp_path):
     """y counts successes among `trials` in fit, score and predictions; without `trials` it is 0 or 1."""
     X, u = bent(60)
     rng = np.random.default_rng(1)
@@ -268,7 +268,9 @@ def test_successes_are_one_unit_everywhere():
         trials[:, None] * model.predict_quantiles(X, 0.5, include_noise=False),
     )
     share = y / trials
-    page = json.loads(re.search(r'id="data">(.*?)</script>', report.render(model._as_fitted()), re.S)[1])
+    model.save(tmp_path / "shares.gpum")
+    page = report.render(model_io.load(tmp_path / "shares.gpum"))
+    page = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     np.testing.assert_allclose(page["targets"][0]["y"][:40], share[:40], atol=1e-3)  # in the unit of the prediction
     expected = 1 - trials @ (share - chance) ** 2 / (trials @ (share - trials @ share / trials.sum()) ** 2)
     assert model.score(X, y, trials=trials) == pytest.approx(expected)
