@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from gpum.manifold.graphs import graph_spaces
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -25,7 +26,6 @@ from threadpoolctl import threadpool_limits
 
 from gpum import Atlas, BayesianGPLVM, GPUMRegressor, SwissRoll, heat_kernel
 from gpum.gplvm import bound
-from gpum.regression.graphs import graph_spaces
 
 REPEATS = 2
 BASE = {"N": 1000, "p": 50, "m": 50, "q": 2}

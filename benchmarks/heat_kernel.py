@@ -25,8 +25,8 @@ from rich.table import Table
 from scipy.optimize import nnls
 
 from gpum import BayesianGPLVM, SwissRoll, datasets, heat_kernel
-from gpum.geometry import drift, evaluate, inverse_root, straighten
 from gpum.heat import brownian, paths
+from gpum.manifold import drift, evaluate, inverse_root, straighten
 
 console = Console(width=110)
 

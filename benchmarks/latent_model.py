@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gpum import BayesianGPLVM, datasets
-from gpum.files.programs import kept_programs
 from gpum.gplvm import bound, starts
 from gpum.gplvm.models import Variational
 from gpum.gplvm.optimise import Stage, climb
+from gpum.persistence.programs import kept_programs
 
 SIZES = [(474, 3, 40), (66, 1024, 30), (698, 1024, 50)]
 GPY_ITERATIONS = 300

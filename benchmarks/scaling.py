@@ -23,7 +23,7 @@ from rich.table import Table
 
 from gpum import GPUMRegressor, datasets
 from gpum.estimators import cloud as clouds
-from gpum.geometry import evaluate, length
+from gpum.manifold import evaluate, length
 
 SIZES = (1_000, 10_000, 100_000)
 BOTH = 5_000  # rows of which a part and all are compared

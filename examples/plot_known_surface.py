@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from gpum import EmbeddedChart, EuclideanGPRegressor, GPUMRegressor, heat_kernel
-from gpum.geometry import evaluate, magnification, volume
+from gpum.manifold import evaluate, magnification, volume
 
 PITCH = 3 / (2 * np.pi)  # metres up for each radian
 

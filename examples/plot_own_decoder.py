@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from gpum import EmbeddedChart, EuclideanGPRegressor, GPUMRegressor, plots
-from gpum.geometry import Chart
+from gpum.manifold import Chart
 
 
 def pictures(rng, n):

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 import odd
 from browser import MISSING, Browser
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll, datasets
-from gpum.files.model_io import Fitted
+from gpum.persistence.model_io import Fitted
 
 # Programs that tests compile are shared between workers and kept for the next run.
 os.environ.setdefault("GPUM_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))

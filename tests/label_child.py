@@ -14,8 +14,8 @@ import pytest
 
 import gpum
 from gpum import GPUMClassifier, GPUMRegressor
-from gpum.files import labels, tables
-from gpum.files.labels import beside
+from gpum.persistence import labels, tables
+from gpum.persistence.labels import beside
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Classes, Numbers
 from gpum.report.labelling.server import LabelServer

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import jnp_zeros, jv
 
 from gpum import EmbeddedChart, SwissRoll
-from gpum.geometry import Chart
+from gpum.manifold import Chart
 
 ROLL = SwissRoll()
 CIRCLE = EmbeddedChart(lambda x: 2 * jnp.stack([jnp.cos(x[0]), jnp.sin(x[0])]), [(0, 2 * np.pi)], (True,))

@@ -10,8 +10,8 @@ from scipy.spatial import ConvexHull
 from scipy.special import eval_legendre
 
 from gpum import Atlas, heat_kernel
-from gpum.geometry import filling, tangents
 from gpum.heat.simplicial import operators
+from gpum.manifold import filling, tangents
 from oracles import ROLL
 
 SPHERE = np.repeat(np.arange(8) * (np.arange(8) + 1.0), 2 * np.arange(8) + 1)

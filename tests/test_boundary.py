@@ -8,8 +8,8 @@ from scipy.ndimage import label
 
 from conftest import make_ring
 from gpum import BayesianGPLVM, datasets
-from gpum.geometry import evaluate, volume
-from gpum.geometry.boundary import corridor_boundary, paper_alpha, variance_boundary
+from gpum.manifold import evaluate, volume
+from gpum.manifold.boundary import corridor_boundary, paper_alpha, variance_boundary
 
 
 def pieces(chart, n=500):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpum import EmbeddedChart, SwissRoll, heat_kernel
-from gpum.geometry import drift, evaluate, inverse_root, length, magnification, volume
+from gpum.manifold import drift, evaluate, inverse_root, length, magnification, volume
 from oracles import CIRCLE, CYLINDER, RECTANGLE, SPHERE, TORUS, Disc, disc_kernel
 
 

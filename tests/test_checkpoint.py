@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor
-from gpum.files.checkpoint import Checkpoint
+from gpum.persistence.checkpoint import Checkpoint
 
 # One cloud, made the same way here and in the process that is killed.
 CLOUD = """

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import inside
 from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.estimators.unlabelled import split_labels
-from gpum.regression import classes, probit
+from gpum.inference import classes, probit
 
 
 def kernel(a, b):

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from gpum import GPUMRegressor, __version__, diagnostics, model_io
 from gpum.cli import app
-from gpum.files import tables, whole
-from gpum.files.labels import Kind, LabelFile, Line, beside
+from gpum.persistence import atomic as whole
+from gpum.persistence import tables
+from gpum.persistence.labels import Kind, LabelFile, Line, beside
 
 N = 40
 FAST = [
@@ -321,19 +322,23 @@ def quick(self, X, y):
     return FIT(self, X, y)
 
 
-@pytest.mark.parametrize("stage", ["files.tables.read", "estimators.GPUMRegressor.fit", "files.whole.os.replace"])
+@pytest.mark.parametrize(
+    "stage", ["persistence.tables.read", "estimators.GPUMRegressor.fit", "persistence.atomic.os.replace"]
+)
 def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    if stage == "files.whole.os.replace":  # the model is fitted, and its file written but for its name
+    if stage == "persistence.atomic.os.replace":  # the model is fitted, and its file written but for its name
         monkeypatch.setattr(GPUMRegressor, "fit", quick)
     monkeypatch.setattr(f"gpum.{stage}", stop)
     out = tmp_path / "m.gpum"
     args = ["fit", data, "--target", "y", "--drop", "id,note,z", "--out", out]
     result = gpum(*args)
     assert result.exit_code == 130
-    doing = {"files.tables.read": "reading data.csv", "files.whole.os.replace": "writing m.gpum"}.get(stage, "fitting")
+    doing = {"persistence.tables.read": "reading data.csv", "persistence.atomic.os.replace": "writing m.gpum"}.get(
+        stage, "fitting"
+    )
     assert f"Interrupted while {doing}: nothing was written." in result.stderr
     assert list(tmp_path.iterdir()) == [data]
     out.write_text("old")
@@ -488,7 +493,10 @@ gpum._command()
 """
 
 
-@pytest.mark.parametrize("importing", ["gpum.cli", "typer", "gpum.cli.demo", "numpy", "gpum.files.tables", "sklearn"])
+IMPORTED = ["gpum.cli", "typer", "gpum.cli.demo", "numpy", "gpum.persistence.tables", "sklearn"]
+
+
+@pytest.mark.parametrize("importing", IMPORTED)
 def test_an_interrupt_in_the_first_second(data, tmp_path, importing):
     """While libraries are imported it is one sentence, too."""
     result = python(STOP, importing, "fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")

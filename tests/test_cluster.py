@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import joblib
 import numpy as np
 import pytest
+from gpum.manifold.family import smoothness_names
 from threadpoolctl import threadpool_limits
 
 import inside
 from gpum import GPUMClassifier, GPUMRegressor, diagnostics, heat_kernel
-from gpum.gplvm import threads
-from gpum.regression import graphs, surfaces
-from gpum.regression.family import smoothness_names
+from gpum.basics import threads
+from gpum.manifold import graphs, surfaces
 from oracles import ROLL
 
 T = np.linspace(-1, 1, 30)

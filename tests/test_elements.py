@@ -4,14 +4,14 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from gpum.manifold.spaces import SpectralSpace, judged
 from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
-from gpum.geometry.boundary import corridor_boundary
-from gpum.geometry.complex import Complex, Finder, complex_of, cross_section, halved
-from gpum.geometry.projection import nearest_point
 from gpum.heat.elements import eigenpairs, rule
-from gpum.regression.spaces import SpectralSpace, judged
+from gpum.manifold.boundary import corridor_boundary
+from gpum.manifold.complex import Complex, Finder, complex_of, cross_section, halved
+from gpum.manifold.projection import nearest_point
 
 FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
 

@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from gpum.files import model_io, whole
+from gpum.persistence import atomic as whole
+from gpum.persistence import model_io
 
 SAVE = """
 import sys
 import numpy as np
-from gpum.files import model_io
+from gpum.persistence import model_io
 print("ready", flush=True)
 k = 0
 while True:  # until it is killed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor
-from gpum.regression import spaces
+from gpum.manifold import spaces
 
 
 def bent(n=40, seed=0):
@@ -121,7 +121,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from threadpoolctl import threadpool_info
 from gpum import GPUMRegressor
-from gpum.gplvm.threads import one_blas_thread
+from gpum.basics.threads import one_blas_thread
 
 threads = lambda: [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 before, began, ended = threads(), threading.Event(), threading.Event()

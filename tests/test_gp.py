@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from gpum.manifold.family import Family, Setting, join
+from gpum.manifold.path_spaces import path_settings
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 
-from gpum.regression import gp
-from gpum.regression.covariances import SMOOTHNESS, Features, Spectral, Stationary
-from gpum.regression.family import Family, Setting, join
-from gpum.regression.path_spaces import path_settings
-from gpum.regression.posterior import Located
-from gpum.regression.quantiles import mixture_quantiles
+from gpum.heat.covariances import SMOOTHNESS, Features, Spectral, Stationary
+from gpum.inference import gp
+from gpum.inference.posterior import Located
+from gpum.inference.quantiles import mixture_quantiles
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpum.geometry.metric import expected_metric
-from gpum.gplvm import bound, likelihood, padding, psi
+from gpum.basics import padding
+from gpum.gplvm import bound, likelihood, psi
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
+from gpum.manifold.metric import expected_metric
 
 
 @pytest.fixture(autouse=True)

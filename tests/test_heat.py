@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import ks_2samp
 
 from gpum import EmbeddedChart, brownian_path, heat_kernel
-from gpum.geometry import drift, evaluate, inverse_root, straighten
 from gpum.heat import brownian, kernel
 from gpum.heat.histograms import cleaned, path_features
 from gpum.heat.paths import EMPTY, SELF_SHARE, ball_radius, cells_around, make_cells, merged_volumes, plan_legs
+from gpum.manifold import drift, evaluate, inverse_root, straighten
 from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, Ring, interval_kernel, roll_kernel
 
 # Of the unit sphere, latitudes ±1: at the poles themselves Euler steps in latitude and longitude break down.

@@ -27,8 +27,8 @@ from gpum.cli import app
 from gpum.cli.address import keep_address, kept_address
 from gpum.cli.label import _known
 from gpum.cli.messages import listed
-from gpum.files import labelled, model_io, tables
-from gpum.files.labels import LabelFile, Line, Places, beside, row_checks
+from gpum.persistence import labelled, model_io, tables
+from gpum.persistence.labels import LabelFile, Line, Places, beside, row_checks
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels

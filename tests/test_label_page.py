@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gpum.cli.address import redirect
-from gpum.files import tables
-from gpum.files.labels import beside
+from gpum.persistence import tables
+from gpum.persistence.labels import beside
 from gpum.report.labelling.beliefs import parse_number
 from label_child import (
     TOKEN,

@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 import inside
-from gpum import (
-    BayesianGPLVM,
-    GPUMClassifier,
-    GPUMRegressor,
-    LatentGPRegressor,
-    diagnostics,
-    model_io,
-    neighbours,
-    report,
-)
+from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, LatentGPRegressor, diagnostics, model_io, report
+from gpum.basics import neighbours
 from gpum.datasets.swiss_roll import swiss_roll_points
 from test_report import contents
 

@@ -12,8 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import inside
-from gpum import GPLVM, BayesianGPLVM, SwissRoll, neighbours
-from gpum.geometry import evaluate, length, volume
+from gpum import GPLVM, BayesianGPLVM, SwissRoll
+from gpum.basics import neighbours
+from gpum.manifold import evaluate, length, volume
 
 MODELS = [BayesianGPLVM, GPLVM]
 

@@ -8,12 +8,14 @@ import gpum
 ROOT = Path(gpum.__file__).parent
 # From the bottom up, as in CONTRIBUTING.md; a module may import from its own line and those before it.
 LAYERS = [
-    ["checks", "neighbours", "progress"],
-    ["files"],
+    ["basics"],
+    ["persistence"],
     ["gplvm"],
-    ["geometry"],
+    ["manifold"],
     ["heat"],
-    ["regression"],
+    ["geometry"],
+    ["inference"],
+    ["fitted"],
     ["estimators"],
     ["datasets", "report"],
     ["plots"],
@@ -27,9 +29,9 @@ ONLY_IN = {
     "plotly": {"report"},
     "contourpy": {"report"},
     "typer": {"cli"},
-    "rich": {"cli", "progress"},
+    "rich": {"cli", "basics"},
 }
-NUMERICS = {"gplvm", "geometry", "heat", "regression"}
+NUMERICS = {"gplvm", "manifold", "geometry", "heat", "inference", "fitted"}
 ESTIMATORS = {"sklearn.base", "sklearn.pipeline", "sklearn.frozen", "sklearn.utils.estimator_checks"}
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpum import Atlas, BayesianGPLVM, EuclideanGPRegressor, GPUMRegressor, diagnostics
-from gpum.checks import GpumError
+from gpum.basics.checks import GpumError
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 y = X[:, 0]

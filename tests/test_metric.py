@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from gpum.geometry import drift, evaluate, metric
+from gpum.manifold import drift, evaluate, metric
 
 POINTS = np.array([[0.0, 0.0], [0.7, -0.4], [-1.2, 1.0], [2.5, 2.5]])
 

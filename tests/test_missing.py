@@ -12,14 +12,14 @@ from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, SwissRoll
+from gpum.basics.missing import fill_in, together
 from gpum.cli import app
-from gpum.geometry.metric import expected_metric
 from gpum.gplvm import bound, likelihood, models, patterns
 from gpum.gplvm.incomplete import place_incomplete
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
-from gpum.gplvm.missing import fill_in, together
 from gpum.gplvm.placement import decoder, place
+from gpum.manifold.metric import expected_metric
 
 
 def gaps(rng, X, share=0.3):

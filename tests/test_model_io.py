@@ -22,11 +22,14 @@ from gpum import (
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     __version__,
-    files,
     model_io,
 )
-from gpum.files import container, registry, tree, whole
-from gpum.files.model_io import Fitted
+from gpum import (
+    persistence as files,
+)
+from gpum.persistence import atomic as whole
+from gpum.persistence import container, registry, tree
+from gpum.persistence.model_io import Fitted
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = np.where(np.arange(30) % 2 == 0, X[:, 0], np.nan)
@@ -167,7 +170,7 @@ def test_what_is_computed_again_can_be_stored(curve_fit, tmp_path, monkeypatch):
     """Eigenfunctions of larger clouds, and Gram matrices of many labels, are in the file."""
     inside.lower(monkeypatch, labels_not_stored=5)
     model_io.save(curve_fit, tmp_path / "m.gpum")
-    monkeypatch.setattr("gpum.regression.spaces.spectral_space", lambda *args: pytest.fail("computed again"))
+    monkeypatch.setattr("gpum.geometry.spaces.spectral_space", lambda *args: pytest.fail("computed again"))
     agree(curve_fit.model, model_io.load(tmp_path / "m.gpum").model, curve_fit.X[::4] + 0.01)
     for geometry in ("graph", "atlas"):
         model = GPUMRegressor(1, geometry=geometry, random_state=0).fit(X, Y)
@@ -256,10 +259,17 @@ def test_plain_values_come_back(tmp_path):
 
 
 def test_every_class_of_the_registry_is_there():
-    for module, names in registry.KNOWN.items():
-        for name in names.split():
-            assert registry.name_of(registry.class_of(f"{module}.{name}")) == f"{module}.{name}"
-    for name in ("os.system", ".os.system", "builtins.eval", "files.model_io.load", "estimators.kept.np", "Fitted", ""):
+    for tag in registry.TAGS:
+        assert registry.tag_of(registry.class_of(tag)) == tag
+    for name in (
+        "os.system",
+        ".os:system",
+        "builtins.eval",
+        "persistence.model_io:Fitted",
+        "gpum.persistence",
+        "Fitted",
+        "",
+    ):
         assert registry.class_of(name) is None
 
 
@@ -395,7 +405,7 @@ def first(document, name):
         (lambda d: d.update(root={"object": 10**6}), "does not stand before it"),
         (lambda d: d.update(root={"object": -1}), "does not stand before it"),
         (lambda d: d.update(objects=None), "is not the list"),
-        (lambda d: d["objects"].append(["files.model_io.Fitted", {}]), "lacks its field 'model'"),
+        (lambda d: d["objects"].append(["table-and-model", {}]), "lacks its field 'model'"),
         (lambda d: first(d, "Fitted").update(more=1), "no field 'more'"),
         (lambda d: first(d, "Fitted").update(rows=7), "rows of a Fitted is a int"),
         (lambda d: first(d, "Fitted").update(rows=[]), "the table of 30 rows has 0 names"),
@@ -444,7 +454,7 @@ def test_what_shrinks_like_a_bomb_is_stored_as_it_is(tmp_path, monkeypatch):
 
 
 def test_shared_objects_stay_shared(tmp_path):
-    space = registry.class_of("regression.spaces.ScaledSpace")(np.arange(5.0))
+    space = registry.class_of("scaled-space")(np.arange(5.0))
     model_io.write(tmp_path / "m", [space, space, np.arange(5.0)])
     a, b, _ = model_io.read(tmp_path / "m")
     assert a is b

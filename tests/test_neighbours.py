@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from gpum import neighbours
-from gpum.geometry import gaps
+from gpum.basics import neighbours
+from gpum.manifold import gaps
 
 
 def blobs(pieces, each, p=3, seed=0):

@@ -5,7 +5,8 @@ import pytest
 
 import test_properties
 import test_properties_surfaces
-from gpum import GpumError, GPUMRegressor, geometry
+from gpum import GpumError, GPUMRegressor
+from gpum import manifold as geometry
 
 
 def test_a_bug_in_fit_is_not_taken_for_a_refusal(monkeypatch):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gpum.files.programs import kept_programs
 from gpum.gplvm import placement
 from gpum.gplvm.mapping import Mapping
+from gpum.persistence.programs import kept_programs
 
 
 @pytest.fixture(scope="module", params=[1, 2])

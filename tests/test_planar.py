@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpum.geometry.planar import closed_stars
-from gpum.geometry.stars import _star
+from gpum.manifold.planar import closed_stars
+from gpum.manifold.stars import _star
 
 
 def triangles(tips):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax._src import compilation_cache, monitoring
 
-from gpum.files import programs
+from gpum.persistence import programs
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_without_jaxs_private_parts_programs_are_compiled(folder, monkeypatch):
 FORKING = """
 import multiprocessing, sys
 from gpum import SwissRoll
-from gpum.geometry import evaluate, magnification
+from gpum.manifold import evaluate, magnification
 
 def use(kind):
     chart = SwissRoll()

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from gpum.progress import DownloadBar, Reporter
+from gpum.basics.progress import DownloadBar, Reporter
 
 
 class ZMQInteractiveShell:

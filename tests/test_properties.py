@@ -14,7 +14,7 @@ from gpum import (
     LatentGPRegressor,
     model_selection,
 )
-from gpum.gplvm.missing import fill_in
+from gpum.basics.missing import fill_in
 from odd import answered, clouds, covers, finite, labels, quiet, repeats, rows_like
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -182,7 +182,7 @@ def test_folds_of_labelled_rows(data):
         assert sorted([*train, *test]) == list(range(len(y)))
 
 
-@covers("regression.design.Suggestions", seconds=0.06, answered=0.5)
+@covers("inference.design.Suggestions", seconds=0.06, answered=0.5)
 @given(data=st.data())
 def test_suggestions(data):
     X, rng = data.draw(clouds(gaps=True))

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpum import GPLVM, Atlas, BayesianGPLVM, EmbeddedChart, SwissRoll, brownian_path, geometry, heat_kernel, spectral
+from gpum import (
+    GPLVM,
+    Atlas,
+    BayesianGPLVM,
+    EmbeddedChart,
+    SwissRoll,
+    brownian_path,
+    heat_kernel,
+    spectral,
+)
+from gpum import (
+    manifold as geometry,
+)
 from odd import ODD, answered, clouds, covers, finite, quiet, rows_like, setting
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -50,7 +62,7 @@ def points(draw, chart, n=3):
     return found
 
 
-@covers("EmbeddedChart", "SwissRoll", "geometry.Chart", seconds=0.003, answered=0.15)
+@covers("EmbeddedChart", "SwissRoll", "Chart", seconds=0.003, answered=0.15)
 @given(data=st.data())
 def test_domains_are_taken_or_refused(data):
     pairs = st.lists(st.lists(st.sampled_from([0.0, 1.0, -1.0, np.nan, np.inf, 1e300]), max_size=3), max_size=3)
@@ -66,7 +78,7 @@ def test_domains_are_taken_or_refused(data):
 
 
 @covers(
-    "geometry.evaluate", "geometry.magnification", "geometry.volume", "geometry.length", "LearnedChart",
+    "manifold.evaluate", "manifold.magnification", "manifold.volume", "manifold.length", "LearnedChart",
     seconds=0.05, answered=0.8,
 )  # fmt: skip
 @given(data=st.data())
@@ -176,7 +188,7 @@ def latents_answer(data, make):
 
 
 @pytest.mark.slow
-@covers("BayesianGPLVM", "geometry.CorridorBoundary", "geometry.VarianceBoundary", seconds=0.6, answered=0.5)
+@covers("BayesianGPLVM", "manifold.CorridorBoundary", "manifold.VarianceBoundary", seconds=0.6, answered=0.5)
 @given(data=st.data())
 def test_variational_latent_models(data):
     more = {"n_inducing": data.draw(st.sampled_from([None, None, 2, 50])), "scale_columns": data.draw(st.booleans())}

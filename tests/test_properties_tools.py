@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from gpum import Atlas, GPUMClassifier, GpumError, GPUMRegressor, SwissRoll, diagnostics, model_io, plots, report
+from gpum import (
+    Atlas,
+    GPUMClassifier,
+    GpumError,
+    GPUMRegressor,
+    SwissRoll,
+    diagnostics,
+    model_io,
+    plots,
+    report,
+)
 from odd import COVERED, answered, clouds, covers, finite, labels, quiet, rows_like, setting
 
 pytestmark = pytest.mark.usefixtures("one_thread")

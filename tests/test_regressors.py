@@ -20,7 +20,7 @@ import gpum
 import inside
 import odd
 from gpum import BayesianGPLVM, GPUMRegressor, SwissRoll
-from gpum.checks import NoSurface
+from gpum.basics.checks import NoSurface
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
 # Errors on the small roll in standard deviations of the target: of its own rows without a label, and of new rows. The
@@ -402,7 +402,7 @@ def test_options_that_a_kernel_does_not_have():
 def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
     X, y, _ = labelled
     model = BayesianGPLVM(random_state=0, n_inducing=20, max_iter=300).fit(X)
-    monkeypatch.setattr("gpum.geometry.complex.Complex.pieces", lambda self: 2)  # no domain counts as being in one
+    monkeypatch.setattr("gpum.manifold.complex.Complex.pieces", lambda self: 2)  # no domain counts as being in one
     found = make("GPUM", model).fit(X, y)
     assert sum("it falls into pieces and is left out" in note for note in found.notes_) == 6
     one = make("GPUM", model, boundary=0.5).fit(X, y)
@@ -418,7 +418,7 @@ def test_meshes_that_did_not_converge_are_told(monkeypatch):
     def rough(chart, **options):
         return dataclasses.replace(found(chart, **options), change=0.4)
 
-    monkeypatch.setattr("gpum.regression.spaces.eigenpairs", rough)
+    monkeypatch.setattr("gpum.geometry.spaces.eigenpairs", rough)
     model = GPUMRegressor(latent_model=chart, n_kernel_inducing=10, random_state=0).fit(X, X[:, 0])
     assert "its first eigenvalues still change by 40% as the mesh is refined" in model.notes_[0]
 
@@ -582,7 +582,7 @@ def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
         GPUMRegressor(latent_dim=9, geometry=["chart", "atlas"]).fit(X, y)
 
 
-@pytest.mark.parametrize("where", ["gpum.heat.atlas.surface", "gpum.regression.surfaces.AtlasSurface.family"])
+@pytest.mark.parametrize("where", ["gpum.heat.atlas.surface", "gpum.geometry.surfaces.AtlasSurface.family"])
 @pytest.mark.parametrize("error", [ValueError, np.linalg.LinAlgError, FloatingPointError, MemoryError, NoSurface])
 def test_only_clouds_without_a_surface_are_noted(where, error, monkeypatch):
     """Whether a geometry is built or its kernels are: any other error is a bug, and leaves `fit`."""

@@ -12,7 +12,7 @@ import pytest
 
 import inside
 from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, diagnostics
-from gpum.files.model_io import Fitted
+from gpum.persistence.model_io import Fitted
 from gpum.report import classes, findings, render, write_report
 
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from conftest import SHARED
 from gpum import BayesianGPLVM, EuclideanGPRegressor
+from gpum.basics.progress import Reporter
 from gpum.cli import app
-from gpum.progress import Reporter
 from gpum.reproduce import figures, kernels, reproduce, roll_figures, splits, tables, tasks
 from gpum.reproduce.methods import METHODS, estimators
 

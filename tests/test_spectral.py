@@ -4,17 +4,17 @@ import jax
 import numpy as np
 import pytest
 import skfem
+from gpum.manifold.spaces import spectral_settings
 from scipy.sparse import block_diag, diags, eye
 from scipy.special import jv
 
 import inside
 from gpum import EmbeddedChart, heat_kernel
-from gpum.geometry import evaluate, grid, magnification
 from gpum.heat import lanczos
 from gpum.heat.lanczos import _solver, factors, lowest
 from gpum.heat.mesh import Mesh
 from gpum.heat.spectral import Eigenpairs, eigenpairs, heat_spectrum, matern_spectrum, varying
-from gpum.regression.spaces import spectral_settings
+from gpum.manifold import evaluate, grid, magnification
 from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, Ring, roll_kernel
 
 TIMES = [2.0, 5.0, 10.0, 50.0, 200.0]

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from gpum.manifold.family import Family, Setting
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor
-from gpum.regression import classes, design, gp
-from gpum.regression.covariances import Stationary
-from gpum.regression.family import Family, Setting
+from gpum.heat.covariances import Stationary
+from gpum.inference import classes, design, gp
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (60, 2))

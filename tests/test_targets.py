@@ -5,16 +5,16 @@ import re
 
 import numpy as np
 import pytest
+from gpum.manifold.family import Family, Setting
 from scipy.stats import multivariate_normal, norm, poisson
 from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
 import inside
 from gpum import GpumError, GPUMRegressor, diagnostics, model_io, report
-from gpum.regression import angles, gp, known_noise, likelihoods, observations
-from gpum.regression.covariances import Features, Stationary
-from gpum.regression.family import Family, Setting
-from gpum.regression.posterior import Located
+from gpum.heat.covariances import Features, Stationary
+from gpum.inference import angles, gp, known_noise, likelihoods, observations
+from gpum.inference.posterior import Located
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))

@@ -7,7 +7,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import datasets, plots
-    from .checks import GpumError, NoSurface
+    from .basics.checks import GpumError, NoSurface
     from .estimators import (
         GPLVM,
         BayesianGPLVM,
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
         LatentGPRegressor,
         model_selection,
     )
-    from .files import model_io
-    from .geometry import EmbeddedChart, LearnedChart, SwissRoll
     from .heat import Atlas, brownian_path, heat_kernel, spectral
+    from .manifold import Chart, EmbeddedChart, LearnedChart, SwissRoll
+    from .persistence import model_io
     from .report import diagnostics
 
 # Where each name is; it is imported when it is first asked for, so that commands wait for nothing they do not use.
 _HOMES = {
-    "checks": "GpumError NoSurface",
+    "basics.checks": "GpumError NoSurface",
     "estimators": (
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
         "GraphMaternGPRegressor LatentGPRegressor model_selection"
     ),
-    "geometry": "EmbeddedChart LearnedChart SwissRoll",
+    "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
     "heat": "Atlas brownian_path heat_kernel spectral",
-    "files": "model_io",
+    "persistence": "model_io",
     "report": "diagnostics",
     "": "datasets plots",
 }
@@ -43,6 +43,7 @@ __all__ = [
     "GPLVM",
     "Atlas",
     "BayesianGPLVM",
+    "Chart",
     "EmbeddedChart",
     "EuclideanGPRegressor",
     "GPUMClassifier",

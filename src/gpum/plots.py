@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from . import checks
-from .checks import GpumError
+from .basics import checks
+from .basics.checks import GpumError
 from .estimators.latent_base import AUTO_SHARE as RELEVANT
-from .geometry import Chart, evaluate, magnification
+from .manifold import Chart, evaluate, magnification
 from .report import diagnostics
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 from gpum import GpumError
-from gpum.files import model_io, tables, tree
+from gpum.persistence import model_io, tables, tree
 
 CORPUS = Path(__file__).parent / "corpus"
 MEMORY = Path("/dev/shm")  # noqa: S108  (of this user's own files a folder is made there)

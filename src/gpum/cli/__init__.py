@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from ..checks import GpumError
+from ..basics.checks import GpumError
 from .demo import demo
 from .info import info
 from .label import label

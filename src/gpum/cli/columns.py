@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import GpumError
-from ..files.tables import Table, are_numbers
+from ..basics.checks import GpumError
+from ..persistence.tables import Table, are_numbers
 from .messages import listed, note
 
 if TYPE_CHECKING:
-    from ..files.model_io import Fitted
+    from ..persistence.model_io import Fitted
 
 ROW_NAMES = {"id", "index", "idx", "row", "key", "nr"}
 FEW = 5  # rows below which numbers that count up mean little

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..files.whole import replacing
+from ..persistence.atomic import replacing
 from .messages import the, weighed
 
 if TYPE_CHECKING:

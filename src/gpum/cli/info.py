@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ..checks import counted
+from ..basics.checks import counted
 from .messages import as_options, brief, duration, listed, size, the, weighed
 from .models import Debug, Model
 
@@ -18,7 +18,7 @@ def info(model: Model, debug: Debug = False) -> None:
 
     `gpum info model.gpum`
     """
-    from ..files import model_io
+    from ..persistence import model_io
 
     told = model_io.summary(model)
     settings, about, targets = (told.get(key, {}) for key in ("settings", "about", "targets"))

@@ -14,16 +14,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..checks import GpumError, counted
+from ..basics.checks import GpumError, counted
 from .address import keep_address, kept_address, new_token, opened
-from .messages import called, check_output, collected, duration, listed, note, say, size, stage
-from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, Unlabelled, _column, _option, _setting, _several
+from .messages import (
+    called,
+    check_output,
+    collected,
+    duration,
+    listed,
+    note,
+    say,
+    size,
+    stage,
+)
+from .models import (
+    Debug,
+    Decimal,
+    Encoding,
+    Force,
+    Missing,
+    Quiet,
+    Unlabelled,
+    _column,
+    _option,
+    _setting,
+    _several,
+)
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
 
-    from ..files.labels import Kind, LabelFile
-    from ..files.tables import Table
+    from ..persistence.labels import Kind, LabelFile
+    from ..persistence.tables import Table
 
 LONGEST = 80  # characters of a class
 MOST = 50  # classes for which there are buttons
@@ -82,7 +104,7 @@ def label(
     """
     if export is not None:
         return _export(data, target, export, decimal, encoding, force, quiet)
-    from ..files import labels, tables
+    from ..persistence import labels, tables
     from .columns import check_apart, named, note_counting, readings_of
 
     kept = labels.beside(data)
@@ -122,7 +144,7 @@ def _serve(
     """Learn the geometry, then answer the page until Ctrl-C."""
     from ..estimators.classifier import GPUMClassifier
     from ..estimators.regressor import GPUMRegressor
-    from ..files.labels import Places
+    from ..persistence.labels import Places
     from ..report.labelling import learned
     from ..report.labelling.beliefs import Classes, Numbers
     from ..report.labelling.server import LabelServer
@@ -190,7 +212,7 @@ def _named(option: str, value: str, default: str) -> list[str]:
 
 
 def _export(data: Path, target: str, out: Path, decimal: str, encoding: str, force: bool, quiet: bool) -> None:
-    from ..files import labelled, labels, tables
+    from ..persistence import labelled, labels, tables
 
     back = out.resolve() == data.resolve()
     if not back:
@@ -237,7 +259,7 @@ def _known(
     Classes are those of --classes (`given`), else those that the file of labels remembers, else the words of the table.
     A class that marks rows without a label (`unlabelled`, or -1) is none, unless --classes names it.
     """
-    from ..files.tables import MISSING
+    from ..persistence.tables import MISSING
     from ..report.labelling.beliefs import parse_number
     from .targets import FOR_CLASSES, note_marks, without_marks
 
@@ -281,7 +303,7 @@ def _known(
 
 def _check_given(file: LabelFile, table: Table, target: str, names: list[str], classes: list[str] | None) -> None:
     """Raise if a label of the file is none of the classes, or no number."""
-    from ..files.labels import Places
+    from ..persistence.labels import Places
     from ..report.labelling.beliefs import parse_number
 
     for row, value in file.given(target, Places(table, file.path)).values.items():

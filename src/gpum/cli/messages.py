@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..checks import GpumError
-from ..files import whole as files
+from ..basics.checks import GpumError
+from ..persistence import atomic as files
 
 if TYPE_CHECKING:
-    from ..files.tables import Table
+    from ..persistence.tables import Table
 
 # Parameters that are options of `gpum fit`; a list as in latent_dim=(1, 2) is left as it is.
 PARAMETERS = (
@@ -87,7 +87,7 @@ def note(text: str) -> None:
 
 def with_labels(table: Table, path: Path, targets: list[str]) -> Table:
     """The table with the labels of these targets that `gpum label` keeps beside it; a note says so."""
-    from ..files import labelled, labels
+    from ..persistence import labelled, labels
 
     names = dict.fromkeys(name for value in targets for name in (value, *map(str.strip, value.split(","))))
     found, counts = labelled.merged(table, path, list(names))
@@ -102,7 +102,7 @@ def as_labelled(path: Path, targets: list[str], classes: bool, numbers: dict[str
 
     `numbers` are options for numbers alone, and whether they are given. What contradicts the labels is an error.
     """
-    from ..files import labelled, labels
+    from ..persistence import labelled, labels
 
     file = labels.beside(path).name
     for name, kind in labelled.kinds(path, targets).items():

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from ..checks import GpumError, counted
+from ..basics.checks import GpumError, counted
 from .messages import (
     as_labelled,
     as_options,
@@ -132,7 +132,7 @@ def fit(
     with stage(f"reading {data.name}", out):
         import numpy as np
 
-        from ..files import labelled, tables
+        from ..persistence import labelled, tables
         from .columns import check_apart, gaps_in, named, note_counting, readings_of, spreads
         from .targets import FOR_CLASSES, NO_MARK, are_classes, coded, labels_of, mark_of
 
@@ -168,7 +168,7 @@ def fit(
     with stage("starting", out):
         from ..estimators.classifier import GPUMClassifier
         from ..estimators.regressor import GPUMRegressor
-        from ..files import model_io
+        from ..persistence import model_io
     settings: dict[str, Any] = {
         "latent_dim": _several(latent_dim),
         "geometry": _several(geometry),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..checks import counted
+from ..basics.checks import counted
 from .messages import check_output, collected, note, say, stage
 from .models import Debug, Decimal, Encoding, Force, Model, Quiet, _option
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
 
-    from ..files.model_io import Fitted
+    from ..persistence.model_io import Fitted
 
 CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
 INTERVAL = (0.025, 0.975)
@@ -42,14 +42,14 @@ def predict(
 
     `gpum predict model.gpum new.csv --out predictions.csv`
     """
-    from ..files import tables
+    from ..persistence import tables
 
     tables.check_ending(out)
     check_output(out, force, data, model)
     with stage(f"reading {model.name}", out), collected():
         import numpy as np
 
-        from ..files import model_io
+        from ..persistence import model_io
         from .columns import features_of, named
 
         fitted = model_io.load(model)
@@ -85,7 +85,7 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
     """The columns of a prediction, made in chunks."""
     import numpy as np
 
-    from ..progress import Reporter
+    from ..basics.progress import Reporter
 
     made: list[tuple[Any, ...]] = []
     with Reporter(verbose, len(X), "placing rows") as report:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..checks import GpumError
+from ..basics.checks import GpumError
 from .messages import check_output, say, size, stage
 from .models import Debug, Force, Model, Quiet
 
@@ -29,7 +29,7 @@ def report(
     """
     check_output(out, force, model)
     with stage("drawing the report", out):
-        from ..files import model_io
+        from ..persistence import model_io
 
         try:
             from ..report import write_report

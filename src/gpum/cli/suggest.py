@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..checks import counted
+from ..basics.checks import counted
 from .messages import check_output, collected, note, say, stage
 from .models import Debug, Force, Model, Quiet
 
@@ -40,7 +40,7 @@ def suggest(
 
     `gpum suggest model.gpum -n 50 --out next.csv`
     """
-    from ..files import model_io, tables
+    from ..persistence import model_io, tables
 
     if out is not None:
         tables.check_ending(out)

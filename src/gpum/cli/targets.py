@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import GpumError, counted
-from ..files.tables import MISSING, Table
+from ..basics.checks import GpumError, counted
+from ..persistence.tables import MISSING, Table
 from .messages import listed, note
 
 FOR_CLASSES = "--unlabelled is for classes (--classes); in a target of numbers, leave such cells empty"

@@ -9,8 +9,8 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import checks
-from ..checks import GpumError
+from ..basics import checks
+from ..basics.checks import GpumError
 from .sources import Source, locate
 
 SOURCE = Source(

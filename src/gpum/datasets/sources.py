@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..checks import GpumError
-from ..progress import DownloadBar
+from ..basics.checks import GpumError
+from ..basics.progress import DownloadBar
 
 VARIABLE = "GPUM_DATA"
 

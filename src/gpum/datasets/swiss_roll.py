@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import checks
-from ..checks import GpumError
-from ..geometry import SwissRoll
+from ..basics import checks
+from ..basics.checks import GpumError
+from ..manifold import SwissRoll
 
 
 def make_swiss_roll(

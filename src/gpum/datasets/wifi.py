@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import checks
-from ..checks import GpumError
+from ..basics import checks
+from ..basics.checks import GpumError
 from .sources import Source, locate
 
 SOURCE = Source(

@@ -1,12 +1,7 @@
 """scikit-learn estimators: latent models, regressor, classifier, the paper's comparison methods, what they share."""
 
 from .classifier import GPUMClassifier
-from .comparison import (
-    EuclideanGPRegressor,
-    GraphLaplacianGPRegressor,
-    GraphMaternGPRegressor,
-    LatentGPRegressor,
-)
+from .comparison import EuclideanGPRegressor, GraphLaplacianGPRegressor, GraphMaternGPRegressor, LatentGPRegressor
 from .latent_models import GPLVM, BayesianGPLVM
 from .regressor import GPUMRegressor
 

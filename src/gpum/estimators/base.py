@@ -10,13 +10,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import get_tags
 
-from .. import checks
-from ..checks import GpumError
+from ..basics import checks, scaling
+from ..basics.checks import GpumError
+from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
-from ..gplvm import scaling
-from ..gplvm.threads import blas_threads
-from ..regression.family import Setting
-from ..regression.outputs import Output, Target, regress
+from ..geometry.family import Setting
+from ..inference.outputs import Output, Target, regress
 from . import features, shell
 from .targets import Labels, score
 

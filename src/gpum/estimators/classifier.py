@@ -10,12 +10,12 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..checks import GpumError
+from ..basics.checks import GpumError
+from ..basics.threads import one_blas_thread
 from ..fitted import FittedModel, Geometries
-from ..gplvm.threads import one_blas_thread
-from ..regression.classes import classify
-from ..regression.graphs import cluster_spaces
-from ..regression.outputs import ClassOutput
+from ..geometry.graphs import cluster_spaces
+from ..inference.classes import classify
+from ..inference.outputs import ClassOutput
 from . import learning, shell
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
@@ -27,7 +27,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows, and -1, NaN,
     None or "" for the others. Every class has a Gaussian process on the same geometries, and the labels weigh
-    geometries and settings (see `gpum.regression.classes`).
+    geometries and settings (see `gpum.inference.classes`).
 
     Parameters
     ----------

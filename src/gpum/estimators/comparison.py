@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from .. import checks
-from ..files.checkpoint import Checkpoint
+from ..basics import checks
+from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import SUBSET, with_subset
-from ..gplvm.threads import one_blas_thread
-from ..regression import graphs
-from ..regression.family import smoothness_names
-from ..regression.surfaces import FlatSurface, GraphSurface, Surface, Wanted, flat_surface
+from ..geometry import graphs
+from ..geometry.family import smoothness_names
+from ..geometry.surfaces import FlatSurface, GraphSurface, Surface, Wanted, flat_surface
+from ..persistence.checkpoint import Checkpoint
 from . import learning, shell
 from .base import GPRegressor
 

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from .. import checks
-from ..checks import GpumError
+from ..basics import checks
+from ..basics.checks import GpumError
 
 
 def remember(estimator: BaseEstimator, X: Any) -> None:

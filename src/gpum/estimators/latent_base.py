@@ -19,23 +19,24 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .. import __version__, checks, neighbours
-from ..checks import GpumError, NoSurface
-from ..files.checkpoint import Checkpoint
-from ..files.programs import kept_programs
-from ..geometry import LearnedChart, corridor_boundary, evaluate, variance_boundary
-from ..geometry.metric import expected_metric
-from ..gplvm import scaling, starts
+from .. import __version__
+from ..basics import checks, neighbours, scaling
+from ..basics.checks import GpumError, NoSurface
+from ..basics.missing import Filled, fill_in
+from ..basics.progress import Reporter
+from ..basics.scaling import Scaling
+from ..geometry.surfaces import ChartSurface, Placement
+from ..gplvm import starts
 from ..gplvm.incomplete import place_incomplete
 from ..gplvm.mapping import Mapping
-from ..gplvm.missing import Filled, fill_in
 from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
 from ..gplvm.placement import decoder, place
 from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
-from ..gplvm.scaling import Scaling
-from ..progress import Reporter
-from ..regression.surfaces import ChartSurface, Placement
+from ..manifold import LearnedChart, corridor_boundary, evaluate, variance_boundary
+from ..manifold.metric import expected_metric
+from ..persistence.checkpoint import Checkpoint
+from ..persistence.programs import kept_programs
 from . import features
 from .stored import load, open_checkpoint, save
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..geometry.boundary import DEFAULT_LEVEL
+from ..basics import checks
 from ..gplvm.models import ByPoints, Variational
+from ..manifold.boundary import DEFAULT_LEVEL
 from .latent_base import LatentModel
 
 

@@ -20,19 +20,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
-from .. import checks
-from ..checks import GpumError
-from ..files.checkpoint import Checkpoint
-from ..files.tree import digest
+from ..basics import checks, scaling
+from ..basics.checks import GpumError
+from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import with_subset
-from ..geometry import Chart
-from ..gplvm import scaling
-from ..gplvm.threads import one_blas_thread
-from ..regression.family import smoothness_names
-from ..regression.surfaces import ChartSurface, Wanted
+from ..geometry.build import Built, build, dimensions, geometry_names
+from ..geometry.family import smoothness_names
+from ..geometry.surfaces import ChartSurface, Wanted
+from ..manifold import Chart
+from ..persistence.checkpoint import Checkpoint
+from ..persistence.tree import digest
 from . import features
-from .geometries import Built, build, dimensions, geometry_names
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
 from .stored import NOT_RESULTS, open_checkpoint

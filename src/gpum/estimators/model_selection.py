@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
-from .. import checks
-from ..checks import GpumError
+from ..basics import checks
+from ..basics.checks import GpumError
 from .unlabelled import AUTO, is_auto, split_labels
 
 __all__ = ["LabelledKFold"]

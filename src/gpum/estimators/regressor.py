@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..fitted import Cloud, Geometries
-from ..regression.graphs import graph_spaces
+from ..geometry.graphs import graph_spaces
 from . import learning, shell
 from .base import GPRegressor
 

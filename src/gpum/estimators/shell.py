@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import GpumError
-from ..files import model_io
+from ..basics.checks import GpumError
 from ..fitted import FittedModel, LazyModel, StoredModel
-from ..regression.design import Suggestions
+from ..inference.design import Suggestions
+from ..persistence import model_io
 from . import features
 from .latent_base import LatentModel
 from .stored import load as load

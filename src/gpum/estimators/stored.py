@@ -7,9 +7,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import GpumError, GpumTypeError
-from ..files import model_io
-from ..files.checkpoint import Checkpoint
+from ..basics.checks import GpumError, GpumTypeError
+from ..persistence import model_io
+from ..persistence.checkpoint import Checkpoint
 
 NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 

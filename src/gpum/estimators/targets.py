@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
-from .. import checks
-from ..checks import GpumError
+from ..basics import checks
+from ..basics.checks import GpumError
 from ..fitted import Predictive
-from ..regression.likelihoods import LIKELIHOODS
-from ..regression.outputs import INFERENCE, TARGETS, Angle, Target
+from ..inference.likelihoods import LIKELIHOODS
+from ..inference.outputs import INFERENCE, TARGETS, Angle, Target
 
 FOLDS = "in a cross-validation use cv=gpum.model_selection.LabelledKFold(), which has labels in every fold"
 LARGEST_LABEL = 1e150  # squares of labels must not overflow

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import GpumError
+from ..basics.checks import GpumError
 
 AUTO = "auto"
 MARKER = -1  # of rows without a label, as in sklearn.semi_supervised

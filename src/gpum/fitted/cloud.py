@@ -8,8 +8,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from .. import neighbours
-from ..checks import GpumError
+from ..basics import neighbours
+from ..basics.checks import GpumError
 
 SUBSET = 3000  # rows from which geometries are learned: two dimensions of charts, three of atlases in a few minutes
 COVERING = 20  # one of so many rows of a random subset is chosen to cover the cloud: no small group is overlooked

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import NoSurface
-from ..geometry import Chart
-from ..gplvm.missing import fill_in
-from ..regression import classes
-from ..regression.family import Family, join
-from ..regression.incomplete import IncompleteSurface
-from ..regression.surfaces import AtlasSurface, ChartSurface, FlatSurface, Placement, Surface, Wanted, titles
+from ..basics.checks import NoSurface
+from ..basics.missing import fill_in
+from ..geometry.family import Family, join
+from ..geometry.incomplete import IncompleteSurface
+from ..geometry.surfaces import AtlasSurface, ChartSurface, FlatSurface, Placement, Surface, Wanted, titles
+from ..inference import classes
+from ..manifold import Chart
 from .cloud import Cloud
 from .rows import Placed, SpaceRows, among, place_on
 

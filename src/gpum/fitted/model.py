@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, checks
-from ..checks import GpumError
-from ..geometry import Chart
-from ..gplvm.threads import one_blas_thread
-from ..regression import design
-from ..regression.surfaces import ChartSurface, FlatSurface
+from .. import __version__
+from ..basics import checks
+from ..basics.checks import GpumError
+from ..basics.threads import one_blas_thread
+from ..geometry.surfaces import ChartSurface, FlatSurface
+from ..inference import design
+from ..manifold import Chart
 from .cloud import Cloud
 from .geometries import Geometries
 from .predictive import ClassPredictive, Predictive

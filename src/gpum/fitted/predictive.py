@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import checks
-from ..checks import GpumError
-from ..regression.outputs import Output
-from ..regression.posterior import Located
+from ..basics import checks
+from ..basics.checks import GpumError
+from ..inference.outputs import Output
+from ..inference.posterior import Located
 from .rows import Placed
 
 if TYPE_CHECKING:

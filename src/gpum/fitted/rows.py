@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..regression.family import Family
-from ..regression.posterior import Located
-from ..regression.surfaces import Placement, Surface
+from ..geometry.family import Family
+from ..geometry.surfaces import Placement, Surface
+from ..inference.posterior import Located
 
 BLOCK = 4096  # rows in all spaces at once: with ten spaces of 200 numbers 65 MB, and five times that with places around
 PLACED = 20_000  # rows that a surface places at once

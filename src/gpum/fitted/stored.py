@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import GpumError
-from ..gplvm.threads import blas_threads
-from ..regression import again, gp
-from ..regression.family import Family
-from ..regression.outputs import Output
-from ..regression.posterior import Decomposed, Part, Posterior
-from ..regression.surfaces import AtlasSurface, NamedSurface, Wanted
+from ..basics.checks import GpumError
+from ..basics.threads import blas_threads
+from ..geometry import recipes as again
+from ..geometry.family import Family
+from ..geometry.surfaces import AtlasSurface, NamedSurface, Wanted
+from ..inference import gp
+from ..inference.outputs import Output
+from ..inference.posterior import Decomposed, Part, Posterior
 from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel

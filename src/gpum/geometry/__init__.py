@@ -1,32 +1,6 @@
-"""Charts: a metric and an inside test, learned or analytic.
+"""The geometries of a cloud: learned charts, atlases, graphs and flat space.
 
-`chart` holds what follows from any metric (drift, volume, magnification), `metric` the random metric
-of a learned mapping, `boundary` and `gaps` where a learned surface ends, `learned` and `analytic`
-the charts themselves, `straight` any chart in even coordinates.
+Each is made from a cloud, says where rows lie on it, and hands out its spaces with the settings on them (`surfaces`).
+`build` says which of them stand side by side; `spaces`, `path_spaces` and `graphs` are the representations of points,
+`family` the settings on these; `incomplete` is for missing readings, `recipes` for files.
 """
-
-from .analytic import EmbeddedChart, SwissRoll
-from .boundary import CorridorBoundary, VarianceBoundary, corridor_boundary, variance_boundary
-from .chart import Chart, drift, evaluate, grid, inverse_root, length, magnification, volume
-from .learned import LearnedChart
-from .straight import StraightChart, straighten
-
-__all__ = [
-    "Chart",
-    "CorridorBoundary",
-    "EmbeddedChart",
-    "LearnedChart",
-    "StraightChart",
-    "SwissRoll",
-    "VarianceBoundary",
-    "corridor_boundary",
-    "drift",
-    "evaluate",
-    "grid",
-    "inverse_root",
-    "length",
-    "magnification",
-    "straighten",
-    "variance_boundary",
-    "volume",
-]

@@ -10,10 +10,9 @@ Notation, used in every module of this folder (the paper's, with its errata mend
     beta           noise *precision*
     k(x, z) = gamma exp(-½ Σ_a (x_a - z_a)² / ell_a²)
 
-Files, in the order the data flows: `starts` (PCA, Isomap), `padding` (shapes that programs share), `kernel`, `psi`
-(ψ statistics), `bound` (the collapsed bound and q(U)), `likelihood` (the maximum-likelihood model), `models` (what a
-model supplies, and the two that do), `lbfgs` (a walk as one program), `optimise` (rounds of walks), `race` (which start
-wins), `mapping` (the posterior of φ) and `placement` (where new rows lie). For clouds with missing readings: `missing`
-(which rows are near, and what could stand there), `patterns` (both models given the readings alone), `incomplete`
-(where such new rows lie).
+Files, in the order the data flows: `starts` (PCA, Isomap), `kernel`, `psi` (ψ statistics), `bound` (the collapsed bound
+and q(U)), `likelihood` (the maximum-likelihood model), `models` (what a model supplies, and the two that do), `lbfgs`
+(an optimiser's run as one program), `optimise` (rounds of runs), `race` (which start wins), `mapping` (the posterior of
+φ) and `placement` (latent coordinates of new rows). For clouds with missing readings: `patterns` (both models given the
+readings alone), `incomplete` (latent coordinates of such new rows).
 """

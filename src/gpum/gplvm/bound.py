@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
-from . import padding
+from ..basics import padding
 from .kernel import JITTER, unit_gram
 from .psi import psi1, psi2
 

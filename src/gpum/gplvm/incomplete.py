@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from . import padding
+from ..basics import padding
 from .mapping import Mapping
 from .placement import BLOCK, ROOM, Decoder, place, with_matrix
 

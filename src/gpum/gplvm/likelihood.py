@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from . import padding
+from ..basics import padding
 from .bound import Cloud
 from .kernel import JITTER, unit_gram
 

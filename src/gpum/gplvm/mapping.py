@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from . import kernel, padding
+from ..basics import padding
+from . import kernel
 
 
 @partial(

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 import numpy as np
 
-from ..checks import NoSurface
+from ..basics.checks import NoSurface
 from . import lbfgs
 
 Theta = TypeVar("Theta")

@@ -25,7 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from . import bound, likelihood, padding
+from ..basics import padding
+from . import bound, likelihood
 from .kernel import JITTER, unit_gram
 from .psi import STORED, psi1, psi2_by_pattern
 

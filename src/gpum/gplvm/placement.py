@@ -28,7 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from . import kernel, padding
+from ..basics import padding
+from . import kernel
 from .bound import divergence
 from .mapping import Mapping
 from .psi import pair_features, psi1, row_features

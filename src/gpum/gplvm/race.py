@@ -23,11 +23,11 @@ import jax
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from ..files.checkpoint import Checkpoint
-from ..files.programs import kept_programs
+from ..basics.threads import at_once, one_blas_thread
+from ..persistence.checkpoint import Checkpoint
+from ..persistence.programs import kept_programs
 from .models import Data, Model
 from .optimise import Progress, Stage, climb
-from .threads import at_once, one_blas_thread
 
 ROUNDS = (4, 2)  # how many starts reach the semifinal and the final
 WARP = 0.02  # of the variance, above which two fits count as different charts

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 from sklearn.cluster import KMeans
 
-from ..neighbours import neighbour_graph
+from ..basics.neighbours import neighbour_graph
 
 WHOLE = 1000  # rows, of which all are landmarks
 LANDMARKS = 300  # of a larger cloud; 1000 move the coordinates by less than 1 % of their spread

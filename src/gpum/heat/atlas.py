@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from .. import checks
-from ..checks import NoSurface
-from ..geometry.atlas import Placement, Surface, surface
-from ..gplvm.threads import one_blas_thread
+from ..basics import checks
+from ..basics.checks import NoSurface
+from ..basics.threads import one_blas_thread
+from ..manifold.atlas import Placement, Surface, surface
 from .lanczos import Lowest, lowest
 from .simplicial import operators
 from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl

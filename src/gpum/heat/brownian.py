@@ -29,9 +29,9 @@ import numpy as np
 from jax import Array
 from scipy import ndimage
 
-from ..checks import NoSurface
-from ..files.programs import kept_programs
-from ..geometry import Chart, drift, evaluate, grid, inverse_root
+from ..basics.checks import NoSurface
+from ..manifold import Chart, drift, evaluate, grid, inverse_root
+from ..persistence.programs import kept_programs
 
 TRIES = 4
 WITHOUT_TABLE = 20_000  # steps of a single path up to which a table takes longer than it saves

@@ -25,9 +25,9 @@ from scipy.sparse import coo_matrix, csr_matrix
 from skfem.quadrature import get_quadrature
 from skfem.refdom import RefLine, RefTet, RefTri
 
-from ..checks import NoSurface
-from ..geometry import Chart, evaluate
-from ..geometry.complex import Complex, Finder, halved
+from ..basics.checks import NoSurface
+from ..manifold import Chart, evaluate
+from ..manifold.complex import Complex, Finder, halved
 from .lanczos import lowest
 
 UNKNOWNS_PER_MODE = 12  # quadratic elements then have the highest mode to a few per cent, the first to 1e-3

@@ -27,8 +27,8 @@ from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
-from .. import neighbours
-from ..geometry import Chart, StraightChart, evaluate, grid, straighten
+from ..basics import neighbours
+from ..manifold import Chart, StraightChart, evaluate, grid, straighten
 from . import brownian, paths, walks
 from .kernel import say_waited, step_sizes
 

@@ -18,9 +18,9 @@ import jax
 import numpy as np
 from scipy.stats import t as student
 
-from .. import checks
-from ..checks import GpumError
-from ..geometry import Chart, evaluate, straighten
+from ..basics import checks
+from ..basics.checks import GpumError
+from ..manifold import Chart, evaluate, straighten
 from . import brownian, paths, walks
 from .atlas import TIMES, Atlas
 from .spectral import eigenpairs

@@ -22,8 +22,8 @@ from scipy.sparse import csc_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
-from ..checks import NoSurface
-from ..gplvm.threads import one_blas_thread
+from ..basics.checks import NoSurface
+from ..basics.threads import one_blas_thread
 
 BLOCK = 8  # columns: products of matrices instead of vectors, with few more columns in all
 RESIDUAL = 1e-6  # |A⁻¹Mu - νu| / ν: eigenvalues are then exact to its square over their relative gap

@@ -22,9 +22,9 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import Delaunay, cKDTree
 
-from ..checks import NoSurface
-from ..geometry import Chart, evaluate
-from ..geometry.straight import probe
+from ..basics.checks import NoSurface
+from ..manifold import Chart, evaluate
+from ..manifold.straight import probe
 
 MAX_DIM = 3
 MAX_GRID_NODES = 2_000_000

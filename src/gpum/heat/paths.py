@@ -28,9 +28,9 @@ from joblib import Parallel, delayed
 from scipy import ndimage
 from scipy.stats import qmc
 
-from ..checks import NoSurface
-from ..files.programs import kept_programs
-from ..geometry import Chart, StraightChart, evaluate, magnification
+from ..basics.checks import NoSurface
+from ..manifold import Chart, StraightChart, evaluate, magnification
+from ..persistence.programs import kept_programs
 from . import brownian
 
 CELL_SHARE = 0.08  # a cell's squared size over the time, at least

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_matrix, csc_matrix, diags
 
-from ..geometry.stars import Stars
+from ..manifold.stars import Stars
 
 CONSISTENT = 0.4  # c
 DOMINANT = 0.8  # share of m_i that c·2Σ_j e_ij may reach: M stays positive definite

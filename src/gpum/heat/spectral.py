@@ -21,10 +21,10 @@ import skfem
 from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
-from .. import checks
-from ..checks import NoSurface
-from ..geometry import Chart, evaluate
-from ..geometry.projection import nearest_point
+from ..basics import checks
+from ..basics.checks import NoSurface
+from ..manifold import Chart, evaluate
+from ..manifold.projection import nearest_point
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 

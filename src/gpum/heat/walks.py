@@ -28,8 +28,7 @@ from joblib import Parallel, delayed
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from .. import neighbours
-from ..gplvm import padding
+from ..basics import neighbours, padding
 
 HASTE = 0.005  # of the shortest time: two nodes do not swap what they hold faster
 SLOTS = 8  # neighbours come in multiples of this

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.model_io import Fitted
+from ..persistence.model_io import Fitted
 from . import findings
 from .cells import column, short
 from .diagnostics import LeftOutClasses, evidence_over_scale, left_out_classes

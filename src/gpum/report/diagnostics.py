@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks
-from ..checks import GpumError
-from ..geometry import evaluate, length
-from ..neighbours import spanning_tree
-from ..regression.design import Suggestions
-from ..regression.family import NO_BOUNDARY, SCALES
-from ..regression.spaces import levels_of
+from ..basics import checks
+from ..basics.checks import GpumError
+from ..basics.neighbours import spanning_tree
+from ..geometry.family import NO_BOUNDARY, SCALES
+from ..geometry.spaces import levels_of
+from ..inference.design import Suggestions
+from ..manifold import evaluate, length
 
 NEIGHBOURS = 10  # of a row, among which the edges of the spanning tree are found
 TORN = 6.0

@@ -20,11 +20,11 @@ from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from ..files.model_io import Fitted
-from ..files.whole import check_writable, replacing
-from ..geometry import evaluate, magnification
-from ..gplvm.missing import fill_in
-from ..regression.family import NO_BOUNDARY
+from ..basics.missing import fill_in
+from ..geometry.family import NO_BOUNDARY
+from ..manifold import evaluate, magnification
+from ..persistence.atomic import check_writable, replacing
+from ..persistence.model_io import Fitted
 from . import classes, findings
 from .cells import column, columns, short
 from .diagnostics import (
@@ -35,7 +35,7 @@ from .diagnostics import (
     leave_one_out,
     level_weights,
     suggestions,
-)  # fmt: skip
+)
 
 SHOWN_FEATURES = 6  # feature values that go with a row: those of the columns that vary most
 SHOWN_LABELS = 1000  # points of the calibration plot

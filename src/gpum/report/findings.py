@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from ..files.model_io import Fitted
-from ..neighbours import spacing
-from ..regression.design import Suggestions
-from ..regression.family import NO_BOUNDARY
+from ..basics.neighbours import spacing
+from ..geometry.family import NO_BOUNDARY
+from ..inference.design import Suggestions
+from ..persistence.model_io import Fitted
 from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, learned_from, shown_chart
 
 FAINT_EDGE = 0.01  # weight of a boundary level below which its outline is not drawn

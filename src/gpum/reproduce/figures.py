@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from .. import plots
-from ..files.whole import replacing
-from ..geometry import LearnedChart, straighten, variance_boundary
 from ..heat.kernel import brownian_path
+from ..manifold import LearnedChart, straighten, variance_boundary
+from ..persistence.atomic import replacing
 from .methods import METHODS
 from .splits import Records
 from .tasks import Task

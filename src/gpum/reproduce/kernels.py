@@ -20,9 +20,9 @@ import numpy as np
 
 from ..datasets.swiss_roll import make_swiss_roll, swiss_roll_points
 from ..estimators.latent_models import GPLVM, BayesianGPLVM
-from ..geometry import Chart, SwissRoll
+from ..geometry import graphs
 from ..heat.kernel import heat_kernel
-from ..regression import graphs
+from ..manifold import Chart, SwissRoll
 
 TIME = 50.0
 RADII = 6 + 0.25 * np.arange(-14, 15)

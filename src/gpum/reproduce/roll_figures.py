@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import plots
 from ..datasets.swiss_roll import swiss_roll_function, swiss_roll_points
-from ..geometry import evaluate
+from ..manifold import evaluate
 from .figures import figure, latent_panels, letter, path_of
 from .kernels import RADII, ROLL
 from .methods import METHODS

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, checks
+from .. import __version__
+from ..basics import checks
+from ..basics.progress import Reporter
 from ..estimators.latent_models import BayesianGPLVM
 from ..plots import plot_relevance
-from ..progress import Reporter
 from . import figures, kernels, roll_figures, splits, tables, tasks
 from .splits import Records
 from .tables import ResultTable

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import GpumError
+from ..basics.checks import GpumError
+from ..basics.progress import Reporter
 from ..estimators.latent_models import BayesianGPLVM
-from ..files.whole import replacing
-from ..progress import Reporter
+from ..persistence.atomic import replacing
 from .methods import METHODS, estimators
 from .tasks import Task
 

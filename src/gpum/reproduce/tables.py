@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.whole import replacing
+from ..persistence.atomic import replacing
 from .methods import METHODS
 from .splits import Records
 from .tasks import Task

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import GpumError
+from ...basics.checks import GpumError
 from ...estimators.targets import LARGEST_LABEL
-from ...regression import classes, gp
-from ...regression.posterior import Located
+from ...inference import classes, gp
+from ...inference.posterior import Located
 from ..findings import number, percent
 
 QUICK, POINTS = 12, 25_000  # settings that draw the quick map: at least so many, more while rows × settings are few

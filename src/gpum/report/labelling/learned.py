@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ... import __version__
-from ...checks import GpumError
+from ...basics.checks import GpumError
 from ...estimators.learning import reuse
 from ...estimators.stored import NOT_RESULTS
-from ...files import container, model_io
 from ...fitted import Cloud, Geometries
-from ...regression.family import Family, Setting
+from ...geometry.family import Family, Setting
+from ...persistence import container, model_io
 
 ENDING = ".geometry"
 OURS = (container.MAGIC, b"GPUM geometry, sealed ")  # how files begin that may be replaced; the second is an older form

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...checks import GpumError
+from ...basics.checks import GpumError
 
 KINDS = {
     ".png": "image/png",

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ...files import labelled
-from ...files.labels import Kind, LabelFile, Line, Places
-from ...files.tables import Table
+from ...persistence import labelled
+from ...persistence.labels import Kind, LabelFile, Line, Places
+from ...persistence.tables import Table
 from ..findings import percent, the
 from .beliefs import Belief, Classes, Labels, Numbers
 from .pictures import Pictures

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...geometry import evaluate, magnification
-from ...gplvm.missing import fill_in
-from ...neighbours import spacing
-from ...regression.surfaces import ChartSurface
+from ...basics.missing import fill_in
+from ...basics.neighbours import spacing
+from ...geometry.surfaces import ChartSurface
+from ...manifold import evaluate, magnification
 from ..cells import column, columns, short
 from ..document import _edges, _View
 from ..findings import atlas_of

@@ -1,0 +1,181 @@
+"""Rows with missing readings: which other rows are near them, and what they could look like whole.
+
+    x_i          a row; O_i the columns in which it has a reading
+    v_k, s_kj    the rows of the cloud filled in, and the variance of what was filled in (0 for readings)
+    d²_ik        p/|O_i| Σ_{j∈O_i} (x_ij - v_kj)² + s_kj,  the expected squared distance (Eirola et al. 2013)
+
+A row is compared by its own readings alone; a row of the cloud that lacks some of them counts as farther, by the
+variance of what stands for them. The DONORS nearest rows each complete the row by their own readings. Several
+completions instead of their mean: where readings leave open on which of two sheets a row lies, the mean lies between
+the sheets, and the completions lie on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from . import neighbours
+
+DONORS = 5  # as scikit-learn's KNNImputer
+MOST = 3  # of the donors, which agree with each other
+COMPONENTS = 10  # of the first guess, at most
+EM_STEPS = 50
+FLOOR = 1e-6  # least noise, as a share of the variance
+PASSES = 3  # after the first, donors have been filled in themselves
+SOUND = 1.5  # steps from the next row, beyond which a filled-in row counts as off the surface
+CHANCE = 1.5  # of the largest eigenvalue that gaps by chance have: seldom reached by them, far exceeded by cut signals
+BLOCK = 2**22  # distances held at once
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A cloud [N, p] with missing readings filled in.
+
+    rows : the cloud, where a reading is missing the mean of those completions that agree.
+    variance : of the completions, [N, p]; 0 for readings. [1, 1] where nothing is missing.
+    axes, noise : of a linear model x = mean + axes z + noise of the whole cloud, [p, k] and the noise's variance.
+    sound : rows that lie near others, [N] of bool: the surface can be learned from them. Complete rows always are.
+    """
+
+    rows: np.ndarray
+    variance: np.ndarray
+    sound: np.ndarray
+    axes: np.ndarray
+    noise: float
+
+    @classmethod
+    def complete(cls, rows: np.ndarray) -> Filled:
+        """A cloud of which nothing is missing."""
+        return cls(rows, np.zeros((1, 1)), np.ones(len(rows), bool), np.zeros((rows.shape[1], 0)), 1.0)
+
+    def nearest(self, X: np.ndarray, n: int) -> np.ndarray:
+        """The n nearest rows of the cloud, nearest first, to rows X [m, p], NaN where a reading is missing, [m, n]."""
+        n = min(n, len(self.rows))
+        some = np.isnan(X).any(1)
+        found = np.empty((len(X), n), int)
+        if not some.all():
+            found[~some] = neighbours.nearest(self.rows, n, X[~some])[1]
+        if some.any():
+            found[some] = self.donors(X[some], n)
+        return found
+
+    def donors(self, X: np.ndarray, n: int = DONORS, own: Any = None, among: np.ndarray | None = None) -> np.ndarray:
+        """The n nearest rows of the cloud, nearest first, to rows X [m, p], NaN where a reading is missing, [m, n].
+
+        `own` [m]: where X stands in the cloud; no row is its own donor. `among` [N] of bool: only these are asked.
+        """
+        asked = np.arange(len(self.rows)) if among is None else np.flatnonzero(among)
+        n = min(n, len(asked) - (own is not None))
+        middle = self.rows.mean(0)
+        rows, square = self.rows[asked] - middle, (self.rows[asked] - middle) ** 2
+        if self.variance.shape == self.rows.shape:
+            square = square + self.variance[asked]
+        found = np.empty((len(X), n), int)
+        step = max(1, BLOCK // len(self.rows))
+        for a in range(0, len(X), step):
+            some = slice(a, a + step)
+            seen = ~np.isnan(X[some])
+            x = np.where(seen, X[some] - middle, 0.0)
+            d2 = seen.astype(float) @ square.T - 2 * x @ rows.T  # and Σ x², the same for all
+            if own is not None:
+                d2[asked == own[some, None]] = np.inf
+            found[some] = asked[np.argsort(d2, axis=1, kind="stable")[:, :n]]
+        return found
+
+    def completions(self, X: np.ndarray, donors: np.ndarray) -> np.ndarray:
+        """Rows X [m, p] completed by each of their donors [m, n], [n, m, p].
+
+        A completion is the donor, moved along the axes as the readings differ from the donor's.
+        """
+        seen = (~np.isnan(X)).astype(float)
+        k = self.axes.shape[1]
+        pairs = (self.axes[:, :, None] * self.axes[:, None]).reshape(len(self.axes), -1)
+        normal = (seen @ pairs).reshape(len(X), k, k) + max(self.noise, np.finfo(float).tiny) * np.eye(k)
+        whole = np.empty((donors.shape[1], *X.shape))
+        for n, own in enumerate(donors.T):
+            step = np.where(seen > 0, X - self.rows[own], 0.0) @ self.axes
+            moved = self.rows[own] + np.linalg.solve(normal, step[..., None])[..., 0] @ self.axes.T
+            whole[n] = np.where(seen > 0, X, moved)
+        return whole
+
+
+def fill_in(X: np.ndarray) -> Filled:
+    """A cloud [N, p], NaN where a reading is missing, filled in by rows that are near."""
+    missing = np.isnan(X)
+    rows, variance, axes, noise = _linear(X)
+    found = Filled(rows, variance, np.ones(len(X), bool), axes, noise)
+    some = np.flatnonzero(missing.any(1))
+    for _ in range(PASSES if len(some) else 0):
+        donors = found.donors(X[some], own=some)
+        whole = found.completions(X[some], donors)
+        rows, spread = found.rows.copy(), found.variance.copy()
+        rows[some] = np.where(missing[some], _likely(whole), X[some])
+        # A donor's own reading may be filled in, too: that variance comes on top.
+        spread[some] = np.where(missing[some], whole.var(0) + found.variance[donors].mean(1), 0.0)
+        found = replace(found, rows=rows, variance=spread)
+    return replace(found, sound=_sound(found.rows, missing.any(1)))
+
+
+def together(X: np.ndarray) -> bool:
+    """Whether readings of X [N, p] are missing together: which are missing says where a row is, or follows from it.
+
+    The largest eigenvalue of the correlations of what is missing, against what N rows of independent gaps would have
+    (Marchenko and Pastur 1967).
+    """
+    gone = np.isnan(X).astype(float)
+    gone = gone[:, (gone.mean(0) > 0) & (gone.mean(0) < 1)]
+    if gone.shape[1] < 2:
+        return False
+    gone = (gone - gone.mean(0)) / gone.std(0)
+    N, p = gone.shape
+    return bool(np.linalg.norm(gone, 2) ** 2 / N > CHANCE * (1 + np.sqrt(p / N)) ** 2)
+
+
+def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Rows filled in and variances [N, p], axes W [p, k] and noise of probabilistic PCA.
+
+    x = mean + W z + noise with z ~ N(0, I): EM over the readings alone (Tipping and Bishop 1999), with a ridge on W.
+    """
+    seen = (~np.isnan(X)).astype(float)
+    N, p = X.shape
+    mean = np.nanmean(X, axis=0)
+    unit = float(np.sqrt(np.mean(np.nanvar(X, axis=0))))
+    if not unit > 0:  # rows that are all alike
+        return np.where(seen > 0, X, mean), np.zeros((N, p)), np.zeros((p, 0)), 1.0
+    centred = np.where(seen > 0, (X - mean) / unit, 0.0)
+    k = max(1, min(COMPONENTS, p // 2, N // 4))
+    _, size, axes = np.linalg.svd(centred, full_matrices=False)
+    W = axes[:k].T * size[:k] / np.sqrt(N)  # [p, k]
+    noise = 1.0
+    for _ in range(EM_STEPS):
+        pairs = (W[:, :, None] * W[:, None]).reshape(p, -1)
+        S = noise * np.linalg.inv(noise * np.eye(k) + (seen @ pairs).reshape(N, k, k))  # covariance of each z
+        z = np.einsum("nab,nb->na", S, centred @ W) / noise
+        moment = z[:, :, None] * z[:, None] + S
+        normal = (seen.T @ moment.reshape(N, -1)).reshape(p, k, k)
+        spread = S.reshape(N, -1) @ pairs.T
+        noise = float(np.sum(seen * ((centred - z @ W.T) ** 2 + spread)) / seen.sum())
+        noise = max(noise, FLOOR)
+        W = np.linalg.solve(normal + noise * np.eye(k), (centred.T @ z)[..., None])[..., 0]
+    filled = np.where(seen > 0, X, mean + unit * (z @ W.T))
+    spread = S.reshape(N, -1) @ (W[:, :, None] * W[:, None]).reshape(p, -1).T
+    return filled, np.where(seen > 0, 0.0, unit**2 * (spread + noise)), unit * W, unit**2 * noise
+
+
+def _likely(whole: np.ndarray) -> np.ndarray:
+    """Of completions [n, m, p] the mean of the MOST that are closest together, [m, p]: it lies on one sheet."""
+    whole = whole.transpose(1, 0, 2)
+    apart = np.array([np.sum((rows[:, None] - rows) ** 2, -1) for rows in whole])  # [m, n, n]
+    order = np.argsort(apart, axis=2, kind="stable")[:, :, :MOST]
+    best = np.take_along_axis(apart, order, 2).sum(2).argmin(1)
+    chosen = order[np.arange(len(whole)), best]
+    return np.take_along_axis(whole, chosen[:, :, None], 1).mean(1)
+
+
+def _sound(rows: np.ndarray, incomplete: np.ndarray) -> np.ndarray:
+    """Which rows lie within SOUND steps of another; a step is what half of them are from the next."""
+    away = neighbours.spacing(rows)
+    return ~incomplete | (away <= SOUND * np.median(away))

@@ -1,0 +1,95 @@
+"""From the units of the data to those of the model, whatever the size of the numbers.
+
+The model is free of scale, but float64 is not: squares of 1e-200 vanish, those of 1e200 are infinite. Numbers are
+therefore divided by a power of two before they are squared, which rounds nothing.
+
+    rows = (S - offset) / unit / scale,    unit = 1 unless the cloud's spread is outside COMFORTABLE
+
+Lengths on the chart are in units of `unit`: its metric, a square, must be a number too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .checks import GpumError
+
+COMFORTABLE = (1e-30, 1e30)  # a spread whose powers up to the tenth (volumes in five dimensions) are ordinary numbers
+LARGEST = 1e307  # differences of larger numbers may be infinite
+# A row so many times as far from the middle as usual: in squares, the others are all alike beside it.
+BLINDING = float(1 / np.sqrt(np.finfo(float).eps))
+FARTHEST = 1e6  # in units of the model; new rows beyond are placed by their direction alone
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How rows of the data become rows of the model."""
+
+    unit: float
+    offset: np.ndarray  # in units of the data, [p]
+    scale: Any  # in units of `unit`: a number, or one for each column
+
+    @classmethod
+    def of(cls, S: np.ndarray, by_column: bool) -> Scaling:
+        """Centre, and one factor for the whole cloud (root mean variance) or one for each column.
+
+        NaN is a missing reading, here and below.
+        """
+        whole = not np.isnan(S).any()  # else readings are missing
+        mean, sd, most = (np.mean, np.std, np.max) if whole else (np.nanmean, np.nanstd, np.nanmax)
+        power = _power(most(np.abs(S)))
+        offset = mean(S / power, axis=0) * power
+        centred = S - offset
+        spread = most(np.abs(centred))
+        unit = 1.0 if COMFORTABLE[0] <= spread <= COMFORTABLE[1] else float(_power(spread))
+        centred = centred / unit
+        if not by_column:
+            return cls(unit, offset, float(np.sqrt(mean(centred**2))))
+        power = _power(most(np.abs(centred), axis=0))
+        scale = sd(centred / power, axis=0) * power
+        return cls(unit, offset, np.where(scale > 0, scale, 1.0))
+
+    def rows(self, S: np.ndarray) -> np.ndarray:
+        """S [n, p] in the units of the model."""
+        return (S - self.offset) / self.unit / self.scale
+
+    def near_rows(self, S: np.ndarray) -> np.ndarray:
+        """The same, but what is farther than FARTHEST is drawn in to there, along its direction."""
+        rows = self.rows(S)
+        away = np.fmax.reduce(np.abs(rows), axis=1, keepdims=True)
+        return rows / np.maximum(away / FARTHEST, 1.0)
+
+
+def check(S: np.ndarray, name: str = "S") -> None:
+    """Refuse a cloud with a number so large that beside it all other rows are alike."""
+    row, column = map(int, np.unravel_index(np.nanargmax(np.abs(S)), S.shape))
+    if abs(S[row, column]) > LARGEST:
+        raise GpumError(
+            f"{name} has {S[row, column]:.3g} at row {row}, column {column}, and differences of such numbers are "
+            f"infinite; correct it, or divide {name} by 1e10"
+        )
+    T = S / _power(np.nanmax(np.abs(S)))
+    away = np.abs(T - (np.nanmedian(T, axis=0) if np.isnan(S).any() else np.median(T, axis=0)))
+    far = np.fmax.reduce(away, axis=1)
+    row = int(far.argmax())
+    if far[row] > 0 and far[row] > BLINDING * np.median(far[far > 0]):
+        column = int(np.nanargmax(away[row]))
+        raise GpumError(
+            f"{name} has {S[row, column]:.3g} at row {row}, column {column}, so far from the other rows that beside it "
+            "they are all alike in float64; correct the number or remove the row"
+        )
+
+
+def norms(X: np.ndarray) -> np.ndarray:
+    """Euclidean norm of each row, also where its square would be infinite or 0, [n]."""
+    power = _power(np.abs(X).max(1))
+    return np.linalg.norm(X / power[:, None], axis=1) * power
+
+
+def _power(x: Any) -> Any:
+    """The largest power of two that is at most x, entry by entry; 1 for 0."""
+    x = np.asarray(x, float)
+    return np.where(x > 0, np.ldexp(1.0, np.frexp(x)[1] - 1), 1.0)

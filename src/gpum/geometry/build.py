@@ -1,0 +1,180 @@
+"""Which geometries stand side by side, and what is built for each on a cloud.
+
+    "chart"   learned charts: of each dimension asked for the best fits of the latent model that differ
+    "atlas"   many small charts, glued, of each dimension up to three
+    "graph"   the graph of nearest neighbours, with all its numbers of neighbours and widths
+    "flat"    no surface: the data space itself
+
+Prior weights are equal over the geometries asked for, within each over its dimensions, and within these over the fits.
+A geometry that cannot be built on a cloud is left out, and a note says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import log
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..basics import checks, neighbours
+from ..basics.checks import GpumError, NoSurface
+from ..basics.missing import Filled, fill_in, together
+from ..basics.progress import Reporter
+from ..basics.threads import at_once
+from ..basics.workers import results
+from ..persistence.checkpoint import Checkpoint
+from . import graphs
+from .incomplete import IncompleteSurface
+from .surfaces import AtlasSurface, GraphSurface, Surface, flat_surface
+
+GEOMETRIES = ("chart", "atlas", "graph", "flat")
+CHART_DIMS = (1, 2)  # latent_dim="average"
+SOLID_DIMS = (2, 3)  # and where the cloud looks like more than a surface
+SOLID = 2.4  # of `neighbours.dimension`, which is 1.9 to 2.3 on surfaces and rises with noise
+ATLAS_DIMS = (1, 2, 3)
+ROUGH = 0.5  # share of rows that no local chart fits, above which an atlas is left out
+
+
+@dataclass(frozen=True)
+class Built:
+    """Surfaces of a cloud, their log prior weights, and what was left out."""
+
+    surfaces: list[Surface]
+    log_priors: list[float]
+    notes: list[str]
+
+    @classmethod
+    def one(cls, surface: Surface) -> Built:
+        """A single surface."""
+        return cls([surface], [0.0], [])
+
+
+def geometry_names(geometry: Any) -> list[str]:
+    """The geometries that an estimator's `geometry` stands for."""
+    if isinstance(geometry, str):
+        checks.option(geometry, "geometry", ("average", *GEOMETRIES))
+        return list(GEOMETRIES) if geometry == "average" else [geometry]
+    try:
+        names = list(dict.fromkeys(geometry))
+    except TypeError:
+        names = []
+    if not names:
+        raise GpumError(
+            f"geometry must be 'average', a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, got "
+            f"{geometry!r}; use one of these"
+        )
+    return [checks.option(name, "geometry", GEOMETRIES) for name in names]
+
+
+def dimensions(latent_dim: Any) -> list[int] | str:
+    """The dimensions that an estimator's `latent_dim` stands for; "average" and "auto" stay words."""
+    if isinstance(latent_dim, str):
+        return checks.option(latent_dim, "latent_dim", ("average", "auto"))
+    given = [latent_dim] if isinstance(latent_dim, Integral) or not np.iterable(latent_dim) else list(latent_dim)
+    if not given:
+        raise GpumError("latent_dim is an empty sequence; give the surface's dimension, 'average' or 'auto'")
+    advice = "give the surface's dimension, several of them, 'average' or 'auto'"
+    return sorted({checks.integer(q, "latent_dim", 1, None, advice) for q in given})
+
+
+def build(
+    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Surface]],
+    graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
+    *, pieces: Checkpoint, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Built:  # fmt: skip
+    """The surfaces of a cloud [N, p]; `charts(q, verbose)` learns those of one dimension (`once`: of its own).
+
+    `graph` makes the graphs. Atlases and graphs that are among `pieces` are not made again. By default all are made
+    side by side in threads. Of joblib's workers atlases and graphs make use; charts do by the starts of each.
+    """
+    dims = dimensions(latent_dim)
+    filled = fill_in(X) if np.isnan(X).any() else None  # of charts, the latent model takes care of that
+    whole = X if filled is None else filled.rows[filled.sound]
+    of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
+    if dims == "average":
+        of_charts = SOLID_DIMS if neighbours.dimension(whole) >= SOLID else CHART_DIMS
+    of_charts = of_charts[:1] if once else of_charts
+    of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
+    count = {"chart": len(of_charts), "atlas": len(of_atlases)}
+    side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
+    members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
+        "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
+        "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1, pieces) for q in of_atlases],
+        "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), pieces)],
+        "flat": [lambda: [flat_surface(whole)]],
+    }
+    surfaces: list[Surface] = []
+    log_priors: list[float] = []
+    notes: list[str] = [] if filled is None else [_missing(X, filled)]
+    within = {name: None if filled is None or name == "chart" else (filled, X) for name in names}
+    tasks = {name: [partial(_tried, make, within[name]) for make in members[name]] for name in names}
+    everything = [task for name in names for task in tasks[name]]
+    with Reporter(side_by_side and verbose, len(everything), "learning the surface in several ways") as report:
+        made = results(everything, n_jobs) if side_by_side else iter(())
+        for name in names:
+            found: list[list[Surface]] = []
+            made = made if side_by_side else results(tasks[name], n_jobs if name == "atlas" else 1)
+            for k in range(len(tasks[name])):
+                with Reporter(verbose and not side_by_side and name != "chart", None, f"building geometry: {name}"):
+                    some = next(made)
+                report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
+                if not isinstance(some, NoSurface):
+                    found.append(some)
+                elif len(names) == len(tasks[name]) == 1:
+                    raise some
+                else:
+                    notes.append(f"one {name} is left out: {some}")
+            for some in found:
+                surfaces += some
+                log_priors += [-log(len(found) * len(some))] * len(some)
+    if not surfaces:
+        raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(notes)}")
+    kinds = len({surface.name for surface in surfaces})
+    return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
+
+
+def _tried(make: Callable[[], Iterable[Surface]], cloud: tuple[Filled, np.ndarray] | None) -> list[Surface] | NoSurface:
+    """The surfaces, or why there are none: what a worker raised would end the others.
+
+    `cloud` is one with missing readings, of whose sound rows they are made.
+    """
+    try:
+        return [one if cloud is None else IncompleteSurface(one, *cloud) for one in make()]
+    except NoSurface as error:
+        return error
+
+
+def _missing(X: np.ndarray, filled: Filled) -> str:
+    gone = np.isnan(X)
+    badly = int(np.sum(~filled.sound))
+    text = f"{gone.mean():.0%} of the readings are missing, in {checks.counted(int(gone.any(1).sum()), 'row')}"
+    if together(X):
+        text += (
+            "; they are missing together, not here and there: if they are missing because they were too small (or too "
+            "large) to be read, put the limit in their place, which says more than a gap"
+        )
+    return text + (f"; {badly} of these, which other rows cannot fill in, are left out of atlas, graph and flat space "
+                   "and placed on them" if badly else "")  # fmt: skip
+
+
+def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], pieces: Checkpoint) -> list[Surface]:
+    """All graphs, with one cloud among them."""
+    found = pieces.once("graphs", list, lambda: list(make()))
+    return [GraphSurface(graphs.on_cloud(X, found))]
+
+
+def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, pieces: Checkpoint) -> list[Surface]:
+    """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
+    if dim > max(ATLAS_DIMS):
+        raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
+    found = pieces.once(f"atlas {dim}", AtlasSurface, partial(AtlasSurface.of, X, dim, n_modes, seed))
+    if found.atlas.rough_ > ROUGH and not alone:
+        raise NoSurface(
+            f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"
+        )
+    return [found]

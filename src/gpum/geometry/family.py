@@ -1,0 +1,161 @@
+"""What GP regression chooses from, or averages over: a family of settings on spaces.
+
+A *space* represents points (of a chart, of the data space) as rows of numbers, `at(points) -> [n, k]`: eigenfunctions
+of one boundary level, coordinates, path histograms. A *setting* is one covariance on one space with its log prior
+weight. A *family* is the spaces, the settings on them, and the cloud's own rows in every space.
+
+    smoothness   equal weights
+    scale        log-uniform (√t of the heat kernel, κ of Matérn), from what the space resolves to the extent
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..basics import checks
+from ..heat.covariances import SMOOTHNESS, Covariance
+
+SCALES = 12  # rungs of a ladder of scales
+NO_BOUNDARY = "none"  # the level of settings that see no boundary
+
+
+class Space(Protocol):
+    """A representation of points."""
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Points as rows [n, k]."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One covariance on one space.
+
+    `level` is the boundary level (`NO_BOUNDARY`: none at all; None: the space has no family of levels), `scales` the
+    range in which the covariance's scale may move (None: it cannot), `open_ends` those ends ("low", "high") beyond
+    which the kernel would still change. `about` says in words what else the setting is.
+    """
+
+    space: int
+    covariance: Covariance
+    log_prior: float
+    smoothness: str = "heat"
+    level: Any = None
+    scales: tuple[float, float] | None = None
+    open_ends: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def scale(self) -> float:
+        """√t of a heat kernel, κ of a Matérn kernel."""
+        return float(self.covariance.scale)
+
+    def at_end(self, end: str) -> bool:
+        """Whether the scale is at this end of its range, and the end is open."""
+        if end not in self.open_ends or self.scales is None:
+            return False
+        return abs(log(self.scale / self.scales[0 if end == "low" else 1])) < 1e-3
+
+    def described(self) -> dict[str, Any]:
+        """The setting in words and numbers, for people."""
+        level = {} if self.level is None else {"level": self.level}
+        scales = {} if self.scales is None else {"scales": self.scales}
+        return {**self.about, **level, "smoothness": self.smoothness, "scale": self.scale, **scales}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Spaces, settings on them, the cloud's representation in each space, and which surface each space belongs to.
+
+    `notes` say what was left out or could not be done as asked.
+    """
+
+    spaces: list[Space]
+    settings: list[Setting]
+    rows: list[np.ndarray]
+    owners: list[int]
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:
+        """A family on one surface from (space, the cloud in it, settings on it)."""
+        found, rows = [space for space, _, _ in members], [rows for _, rows, _ in members]
+        settings = [replace(setting, space=k) for k, (_, _, some) in enumerate(members) for setting in some]
+        return cls(found, settings, rows, [0] * len(members), list(notes))
+
+
+class LabelRows:
+    """The labelled rows of a family in each of its spaces.
+
+    Those of one space at a time are held: of a hundred thousand labels all spaces together would be gigabytes.
+    """
+
+    def __init__(self, family: Family, known: np.ndarray) -> None:
+        self._rows, self._known = family.rows, known
+        self._last: tuple[int, np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __getitem__(self, space: int) -> np.ndarray:
+        """All labelled rows in a space, [n, k]."""
+        if self._last is None or self._last[0] != space:
+            self._last = None
+            self._last = space, self._rows[space][self._known]
+        return self._last[1]
+
+    def some(self, space: int, index: np.ndarray) -> np.ndarray:
+        """Some of the labelled rows in a space."""
+        return self._rows[space][self._known[index]]
+
+    def of(self, spaces: Collection[int]) -> list[np.ndarray | None]:
+        """All labelled rows in some spaces, None for the others."""
+        return [self[k] if k in spaces else None for k in range(len(self._rows))]
+
+
+def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) -> Family:
+    """Families on several surfaces side by side, with these prior weights (default: equal)."""
+    log_priors = [-log(len(families))] * len(families) if log_priors is None else log_priors
+    spaces: list[Space] = []
+    settings: list[Setting] = []
+    rows: list[np.ndarray] = []
+    owners: list[int] = []
+    for owner, family in enumerate(families):
+        begin = len(spaces)
+        for s in family.settings:
+            settings.append(replace(s, space=begin + s.space, log_prior=s.log_prior + log_priors[owner]))
+        spaces += family.spaces
+        rows += family.rows
+        owners += [owner] * len(family.spaces)
+    return Family(spaces, settings, rows, owners, [note for family in families for note in family.notes])
+
+
+def smoothness_names(smoothness: str) -> list[str]:
+    """The kernels that an estimator's `smoothness` stands for."""
+    checks.option(smoothness, "smoothness", ("average", *SMOOTHNESS))
+    return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
+
+
+def ladder(
+    covariance: Callable[[float, float], Covariance], small: float, largest: Callable[[float], float],
+    smoothness: Sequence[str], log_prior: float, max_time: float | None = None, **about: Any,
+) -> list[Setting]:  # fmt: skip
+    """covariance(ν, scale) at SCALES scales, in equal ratios, for each smoothness; √max_time bounds heat kernels.
+
+    `about` are further fields of every setting.
+    """
+    settings = []
+    for name in smoothness:
+        nu = SMOOTHNESS[name]
+        large = largest(nu)
+        if max_time is not None and np.isinf(nu):
+            large = min(large, float(np.sqrt(max_time)))
+        ends = (min(small, large / 2), large)
+        weight = log_prior - log(len(smoothness)) - log(SCALES)
+        for scale in np.geomspace(*ends, SCALES):
+            settings.append(Setting(0, covariance(nu, float(scale)), weight, name, scales=ends, **about))
+    return settings

@@ -1,0 +1,308 @@
+"""Eigenpairs of graphs on a point cloud: the numerics of the graph comparison methods.
+
+    x_i       the cloud, [N, p]
+    w_ij      affinities, q_i = Σ_j w_ij
+    W_ij      w_ij / (q_i q_j): the sampling density is divided out
+    D_i       Σ_j W_ij
+    A         D^{-1/2} W D^{-1/2} = U diag(α) Uᵀ; I - A is the symmetric normalised Laplacian
+    φ_i       D^{-1/2} U_i, eigenfunctions of the random walk D⁻¹W: φ_0 is constant. Features of the points.
+    μ_i       (1 - α_i)/τ, τ the time of one step of the walk: eigenvalues of the (negative) Laplacian
+
+Graph Matérn (Borovitskiy et al. 2021) has edges to the k nearest neighbours only, symmetrised, in one piece:
+
+    w_ij = exp(-|x_i - x_j|² / 2(width h)²),   τ = ½ mean squared step,   h the largest distance to a nearest neighbour
+
+so that μ are eigenvalues of Δ/q on a q-dimensional surface. GL (Dunson et al. 2021; the paper's appendix G with
+errata 5) has all pairs, each point with itself too:
+
+    w_ij = exp(-|x_i - x_j|² / 4ε²),   τ = ε²,   heat kernel Σ_{i<K} e^{-μ_i t} φ_i φ_iᵀ for ∂K/∂t = ΔK
+
+normalisation="authors": φ_i has mean square 1; their code calls ε² the bandwidth. normalisation="paper": the mean is
+weighted by 1/(number of points within ε), which estimates ∫φ_i² = 1 up to a constant. `covariances.Spectral` has
+∂K/∂t = ½ΔK: its scale² is twice the t of GL.
+
+Rows never seen: GL extends φ by Nyström, φ_i(x) = α_i⁻¹ Σ_j P(x, x_j) φ_i(x_j), P ∝ w(x, x_j)/q_j, which is exact on
+the cloud. The kNN graph takes φ(x) = Σ_j a_j φ(x_j) over the k nearest, with Σ_j a_j = 1 and Σ_j a_j x_j near x: a is
+where |Σ_j a_j (x_j - x)|² + ρ Σ_j a_j² |x_j - x|² is least, so that φ(x) tends to φ(x_j) as x tends to x_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import csr_matrix, diags_array, identity
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
+
+from ..basics.checks import GpumError, NoSurface
+from ..basics.neighbours import neighbour_graph, spanning_tree
+from ..basics.workers import results
+from ..heat.lanczos import factors, lowest
+from ..manifold.tangents import blocks
+
+NEIGHBOURS = (4, 6, 10, 15)
+WIDTHS = (0.5, 1.0, 2.0, np.inf)
+MODES = 256  # of a kNN graph with more than ALL rows
+ALL = 1000
+PAIRS = (3, 5, 7, 10, 15, 20, 30, 50, 100)  # K of GL
+BANDWIDTHS = 10
+BANDWIDTH_RANGE = (0.3, 1.0)  # of the widest gap: the affinity across it is 6 % (with less the cloud tears) to 78 %
+CONNECTED = 1e-6  # of the last eigenvalue: a graph, or a domain, whose second one is below counts as torn
+SPARE = 20  # vectors that a solver has at least beside those asked for: half as many, a quarter faster than twice
+FAINT = 1e-12  # least affinity along an edge
+BRIDGE = 1e-4  # the same for classes: with less, clusters far apart are pieces, and no mode tells them apart
+EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
+LEAST = 1e-6  # and of the second pair, which is always kept
+RIDGE = 1e-3  # ρ in the weights a
+TINY = np.finfo(float).tiny
+FEW = 64  # edges a row, and
+FILL = 300  # numbers a row in the factors, above which products with A alone are cheaper than solving with it
+DENSE = 2000  # rows up to which eigenpairs are found without iteration
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSpace:
+    """The first eigenpairs of a kNN graph on the cloud."""
+
+    cloud: np.ndarray  # [N, p]
+    values: np.ndarray  # μ, [k], ascending
+    vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
+    info: dict[str, Any]
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+
+    def at(self, X_new: np.ndarray) -> np.ndarray:
+        """φ at rows [n, p], [n, k]; a row of the cloud has its row of `vectors`, and one next to it almost that."""
+        n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
+        if not n:
+            return np.empty((0, len(self.values)))
+        index = NearestNeighbors(n_neighbors=k).fit(self.cloud).kneighbors(X_new, return_distance=False)
+        weights = np.empty((n, k))
+        for some in blocks(n, k * X_new.shape[1]):
+            gap = self.cloud[index[some]] - X_new[some, None]  # [n, k, p]
+            length = np.linalg.norm(gap, axis=2)
+            unit = gap / np.maximum(length, TINY)[..., None]
+            gram = unit @ unit.transpose(0, 2, 1) + RIDGE * np.eye(k)
+            close = np.maximum(length.min(1, keepdims=True), TINY) / np.maximum(length, TINY)
+            a = close * np.linalg.solve(gram, close[..., None])[..., 0]
+            weights[some] = a / a.sum(1, keepdims=True)
+        return (
+            csr_matrix((weights.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), (n, len(self.cloud)))
+            @ self.vectors
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DiffusionSpace:
+    """The first eigenpairs of GL on the cloud."""
+
+    cloud: np.ndarray  # [N, p]
+    values: np.ndarray  # μ, [k], ascending
+    vectors: np.ndarray  # φ on the cloud, [N, k]
+    degree: np.ndarray  # q, [N]
+    near: np.ndarray  # points within ε of each, [N]
+    bandwidth: float  # ε
+    info: dict[str, Any]
+    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+
+    def area(self) -> float:
+        """The area of a surface from points on it: Σ_i πε²/(points within ε of i)."""
+        return float(np.pi * self.bandwidth**2 * np.sum(1 / self.near))
+
+    def at(self, X_new: np.ndarray) -> np.ndarray:
+        """φ at rows [n, p] by Nyström, [n, k]; far from the cloud that of the nearest row, over α."""
+        alpha = 1 - self.values * self.bandwidth**2
+        found = np.empty((len(X_new), len(self.values)))
+        for some in blocks(len(X_new), len(self.cloud)):
+            exponent = cdist(X_new[some], self.cloud, "sqeuclidean") / (4 * self.bandwidth**2)
+            P = np.exp(exponent.min(1, keepdims=True) - exponent) / self.degree
+            found[some] = (P / P.sum(1, keepdims=True)) @ self.vectors / alpha
+        return found
+
+    def first(self, n_pairs: int) -> DiffusionSpace:
+        """The same with K = n_pairs."""
+        values, vectors = self.values[:n_pairs], self.vectors[:, :n_pairs]
+        return replace(self, values=values, vectors=vectors, info={**self.info, "n_pairs": len(values)})
+
+
+def graph_space(X: np.ndarray, n_neighbors: int = 10, width: float = 1.0, n_modes: int | None = None) -> GraphSpace:
+    """The kNN graph of a cloud [N, p], N ≥ 2; all its eigenpairs, or the first n_modes."""
+    return _graph_space(X, neighbour_graph(X, n_neighbors), n_neighbors, width, n_modes)
+
+
+def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes: int | None) -> GraphSpace:
+    edges = graph.tocoo()
+    real = edges.data > np.finfo(float).tiny  # the others join duplicates
+    h = 1.0
+    if real.any():
+        nearest = np.full(len(X), np.inf)
+        np.minimum.at(nearest, edges.row[real], edges.data[real])
+        h = float(nearest[np.isfinite(nearest)].max())
+    w = np.maximum(np.exp(-0.5 * (edges.data / (width * h)) ** 2), FAINT)
+    affinity = csr_matrix((w, (edges.row, edges.col)), shape=graph.shape)
+    alpha, phi, W = _walk(affinity, n_modes)[:3]
+    squares = csr_matrix((edges.data**2, (edges.row, edges.col)), shape=graph.shape)
+    time = 0.5 * float(W.multiply(squares).sum() / W.sum()) or 1.0
+    phi *= 1 / np.sqrt(np.mean(phi**2, 0))
+    info = {"n_neighbors": k, "width": width}
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0) / time, phi, info, _asked(X, n_modes) - len(alpha))
+
+
+def graph_spaces(
+    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, widths: Sequence[float] = WIDTHS,
+    n_modes: int | None = None, n_jobs: int | None = None,
+) -> list[GraphSpace]:  # fmt: skip
+    """Candidates for graph Matérn: every number of neighbours with every width, but no graph that is nearly torn.
+
+    By default all eigenpairs for up to ALL rows, else MODES.
+    """
+    if n_modes is None:
+        n_modes = len(X) if len(X) <= ALL else MODES
+    tasks = [
+        partial(_graph_space, X, graph, k, width, n_modes)
+        for k in sorted({min(k, len(X) - 1) for k in n_neighbors})
+        for graph in [neighbour_graph(X, k)]
+        for width in widths
+    ]
+    spaces = on_cloud(X, results(tasks, n_jobs))
+    gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
+    return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
+
+
+def cluster_spaces(
+    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, n_jobs: int | None = None
+) -> list[GraphSpace]:  # fmt: skip
+    """Graphs for classes, one for each number of neighbours: borders between classes run where rows are few.
+
+    So the density is not divided out, and each row has its own width: w_ij = exp(-4 |x_i - x_j|²/(d_i d_j)), d_i the
+    distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
+    """
+    tasks = [partial(_cluster_space, X, k) for k in sorted({min(k, len(X) - 1) for k in n_neighbors})]
+    return on_cloud(X, results(tasks, n_jobs))
+
+
+def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
+    edges = neighbour_graph(X, k).tocoo()
+    least = max(1e-100 * float(edges.data.max()), np.finfo(float).tiny)  # among duplicates; ratios must not overflow
+    width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], least)
+    w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
+    affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
+    n_modes = len(X) if len(X) <= ALL else MODES
+    alpha, phi, _, _ = _walk(affinity, n_modes, even=False)
+    phi *= 1 / np.sqrt(np.mean(phi**2, 0))
+    info = {"n_neighbors": k, "width": "local"}
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, _asked(X, n_modes) - len(alpha))
+
+
+def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
+    """Graphs with one cloud among them, wherever they were made."""
+    return [replace(space, cloud=X) for space in spaces]
+
+
+def diffusion_space(
+    X: np.ndarray, bandwidth: float, n_pairs: int | None = None, normalisation: str = "paper",
+    squares: np.ndarray | None = None,
+) -> DiffusionSpace:  # fmt: skip
+    """GL of a cloud [N, p], N ≥ 2, at bandwidth ε; all its eigenpairs with α ≥ EXTENDS, or the first n_pairs of them.
+
+    `squares` are the squared distances [N, N], if known; beyond DENSE rows affinities below FAINT count as none.
+    """
+    if normalisation not in ("paper", "authors"):
+        raise GpumError(f'normalisation is {normalisation!r}; use "paper" or "authors".')
+    if squares is None and len(X) > DENSE:
+        reach = 2 * bandwidth * float(np.sqrt(-np.log(FAINT)))
+        w = NearestNeighbors(radius=reach).fit(X).radius_neighbors_graph(mode="distance")
+        near = np.bincount(w.nonzero()[0][w.data <= bandwidth], minlength=len(X)) + 1
+        w.data = np.exp(-((w.data / (2 * bandwidth)) ** 2))
+        w.setdiag(1.0)
+    else:
+        squares = cdist(X, X, "sqeuclidean") if squares is None else squares
+        near = np.sum(squares <= bandwidth**2, 1)
+        w = np.exp(-squares / (4 * bandwidth**2))
+    alpha, phi, _, degree = _walk(w, n_pairs)
+    missing = _asked(X, n_pairs) - len(alpha)
+    n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
+    alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
+    share = np.ones(len(X)) if normalisation == "authors" else 1 / near
+    phi *= 1 / np.sqrt(share @ phi**2 / share.sum())
+    info = {"bandwidth": float(bandwidth), "n_pairs": len(alpha), "normalisation": normalisation}
+    values = np.maximum(1 - alpha, 0.0) / bandwidth**2
+    return DiffusionSpace(X, values, phi, degree, near, float(bandwidth), info, missing)
+
+
+def diffusion_spaces(
+    X: np.ndarray, n_pairs: Sequence[int] = PAIRS, bandwidths: Sequence[float] | None = None,
+    normalisation: str = "paper",
+) -> list[DiffusionSpace]:  # fmt: skip
+    """Candidates for GL: every bandwidth with every number of eigenpairs."""
+    squares = cdist(X, X, "sqeuclidean")
+    spaces = []
+    for bandwidth in bandwidth_grid(X) if bandwidths is None else bandwidths:
+        full = diffusion_space(X, bandwidth, min(max(n_pairs), len(X)), normalisation, squares)
+        spaces += [full.first(k) for k in sorted({min(k, len(full.values)) for k in n_pairs})]
+    return spaces
+
+
+def bandwidth_grid(X: np.ndarray, n: int = BANDWIDTHS) -> np.ndarray:
+    """Bandwidths ε relative to the widest gap: the longest edge of the cloud's minimum spanning tree."""
+    gap = float(spanning_tree(X, 10)[1].max())
+    gap = gap if gap > np.finfo(float).tiny else 1.0
+    return gap * np.geomspace(*BANDWIDTH_RANGE, n)
+
+
+def _asked(X: np.ndarray, n_modes: int | None) -> int:
+    """How many eigenpairs of a graph on a cloud are asked for."""
+    return len(X) if n_modes is None else min(n_modes, len(X))
+
+
+def _walk(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
+    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N].
+
+    even=False leaves the density of the rows in W. There are fewer than n_modes where a solver did not reach them all.
+    """
+    N = w.shape[0]
+    k = N if n_modes is None else min(n_modes, N)
+    q = np.asarray(w.sum(1)).ravel()
+    W = _scaled(w, 1 / q) if even else w
+    degree = np.asarray(W.sum(1)).ravel()
+    root = 1 / np.sqrt(degree)
+    if N <= DENSE or k > N // 2:
+        A = _scaled(W, root)
+        alpha, U = eigh(A if isinstance(A, np.ndarray) else A.toarray(), subset_by_index=(N - k, N - 1))
+        alpha, U = alpha[::-1], U[:, ::-1] * root[:, None]
+    elif _thin(W):
+        D = csr_matrix(diags_array(degree))
+        found = lowest(D - W, D, k)
+        alpha, U = 1 - found.values, found.vectors
+    else:
+        try:
+            alpha, U = eigsh(_scaled(W, root), k, which="LA", v0=np.ones(N), ncv=min(k + max(k // 2, SPARE), N))
+        except ArpackNoConvergence as error:
+            alpha, U = error.eigenvalues, error.eigenvectors
+            if len(alpha) < 2:
+                raise NoSurface(f"the eigenvectors of a graph of {N} rows were not found: {error}") from error
+        order = np.argsort(alpha)[::-1]
+        alpha, U = alpha[order], U[:, order] * root[:, None]
+    U *= np.where(U[np.abs(U).argmax(0), np.arange(U.shape[1])] < 0, -1.0, 1.0)  # signs do not depend on the solver
+    alpha = np.minimum(alpha, 1.0)
+    alpha[0] = 1.0
+    return alpha, U, W, q
+
+
+def _thin(W: csr_matrix) -> bool:
+    """Whether factors of the graph's Laplacian are small: the graph of a surface is, that of a solid is not."""
+    N = W.shape[0]
+    return W.nnz <= FEW * N and factors(identity(N, format="csc") - 0.5 * W / W.sum(1).max()).nnz <= FILL * N
+
+
+def _scaled(w: Any, s: np.ndarray) -> Any:
+    """diag(s) w diag(s)."""
+    if isinstance(w, np.ndarray):
+        return s[:, None] * w * s
+    S = diags_array(s)
+    return (S @ w @ S).tocsr()

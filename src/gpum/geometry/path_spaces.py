@@ -1,0 +1,124 @@
+"""Spaces of path histograms, and the settings on them: the Brownian kernels of charts and atlases.
+
+Heat kernels come at TIMES times from the same paths; a Matérn kernel is a gamma mixture of heat kernels over time,
+
+    (2ν/κ² + λ)^{-ν-q/2} ∝ ∫ t^{ν+q/2-1} e^{-νt/κ²} e^{-λt/2} dt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ..heat.covariances import SMOOTHNESS, Features
+from ..heat.elements import LinearNodes, linear_nodes
+from ..heat.histograms import cleaned
+from ..heat.walks import WalkFeatures
+from ..manifold import Chart, LearnedChart
+from ..manifold.boundary import DEFAULT_LEVEL
+from .family import Setting
+
+SLOWED = 0.05  # pairs of nodes that conduct less than they would, above which it is told
+
+
+@dataclass(frozen=True)
+class PathSpace:
+    """Points as path histograms (see `heat.histograms`): those of all times side by side, from one simulation."""
+
+    features: Any
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Features of chart points [n, q], [n, k]."""
+        return np.concatenate(self.features(points), 1)
+
+
+@dataclass(frozen=True)
+class PathRows:
+    """Features from paths, and those of the cloud at each time."""
+
+    features: Any
+    rows: list[np.ndarray]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, features: Any, points: np.ndarray) -> PathRows:
+        """Of the cloud's points, without their noise where paths start from each."""
+        rows = features(points)
+        base = getattr(features, "base", features)
+        if base is features:
+            features = cleaned(features, rows)
+            rows = features.clean(rows)
+        slowed = base.nodes.slowed if isinstance(base, WalkFeatures) else 0.0
+        notes = (
+            (f"{slowed:.0%} of the nodes are so close that paths are slowed between them",) if slowed > SLOWED else ()
+        )
+        return cls(features, rows, notes)
+
+
+def of_paths(
+    paths: PathRows, dim: int, smoothness: Sequence[str], log_prior: float, **about: Any
+) -> tuple[Any, np.ndarray, Any]:
+    """A space, the cloud in it and its settings."""
+    cloud, sizes = np.concatenate(paths.rows, 1), [part.shape[1] for part in paths.rows]
+    settings = path_settings(
+        paths.features.times, sizes, cloud, dim, smoothness, log_prior, **about
+    )  # fmt: skip
+    return PathSpace(paths.features), cloud, settings
+
+
+def walked_levels(
+    chart: Chart, levels: Sequence[tuple[float | None, float]]
+) -> list[tuple[float | None, LinearNodes | None, float]]:
+    """Boundary levels that paths run in, with the nodes of those that are curves, and their log prior weights.
+
+    Where a domain is made of curves alone paths go from node to node. Steps in the chart take long: the wide domains
+    are stood for by the one at the default level, which has the prior weight of them all.
+    """
+    found: list[tuple[float | None, LinearNodes | None, float]] = []
+    wide = []
+    for level, log_prior in levels:
+        at = chart.with_level(level) if level is not None and isinstance(chart, LearnedChart) else chart
+        inside = at.complex()
+        nodes = None if inside is None else linear_nodes(at, inside)
+        if nodes is None:
+            wide.append((level, log_prior))
+        elif inside is not None and inside.pieces() == 1:
+            found.append((level, nodes, log_prior))
+    if wide:
+        level = wide[0][0] if len(levels) == 1 else DEFAULT_LEVEL
+        found.append((level, None, float(np.logaddexp.reduce([p for _, p in wide]))))
+    return found
+
+
+def path_settings(
+    times: np.ndarray, sizes: Sequence[int], cloud: np.ndarray, dim: int, smoothness: Sequence[str],
+    log_prior: float = 0.0, **about: Any,
+) -> list[Setting]:  # fmt: skip
+    """Heat kernels at each of the times, and Matérn kernels as mixtures of them; features of time k fill sizes[k]."""
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    blocks = [slice(a, b) for a, b in pairwise(ends)]
+    power = np.array([np.mean(np.sum(cloud[:, block] ** 2, 1)) for block in blocks])
+    scales = np.sqrt(times)
+    settings = []
+    for name in smoothness:
+        weight = log_prior - log(len(smoothness)) - log(len(times))
+        make: Callable[..., Setting] = partial(
+            Setting, 0, log_prior=weight, smoothness=name, scales=(float(scales[0]), float(scales[-1])), **about
+        )
+        for k, scale in enumerate(scales):
+            if np.isinf(SMOOTHNESS[name]):
+                covariance = Features(np.asarray(1 / power[k]), blocks[k], float(scale))
+                settings.append(make(covariance, open_ends=("low", "high")))
+            else:
+                # times are in equal ratios: the integral over log t is a plain sum
+                a, rate = SMOOTHNESS[name] + dim / 2, SMOOTHNESS[name] / scale**2
+                log_w = a * np.log(times) - rate * times
+                w = np.exp(log_w - log_w.max())
+                settings.append(make(Features(np.repeat(w / (w @ power), sizes), scale=float(scale))))
+    return settings

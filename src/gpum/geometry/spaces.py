@@ -1,0 +1,178 @@
+"""Spaces of a chart, and the settings on them.
+
+boundary level   exponential with mean DEFAULT_LEVEL, at LEVELS values in equal ratios of 1 + level
+no boundary      prior weight PLANE beside all levels: the plain kernel of the chart's even coordinates
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ..basics import neighbours
+from ..basics.checks import NoSurface
+from ..heat import elements
+from ..heat.covariances import Spectral, Stationary
+from ..heat.spectral import eigenpairs, varying
+from ..manifold import Chart, CorridorBoundary, LearnedChart, StraightChart
+from ..manifold.boundary import DEFAULT_LEVEL
+from .family import Setting, ladder
+from .graphs import CONNECTED
+
+LEVELS = 6
+MAX_LEVEL = 6 * DEFAULT_LEVEL
+RESOLVED = 0.05  # what the smallest scale leaves of the last mode
+TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
+# Largest scales, of the extent π/√λ_1: a heat kernel is all but constant when √t is 0.7 of it, a Matérn kernel keeps
+# changing for longer.
+LARGEST_HEAT, LARGEST_MATERN = 0.7, 2.0
+
+
+@dataclass(frozen=True)
+class SpectralSpace:
+    """Points as values of the eigenfunctions of one domain (of several, for draws of the metric)."""
+
+    pairs: tuple[Any, ...]  # eigenpairs of a mesh, or of a complex
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Eigenfunctions at chart points [n, q], [n, k]."""
+        return np.concatenate([p.at(points) for p in self.pairs], 1)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Eigenvalues, [k]."""
+        return np.concatenate([p.values for p in self.pairs])
+
+    @property
+    def change(self) -> float:
+        """By how much the first eigenvalues changed at the last refinement of the mesh, relative; 0 without one."""
+        return max(float(np.nan_to_num(getattr(p, "change", 0.0))) for p in self.pairs)
+
+    @property
+    def missing(self) -> int:
+        """How many eigenpairs of those asked for the solver did not reach."""
+        return sum(p.missing for p in self.pairs)
+
+    @property
+    def lost(self) -> bool:
+        """Whether eigenvalues are lost in rounding, as on a chart of which a dimension has all but collapsed."""
+        return any(getattr(p, "lost", False) for p in self.pairs)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the domain is in one piece.
+
+        A complex knows. A mesh may be cut where the domain is narrow; there a second eigenvalue next to none says so,
+        which in a complex of many rows a long thin tree has as well.
+        """
+        return all(
+            p.pieces == 1 if isinstance(p, elements.ComplexEigenpairs) else p.values[1] > CONNECTED * p.values[-1]
+            for p in self.pairs
+        )
+
+
+@dataclass(frozen=True)
+class PlaneSpace:
+    """Points as even coordinates of the chart (see `geometry.straight`): the surface unrolled, without a boundary."""
+
+    chart: StraightChart
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Even coordinates of chart points [n, q], [n, q]."""
+        return self.chart.coordinates(points)
+
+
+@dataclass(frozen=True)
+class ScaledSpace:
+    """Points as coordinates, each divided by a scale of its own."""
+
+    scale: np.ndarray
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Scaled coordinates, [n, p]."""
+        return points / self.scale
+
+
+def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
+    """Boundary levels of a chart and their log prior weights; one entry where there is no family."""
+    boundary = chart.boundary if isinstance(chart, LearnedChart) else None
+    if not isinstance(boundary, CorridorBoundary):
+        return [(None, 0.0)]
+    if level != "average":
+        return [(float(level), 0.0)]
+    levels = boundary.levels(LEVELS, MAX_LEVEL)
+    prior = np.exp(-levels / DEFAULT_LEVEL) * (1 + levels)
+    return list(zip(levels.tolist(), np.log(prior / prior.sum()).tolist(), strict=True))
+
+
+def spectral_space(charts: Sequence[Chart], n_modes: int) -> SpectralSpace:
+    """The space of one domain: of one chart, or of several draws of it."""
+    found: list[Any] = []
+    for chart in charts:
+        inside = chart.complex()
+        if inside is None:
+            found.append(eigenpairs(chart, n_modes=n_modes, tol=TOLERANCE, warn=False))
+        else:
+            found.append(elements.eigenpairs(chart, inside, n_modes))
+    return SpectralSpace(tuple(found))
+
+
+def judged(space: SpectralSpace, said: str, alone: bool) -> tuple[bool, list[str]]:
+    """Whether the space of a domain, called `said`, is used, and what to note of it; `alone`: there is no other."""
+    if space.lost:
+        why = f"{said}: its eigenvalues are lost in rounding, since its elements differ in size by too many orders"
+        if alone:
+            raise NoSurface(f"{why}; leave out rows far from all others, or learn fewer dimensions")
+        return False, [f"{why}; it is left out"]
+    notes = unreached(said, space)
+    if not space.connected:
+        if not alone:
+            return False, [f"{said}: it falls into pieces and is left out"]
+        notes.append(f"{said}: it falls into pieces, which share nothing but the mean")
+    if space.change > TOLERANCE:
+        notes.append(f"{said}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
+    return True, notes
+
+
+def unreached(said: str, space: Any) -> list[str]:
+    """What to note of a space `said` whose solver did not reach all eigenpairs."""
+    if not space.missing:
+        return []
+    asked = len(space.values) + space.missing
+    return [f"{said}: {space.missing} of its {asked} eigenfunctions did not converge and are not used"]
+
+
+def spectral_settings(
+    values: np.ndarray, power: np.ndarray, dim: float, smoothness: Sequence[str], log_prior: float = 0.0,
+    max_time: float | None = None, resolved: float = RESOLVED, **about: Any,
+) -> list[Setting]:  # fmt: skip
+    """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
+
+    `power` is the mean square of each eigenfunction over the cloud; the smallest scale leaves `resolved` of the last
+    mode (where that is much, smaller scales change nothing).
+    """
+    if not (varies := varying(values)).any():
+        raise NoSurface(
+            "the eigenvalues of a surface are zero up to rounding: nearly all rows lie in one or two places; "
+            "leave out copies of rows, or name other geometries"
+        )
+    extent = float(np.pi / np.sqrt(values[varies].min()))
+    small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
+    return ladder(
+        lambda nu, scale: Spectral(values, power, nu, dim, scale),
+        small, lambda nu: (LARGEST_HEAT if np.isinf(nu) else LARGEST_MATERN) * extent,
+        smoothness, log_prior, max_time, open_ends=("low",) if resolved < 0.5 else (), **about,
+    )  # fmt: skip
+
+
+def stationary_settings(
+    cloud: np.ndarray, smoothness: Sequence[str], log_prior: float = 0.0, max_time: float | None = None, **about: Any
+) -> list[Setting]:
+    """Heat and Matérn kernels of coordinates, at SCALES scales each, from the rows' spacing to twice their extent."""
+    extent = max(neighbours.extent(cloud), 1e-12)
+    small = min(max(float(neighbours.spacing(cloud).mean()), 1e-3 * extent), extent)
+    return ladder(Stationary, small, lambda nu: 2 * extent, smoothness, log_prior, max_time, **about)

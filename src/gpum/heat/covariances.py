@@ -1,0 +1,168 @@
+"""Covariance functions with one scale, as GP regression wants them.
+
+Each acts on points in a representation of its own: `Spectral` on the values of eigenfunctions (of the
+Laplace-Beltrami operator, or of a graph), `Stationary` on coordinates, `Features` on any features whose inner
+product is the kernel. All have variance 1 on average over the cloud, plus a constant of variance 1, the weak prior on
+the mean of y:
+
+    K(x, y) = 1 + k(x, y) / mean k(x_i, x_i)
+
+    gram(a, b)       [n, m]
+    diag(a)          [n]
+    times(a, b, U)   K(a, b) U without K, where that is cheaper
+    factor(a)        F with K(a, a) = F Fᵀ, or None
+    slope(a, V)      diag(Vᵀ ∂K(a, a)/∂log scale V)
+    at(scale)        the same with another scale
+    prior            its variance at a point of which nothing is known
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from .spectral import heat_spectrum, matern_spectrum, varying
+
+SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
+
+
+class Covariance(ABC):
+    """See the module."""
+
+    scale: float
+    prior = 2.0  # of the constant, and of k on average over the cloud
+
+    @abstractmethod
+    def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def diag(self, a: np.ndarray) -> np.ndarray: ...
+
+    def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return self.gram(a, b) @ U
+
+    def factor(self, a: np.ndarray) -> np.ndarray | None:
+        return None
+
+    def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
+        return np.zeros(V.shape[1])  # unless a subclass has a scale
+
+    def at(self, scale: float) -> Any:
+        return replace(self, scale=float(scale))  # type: ignore[type-var]
+
+
+class Weighted(Covariance):
+    """K(a, b) = 1 + Σ_i weights_i a_i b_i."""
+
+    weights: np.ndarray
+
+    def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return 1 + (a * self.weights) @ b.T
+
+    def diag(self, a: np.ndarray) -> np.ndarray:
+        return 1 + np.einsum("nk,nk->n", a * self.weights, a)
+
+    def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return U.sum(0) + a @ ((b * self.weights).T @ U)
+
+    def factor(self, a: np.ndarray) -> np.ndarray | None:
+        return np.concatenate([np.ones((len(a), 1)), a * np.sqrt(self.weights)], 1)
+
+
+@dataclass(frozen=True)
+class Spectral(Weighted):
+    """Heat or Matérn kernel from eigenvalues λ_i ≥ 0; points are their eigenfunctions' values [n, k].
+
+    heat:   w_i = e^{-λ_i t/2},  scale = √t
+    Matérn: w_i = (1 + λ_i κ²/2ν)^{-ν-q/2},  scale = κ
+
+    `power` is the mean over the cloud of φ_i², [k]. The constant eigenfunction is left to the constant.
+    """
+
+    values: np.ndarray
+    power: np.ndarray
+    nu: float
+    dim: float
+    scale: float = 1.0
+
+    def _raw(self) -> tuple[np.ndarray, np.ndarray]:
+        """w and ∂w/∂log scale, w largest 1 for the lowest mode that varies."""
+        varies = varying(self.values)
+        lowest = self.values[varies][0] if varies.any() else 0.0
+        if np.isinf(self.nu):
+            above = self.values - lowest
+            w = heat_spectrum(above, self.scale**2)
+            return w * varies, -above * self.scale**2 * w * varies
+        x = self.values * self.scale**2 / (2 * self.nu)
+        x0 = lowest * self.scale**2 / (2 * self.nu)
+        power = self.nu + self.dim / 2
+        w, w0 = (matern_spectrum(v, self.nu, self.scale, self.dim) for v in (self.values, np.asarray(lowest)))
+        w = w / w0
+        return w * varies, -2 * power * (x / (1 + x) - x0 / (1 + x0)) * w * varies
+
+    @property
+    def weights(self) -> np.ndarray:  # type: ignore[override]
+        w, _ = self._raw()
+        return w / max(float(w @ self.power), 1e-300)
+
+    def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
+        w, dw = self._raw()
+        total = float(w @ self.power)
+        slope = dw / total - w * float(dw @ self.power) / total**2
+        return slope @ (a.T @ V) ** 2
+
+
+@dataclass(frozen=True)
+class Features(Weighted):
+    """Σ_i weights_i a_i b_i of features [n, k]; with `columns`, of those only. Its scale cannot move."""
+
+    weights: np.ndarray
+    columns: slice = field(default_factory=lambda: slice(None))
+    scale: float = 1.0
+
+    def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return super().gram(a[:, self.columns], b[:, self.columns])
+
+    def diag(self, a: np.ndarray) -> np.ndarray:
+        return super().diag(a[:, self.columns])
+
+    def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return super().times(a[:, self.columns], b[:, self.columns], U)
+
+    def factor(self, a: np.ndarray) -> np.ndarray | None:
+        return super().factor(a[:, self.columns])
+
+
+@dataclass(frozen=True)
+class Stationary(Covariance):
+    """Heat (squared exponential) or Matérn kernel of Euclidean coordinates [n, p]; the scale is its length scale."""
+
+    nu: float
+    scale: float = 1.0
+
+    def _of(self, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """k and ∂k/∂log scale at distances d."""
+        u = d / self.scale
+        if np.isinf(self.nu):
+            k = np.exp(-0.5 * u**2)
+            return k, u**2 * k
+        u = np.sqrt(2 * self.nu) * u
+        e = np.exp(-u)
+        if self.nu == 0.5:
+            return e, u * e
+        if self.nu == 1.5:
+            return (1 + u) * e, u**2 * e
+        return (1 + u + u**2 / 3) * e, u**2 / 3 * (1 + u) * e
+
+    def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return 1 + self._of(cdist(a, b))[0]
+
+    def diag(self, a: np.ndarray) -> np.ndarray:
+        return np.full(len(a), 2.0)
+
+    def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
+        return np.sum(V * (self._of(cdist(a, a))[1] @ V), 0)

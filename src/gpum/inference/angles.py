@@ -1,0 +1,111 @@
+"""Angles: a point (cos y, sin y) of the plane for each label, regressed with the settings of both together.
+
+    g = (g_1, g_2),  g_k ~ GP(0, σ_h² K) with the same setting, σ_h² and r;  the angle is that of g
+
+Labels are neither centred nor scaled: without a label nearby g is about zero, and its angle anything. With both
+quadratic forms Q_1 + Q_2 and both determinants the evidence is that of `gp` with twice the labels. At x a component
+says g ~ N(m, v I), whose direction has the mean (the projected normal distribution), z = |m|²/4v,
+
+    E[g/|g|] = m/|m| · √(πz/2) (I_0(z) + I_1(z)) e^{-z}
+
+The mean direction of the mixture is the prediction, and √(-2 log|E|) its circular standard deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, ive
+
+from ..geometry.family import Family, LabelRows, Setting
+from . import gp
+from .posterior import Located, Part, Posterior
+
+DRAWS = 2000  # of each row, for quantiles
+B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have variance ½
+
+
+def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
+    """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
+    labels, n = LabelRows(family, known), len(y)
+    a, own = gp.A0 + n, np.ones(n) if noise is None else noise
+
+    def score(setting: Setting, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
+        one = gp.decompose(setting.covariance, at, np.cos(y[some]), own[some])
+        other, shape = one.of(np.sin(y[some])), gp.A0 + len(at)
+        b = B0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
+        log_p = -shape * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + gp.RATIO_PRIOR
+        return log_p, ((one, other), b / (shape - 1))
+
+    found, total, notes = gp.weighed(family, labels, score)
+    constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi) - float(np.log(own).sum())
+    parts = [[Part(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)]
+    at = labels.of({part.setting.space for part in parts[0]})
+    return [Posterior(some, at, 2 * a, total + constant, notes) for some in parts]
+
+
+def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:
+    """The one setting and ratio of largest posterior weight."""
+    i = int(np.argmax([part.weight for part in posteriors[0].parts]))
+    j = int(np.argmax(posteriors[0].parts[i].weights))
+    return [replace(posterior, parts=[posterior.parts[i].only(j)]) for posterior in posteriors]
+
+
+def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """E[g/|g|] for g ~ N(m, v I): m [2, ...], v [...]."""
+    z = np.sum(m**2, 0) / (4 * np.maximum(v, 1e-300))
+    length = np.sqrt(0.5 * pi * z) * (ive(0, z) + ive(1, z))
+    length = np.where(z > 1e8, 1.0, length)  # all but certain
+    return m / np.maximum(np.sqrt(np.sum(m**2, 0)), 1e-300) * length
+
+
+def moments(posteriors: Sequence[Posterior], rows: Located, noise: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Mean angle and circular standard deviation, [n] each, in radians."""
+    total = np.zeros((2, len(rows)))
+    for (part, m1, v), (_, m2, _) in zip(*(p.components(rows, noise) for p in posteriors), strict=True):
+        total += directions(np.array([m1, m2]), v) @ part.weights
+    return _of(total)
+
+
+def _of(total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Direction and circular standard deviation of mean unit vectors [2, n]."""
+    length = np.clip(np.sqrt(np.sum(total**2, 0)), 1e-12, 1.0)
+    return np.arctan2(total[1], total[0]), np.sqrt(-2 * np.log(length))
+
+
+def samples(
+    posteriors: Sequence[Posterior], rng: np.random.Generator, rows: Located, n: int, noise: bool
+) -> np.ndarray:
+    """Joint draws of the angle, [rows, n]."""
+    chosen = posteriors[0].choose(rng, n)
+    one, other = (p.samples(rng, rows, n, noise, chosen) for p in posteriors)
+    return np.arctan2(other, one)
+
+
+def quantiles(posteriors: Sequence[Posterior], rows: Located, levels: np.ndarray, noise: bool) -> np.ndarray:
+    """Quantiles [n, levels] of the angle, counted from half a turn below its mean; from DRAWS draws of each row."""
+    rng = np.random.default_rng(0)
+    middle, _ = moments(posteriors, rows, noise)
+    weights = np.concatenate([part.weights for part in posteriors[0].parts])
+    m1, m2 = (np.concatenate([m for _, m, _ in p.components(rows, noise)], 1) for p in posteriors)
+    v = np.concatenate([v for _, _, v in posteriors[0].components(rows, noise)], 1)
+    j = rng.choice(len(weights), DRAWS, p=weights)
+    z = rng.standard_normal((2, len(rows), DRAWS)) * np.sqrt(v[:, j])
+    away = np.arctan2(m2[:, j] + z[1], m1[:, j] + z[0]) - middle[:, None]
+    away = (away + pi) % (2 * pi) - pi
+    return middle[:, None] + np.quantile(away, levels, axis=1).T
+
+
+def leave_one_out(posteriors: Sequence[Posterior], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean angle and circular standard deviation of each label as the others predict it; weights stay those of all."""
+    total = np.zeros((2, len(y)))
+    for one, other in zip(*(p.parts for p in posteriors), strict=True):
+        found = [gp._inverse(part.d, part.ratios, p) for part, p in ((one, np.cos(y)), (other, np.sin(y)))]
+        c = found[0][0]
+        m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(found, (np.cos(y), np.sin(y)), strict=True)])
+        total += directions(m, one.signal / c) @ one.weights
+    return _of(total)

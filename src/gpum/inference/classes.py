@@ -1,0 +1,289 @@
+"""Classes: another likelihood on the same family of covariances.
+
+    f_c ~ GP(0, k),  c = 1..C      one function a class, k(x, x) = 1: the kernel of a setting without its constant,
+                                   as a correlation (a row's class should not depend on how well connected it is)
+    y(x) = argmax_c f_c(x) + ε_c   ε ~ N(0, r), r on a grid: the multinomial probit
+
+Only differences of the f_c matter, so that everything lives in the C - 1 dimensions in which they sum to zero. No class
+has a constant of its own: over the cloud each f_c is about zero, which keeps one class from taking all rows when labels
+are few.
+
+Inference is expectation propagation (`probit`).
+
+What evidence cannot say with one label a class the prior must: a kernel cuts the cloud into about
+
+    pieces = (tr K)² / tr K²
+
+independent pieces, and log(pieces/C) ~ N(0, PIECES_SD²): about as many as there are classes.
+
+Classes in data are purer than those of a Gaussian process: their borders run where there are few rows. Probabilities
+are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ. Its prior, log γ ~ N(0, SHARP_SD²), is that they are right as
+they are, and two things are told of it by scores log p(class):
+
+    labels         each as the others predict it, if others have its class
+    the cloud      had the classes been those that are predicted, and as many labels been elsewhere: what would have
+                   been said of the other rows. Where clusters are clear it does not matter which rows have labels, and
+                   little was said too boldly. All rows together count as ELSEWHERE labels of each class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from ..basics.checks import GpumError
+from ..geometry.family import Family, LabelRows, Setting
+from ..heat.covariances import Covariance, Weighted
+from .posterior import Located, Mixture, Share
+from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
+
+RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
+PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
+PIECES_ROWS = 200  # of the cloud, in which pieces are counted
+SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
+SHARP_SD = 0.6  # of log γ
+ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
+TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
+FIRST_SWEEPS = 3  # of a first look at all settings
+HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
+SCREEN = 150  # labels above which settings are screened on SCREENED of them
+SCREENED = 100
+FEW = 12  # settings that then see all labels
+MANY = 600  # labels above which all is in modes,
+FULL_RANK = 1500  # or, where no kernel has fewer modes than there are labels, the most of these
+BLOCK = 4_000_000  # numbers in the largest array of a batch
+AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
+
+
+@dataclass(frozen=True)
+class Part(Share):
+    """A setting with its share of the posterior, for each ratio r."""
+
+    setting: Setting
+    ratios: np.ndarray  # [J]
+    weights: np.ndarray  # [J]
+    alpha: np.ndarray  # [J, n, C], or of k modes
+    R: np.ndarray  # [J, n, n]
+
+
+@dataclass(frozen=True)
+class ClassPosterior(Mixture[Part]):
+    """A mixture over settings and ratios, and the weights of each sharpness γ."""
+
+    parts: list[Part]
+    labels: list[np.ndarray | None]  # representation of the labelled rows in each space that a part uses
+    n_classes: int
+    sharpness: np.ndarray  # weights of SHARPNESS
+    log_evidence: float
+    left_out: np.ndarray  # probabilities of each label's row as the other labels say, [n, C]
+    notes: tuple[str, ...] = ()
+
+    def probabilities(self, rows: Located) -> np.ndarray:
+        """Of each class, [n, C]. A row far from a surface has even probabilities there."""
+        found = np.zeros((len(rows), self.n_classes))
+        for part in self.parts:
+            k = part.setting.space
+            at = rows.at[k]
+            assert at is not None, "rows were not located in a space that the posterior uses"
+            places = rows.around[k] or [at]
+            p = sum(self._at(part, b) for b in places) / len(places)
+            found += np.where(rows.far[k][:, None], part.weight / self.n_classes, p)
+        return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
+
+    def known(self, part: Part, b: np.ndarray) -> np.ndarray:
+        """k(x) of rows b: correlations with the labels, or modes, as a part's α and R have them."""
+        labels = self.labels[part.setting.space]
+        assert labels is not None
+        few = len(labels) == part.alpha.shape[1]
+        return correlation(part.setting.covariance, b, labels) if few else modes(part.setting.covariance, b)
+
+    def _at(self, part: Part, b: np.ndarray) -> np.ndarray:
+        """Probabilities times the weights of a part, [n, C]."""
+        K = self.known(part, b)
+        found = np.zeros((len(b), self.n_classes))
+        for r, weight, alpha, R in zip(part.ratios, part.weights, part.alpha, part.R, strict=True):
+            variance = np.maximum(1 - np.sum((K @ R) * K, 1), 0.0) + r
+            found += weight * softmax(LINK * (K @ alpha) / np.sqrt(variance)[:, None], axis=1)
+        return found
+
+
+def correlation(covariance: Covariance, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The kernel without its constant, scaled to k(x, x) = 1, [n, m]."""
+    of_a, of_b = (np.sqrt(np.maximum(covariance.diag(x) - 1, 1e-12)) for x in (a, b))
+    return (covariance.gram(a, b) - 1) / of_a[:, None] / of_b
+
+
+def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
+    """F [n, k] of `correlation`(a, a) = FFᵀ, of a covariance that is a weighted sum over modes."""
+    return correlation(covariance, a, np.eye(a.shape[1]))
+
+
+def pieces(family: Family) -> np.ndarray:
+    """Into how many independent pieces each setting cuts the cloud, [settings]; from PIECES_ROWS rows."""
+    some = np.random.default_rng(0).permutation(len(family.rows[0]))[:PIECES_ROWS]  # rows may come in an order
+    rows = [r[some] for r in family.rows]
+    found = []
+    for setting in family.settings:
+        K = correlation(setting.covariance, rows[setting.space], rows[setting.space])
+        found.append(len(K) ** 2 / np.sum(K**2))
+    return np.array(found)
+
+
+def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n_pieces: np.ndarray) -> ClassPosterior:
+    """The posterior given classes y [n] (0 to C - 1) of the rows `known`; `n_pieces` are those of the settings."""
+    notes, J = list[str](), len(RATIOS)
+    prior = np.array([s.log_prior for s in family.settings]) - 0.5 * (np.log(n_pieces / n_classes) / PIECES_SD) ** 2
+    chosen = np.flatnonzero(prior > prior.max() + log(HOPELESS))
+    if len(known) > MANY:
+        chosen, left = _few_modes(family, chosen, len(known))
+        notes += left
+    if len(known) > SCREEN:
+        subset = _spread(y, n_classes, SCREENED)
+        rough = _evidence(family, known[subset], y[subset], n_classes, chosen, FIRST_SWEEPS).log_evidence
+        mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
+        chosen = chosen[np.argsort(-mass, kind="stable")[:FEW]]
+        notes.append(
+            f"with {len(known)} labels the settings were screened on {len(subset)} of them, and the best {len(chosen)} "
+            "saw all"
+        )
+    elif len(chosen) > FEW:
+        rough = _evidence(family, known, y, n_classes, chosen, FIRST_SWEEPS).log_evidence
+        mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
+        chosen = chosen[mass > mass.max() + log(HOPELESS)]
+    found = _evidence(family, known, y, n_classes, chosen, SWEEPS)
+    usable = np.isfinite(found.log_evidence) & (found.settled | ~found.settled.any())
+    if not usable.any():
+        raise GpumError("expectation propagation has no finite evidence for any setting; check X for outliers")
+    log_p = (
+        np.where(usable, found.log_evidence, -np.inf).reshape(len(chosen), -1)
+        + prior[chosen][:, None]
+        - log(len(RATIOS))
+    )
+    total = logsumexp(log_p) - logsumexp(prior)
+    weights = np.exp(log_p - logsumexp(log_p))
+    if not found.settled.all():
+        lost = int(np.sum(~found.settled))
+        end = "these are left out" if found.settled.any() else "what it found so far is used"
+        notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} settings: {end}")
+    alpha, R = (  # what has no weight must not bring in a NaN either
+        [np.array([v[b] if usable[b] else np.zeros_like(v[b]) for b in range(i, i + J)]) for i in range(0, len(v), J)]
+        for v in (found.alpha, found.R)
+    )
+    keep = weights.sum(1) > HOPELESS * weights.sum(1).max()
+    scale = weights[keep].sum()
+    parts = [Part(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i]) for i in np.flatnonzero(keep)]
+    left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
+    labels = LabelRows(family, known).of({part.setting.space for part in parts})
+    posterior = ClassPosterior(parts, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
+    score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
+    several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
+    score += _scores(left_out[several], y[several]).sum(1)
+    if len(known) <= SCREEN:  # more labels speak for themselves
+        score += ELSEWHERE * n_classes * _elsewhere(posterior, family, known, y)
+    sharpness = softmax(score)
+    return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
+
+
+def _few_modes(family: Family, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
+    """Settings with fewer modes than n labels, and what to say of the others: these take n³."""
+    few = np.array([_low_rank(family, i, n) for i in chosen])
+    if few.any():
+        said = f"with {n:,} labels {np.sum(~few):,} settings of full rank were left out; up to {MANY:,} they take part"
+        return chosen[few], [said] * int(not few.all())
+    if n > FULL_RANK:
+        raise GpumError(
+            f"y has {n:,} labels, and all kernels are of full rank, which takes the cube of that; give at most "
+            f"{FULL_RANK:,} labels, or another geometry beside (graph, atlas)"
+        )
+    return chosen, []
+
+
+def _low_rank(family: Family, i: int, n: int) -> bool:
+    setting = family.settings[i]
+    return isinstance(setting.covariance, Weighted) and family.rows[setting.space].shape[1] < n
+
+
+def _evidence(
+    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, chosen: Sequence[int] | np.ndarray, sweeps: int
+) -> Sites:
+    """EP for each chosen setting, with each ratio."""
+    found, J = [], len(RATIOS)
+    size = max(1, BLOCK // (J * len(y) * max(len(y), n_classes * len(NODES))))
+    in_full = len(y) <= MANY or not _low_rank(family, int(chosen[0]), len(y))
+    labels = LabelRows(family, known)
+    if not in_full:
+        for i in chosen:
+            s = family.settings[i]
+            F = modes(s.covariance, labels[s.space])
+            found.append(propagate(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
+    for begin in range(0, len(chosen) if in_full else 0, size):
+        some = [family.settings[i] for i in chosen[begin : begin + size]]
+        K = np.array([correlation(s.covariance, *[labels[s.space]] * 2) for s in some])
+        found.append(propagate(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
+    log_evidence, without, settled = (
+        np.concatenate([getattr(s, name) for s in found]) for name in ("log_evidence", "without", "settled")
+    )
+    return Sites(log_evidence, [a for s in found for a in s.alpha], [R for s in found for R in s.R], without, settled)
+
+
+def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Class probabilities of each label as the others predict it, [n, C], from those of each part [B, n, C]."""
+    own = without[:, np.arange(len(y)), y]
+    share = weights[:, None] / np.maximum(own, 1e-300)  # of each part, had the label not been there
+    return np.einsum("bi,bic->ic", share / share.sum(0), without)
+
+
+def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Mean of log p(class) for each of SHARPNESS, had the classes been as predicted and the labels elsewhere."""
+    rng, C = np.random.default_rng(0), posterior.n_classes
+    others = np.setdiff1d(np.arange(len(family.rows[0])), known)
+    rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
+    cloud = Located.exactly([r[rows] for r in family.rows])
+    truth = posterior.probabilities(cloud).argmax(1)
+    truth[: len(known)] = y
+    settings = [part.setting for part in posterior.parts for _ in part.ratios]
+    ratios = np.concatenate([part.ratios for part in posterior.parts])
+    share = np.cumsum(np.concatenate([part.weights for part in posterior.parts]))
+    steps = (np.arange(DRAWN) + 0.5) / DRAWN * share[-1]  # components as often as they weigh
+    drawn, times = np.unique(np.searchsorted(share, steps), return_counts=True)
+    found = []
+    for _ in range(TURNS if len(others) else 0):
+        turn = rng.permutation(len(rows))
+        chosen = np.concatenate([turn[truth[turn] == c][: np.sum(y == c)] for c in range(C)])
+        labels = [r[rows[chosen]] for r in family.rows]
+        K = np.array([correlation(settings[i].covariance, *[labels[settings[i].space]] * 2) for i in drawn])
+        sites = propagate(K, ratios[drawn], truth[chosen], C, FIRST_SWEEPS)
+        parts = [
+            Part(settings[i], ratios[[i]], times[[j]] / DRAWN, sites.alpha[j][None], sites.R[j][None])
+            for j, i in enumerate(drawn)
+            if np.isfinite(sites.log_evidence[j])
+        ]
+        rest = np.setdiff1d(np.arange(len(rows)), chosen)
+        if parts:
+            p = replace(posterior, parts=parts, labels=labels).probabilities(cloud)[rest]
+            found.append(_scores(p, truth[rest]).mean(1))
+    return np.mean(found or [np.zeros(len(SHARPNESS))], 0)
+
+
+def _scores(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """log p(class), [SHARPNESS, n], of classes y [n] under sharpened probabilities p [n, C]."""
+    z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
+    return z[:, np.arange(len(y)), y] - logsumexp(z, axis=2)
+
+
+def _sharpened(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """p_c^γ, normalised, averaged over γ."""
+    log_p = np.log(np.maximum(p, 1e-300))
+    return sum(w * softmax(gamma * log_p, axis=1) for gamma, w in zip(SHARPNESS, weights, strict=True) if w)
+
+
+def _spread(y: np.ndarray, n_classes: int, size: int) -> np.ndarray:
+    """Indices of about `size` labels, as even over the classes as they allow."""
+    rng = np.random.default_rng(0)
+    order = [rng.permutation(np.flatnonzero(y == c)) for c in range(n_classes)]
+    turns = [(turn, c) for c, some in enumerate(order) for turn in range(len(some))]
+    return np.array(sorted(order[c][turn] for turn, c in sorted(turns)[: max(size, n_classes)]))

@@ -1,0 +1,281 @@
+"""Gaussian process regression, given a family of covariances.
+
+    y_i = f(x_i) + ε_i,    f ~ GP(0, σ_h² K),    ε_i ~ N(0, σ²),    r = σ²/σ_h²
+
+y is centred and scaled before it comes here. A *setting* is one covariance K (a domain, a smoothness, a scale). On the
+labels K = U S Uᵀ, and with z = Uᵀy everything is a sum over eigenvalues:
+
+    log p(y | σ_h², r) = -½ (Q/σ_h² + log|K + rI| + n log 2πσ_h²),   Q = Σ z²/(S + r) + (|y|² - |z|²)/r
+
+Predictions from it are in `posterior`.
+
+"average": r runs over a grid (log₁₀ r ~ N(-3, 1)), σ_h² ~ InvGamma(A0, B0) is integrated in closed form, which makes
+each prediction a Student t with 2a degrees of freedom, a = A0 + n/2, b = B0 + Q/2; settings and ratios are weighted
+by evidence times prior. "evidence": the one setting, scale, σ_h² and r of largest evidence.
+
+Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follow from those of all labels:
+
+    mean = y_i - α_i/c,   var = σ_h²/c,   Q₋ᵢ = Q - α_i²/c,   |C₋ᵢ| = |C| c
+
+Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
+
+Above SCREEN labels all settings see SCREENED of them first, and only those that come within NATS of the best see all:
+differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all (`promising`,
+for every likelihood).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln, log_softmax, logsumexp
+
+from ..basics.checks import GpumError
+from ..basics.workers import results
+from ..geometry.family import Family, LabelRows, Setting
+from ..heat.covariances import Covariance
+from .posterior import Decomposed, Part, Posterior
+from .quantiles import mixture_quantiles
+
+# What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
+Inference = Callable[..., Posterior]
+# Of a setting with labels `some` (places among all of them) at a: the logs of the masses of its components, evidence
+# times prior up to a constant, and what else its part of a posterior is made of.
+Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
+
+# σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
+# labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
+# one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
+A0, B0 = 1.0, 3.0
+RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
+RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
+RATIO_PRIOR = log_softmax(-0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2)  # of RATIOS
+LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
+KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
+SCREEN = 500  # labels up to which every setting sees all of them
+SCREENED = 250
+NATS = 12.0  # behind the best on SCREENED labels
+ALONE = 100  # labels up to which a setting is scored sooner than a thread begins
+LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
+COSTLY = 2000  # labels
+
+
+def units(y: np.ndarray) -> tuple[float, float]:
+    """Mean and scale by which labels come to the units of this module."""
+    size = float(np.abs(y).max())
+    if size == 0:
+        return 0.0, 1.0
+    z = y / size  # squares of very small labels would vanish
+    mean, scale = float(z.mean()), float(z.std(ddof=min(len(z) - 1, 1)))
+    if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
+        scale = abs(mean) if mean else 1.0
+    return size * mean, size * scale
+
+
+def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
+    """Eigenvalues of the Gram matrix on labels a, from n × n or, where that is smaller, k × k.
+
+    With `noise` d [n] those of D^-½ K D^-½.
+    """
+    root = np.ones(len(a)) if noise is None else 1 / np.sqrt(noise)
+    F = covariance.factor(a)
+    if F is not None and F.shape[1] < len(a):
+        F = F * root[:, None]
+        S, V = np.linalg.eigh(F.T @ F)  # which, unlike SciPy's, lets other threads run
+        keep = 1e-12 * max(S[-1], 1e-300) < S
+        S = S[keep]
+        U = F @ (V[:, keep] / np.sqrt(S))
+    else:
+        K = covariance.gram(a, a) if F is None else F @ F.T
+        S, U = np.linalg.eigh(root[:, None] * K * root)
+        S = np.maximum(S, 0.0)
+    return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
+
+
+def log_evidence(
+    covariance: Covariance, a: np.ndarray, y: np.ndarray, log_signal: float, log_noise: float,
+    noise: np.ndarray | None = None,
+) -> tuple[float, np.ndarray]:  # fmt: skip
+    """log p(y) and its gradient in (log scale, log σ_h², log σ²)."""
+    signal, r = np.exp(log_signal), np.exp(log_noise - log_signal)
+    d, n = decompose(covariance, a, y, noise), len(y)
+    Q, logdet = float(d.quadratic(r)[0]), float(d.log_det(r)[0])
+    value = -0.5 * (Q / signal + logdet + n * (log_signal + log(2 * pi)))
+    alpha = d.U @ (d.z / (d.S + r)) + (d.precision * y - d.U @ d.z) / r  # (K + rD)⁻¹ y
+    inverse = 1 / (d.S + r)
+    moved = covariance.slope(a, np.concatenate([alpha[:, None], d.U], 1))
+    by_scale = 0.5 * (moved[0] / signal - moved[1:] @ inverse)
+    square = float(np.sum(alpha**2 / d.precision))  # Q = yᵀ(K + rI)⁻¹y splits into K's and the noise's part
+    trace = float(inverse.sum()) + (n - len(d.S)) / r
+    by_noise = 0.5 * r * (square / signal - trace)
+    by_signal = 0.5 * (Q / signal - n) - by_noise
+    value -= 0.5 * (0.0 if noise is None else float(np.log(noise).sum()))
+    return value, np.array([by_scale, by_signal, by_noise])
+
+
+def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
+    """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
+    labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
+    a = A0 + len(y) / 2
+    found, total, notes = weighed(family, labels, partial(_score, y, own))
+    parts = [Part(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
+    constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
+    return Posterior(parts, labels.of({part.setting.space for part in parts}), 2 * a, total + constant, notes)
+
+
+def weighed(
+    family: Family, labels: LabelRows, score: Score
+) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, tuple[str, ...]]:
+    """Settings that are not too light to be kept, with the weights of their components and what `score` found besides.
+
+    Also the log of the mass of all settings, and what to say of it. What `score` found for a setting that is too light
+    is let go at once: with many labels it is large.
+    """
+    settings, notes = promising(family, labels, score)
+    mass = np.full(len(settings), -np.inf)
+    scores: dict[int, tuple[np.ndarray, Any]] = {}
+    for space in sorted({setting.space for setting in settings}):
+        mine = [k for k, setting in enumerate(settings) if setting.space == space]
+        tasks = [partial(score, settings[k], labels[space], slice(None)) for k in mine]
+        for k, one in zip(mine, results(tasks, None if len(labels) > ALONE else 1), strict=True):
+            mass[k], scores[k] = logsumexp(one[0]), one
+        scores = {k: one for k, one in scores.items() if mass[k] > mass.max() + log(KEEP)}
+    kept = logsumexp(mass[sorted(scores)])
+    found = [(settings[k], np.exp(scores[k][0] - kept), scores[k][1]) for k in sorted(scores)]
+    return found, float(logsumexp(mass)), notes
+
+
+def _score(
+    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
+) -> tuple[np.ndarray, tuple[Decomposed, np.ndarray]]:
+    """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
+    d = decompose(setting.covariance, a, y[some], noise[some])
+    shape, b = A0 + len(a) / 2, B0 + 0.5 * d.quadratic(RATIOS)
+    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
+    return log_p, (d, b / (shape - 1))
+
+
+def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Setting], tuple[str, ...]]:
+    """The settings that are worth all labels, and what to say of it.
+
+    Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for, and
+    above COSTLY labels, where one takes minutes, none but the best of all settings.
+    """
+    settings, n = family.settings, len(labels)
+    if n <= SCREEN:
+        return list(settings), ()
+    some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
+    few = {space: labels.some(space, some) for space in {setting.space for setting in settings}}
+    tasks = [partial(_mass, score, setting, few[setting.space], some) for setting in settings]
+    found = np.array(list(results(tasks, None)))
+    order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
+    full = [k for k in order if _full_rank(settings[k].covariance, few[settings[k].space], n)]
+    room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
+    if n**2 > LARGEST and len(full) == len(order):
+        raise GpumError(
+            f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
+            f"numbers each; give at most {int(LARGEST**0.5):,} labels, or another geometry beside (graph, atlas)"
+        )
+    left = set(full[room:])
+    kept = [setting for k, setting in enumerate(settings) if k in order and k not in left]
+    said = (
+        f"with {n:,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
+        "saw all"
+    )
+    if left:
+        said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
+    return kept, (said,)
+
+
+def _mass(score: Score, setting: Setting, a: np.ndarray, some: np.ndarray) -> float:
+    return float(logsumexp(score(setting, a, some)[0]))
+
+
+def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
+    F = covariance.factor(a[:1])
+    return F is None or F.shape[1] >= n
+
+
+def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
+    """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
+    labels, n, top = LabelRows(family, known), len(y), None
+    ratios = RATIOS[RATIOS >= LEAST_RATIO]
+    settings, said = promising(family, labels, partial(_score, y, np.ones(n) if noise is None else noise))
+    for setting in settings:
+        d = decompose(setting.covariance, labels[setting.space], y, noise)
+        quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
+        profile = -0.5 * (n * np.log(quadratic) + d.log_det(ratios))
+        j = int(np.argmax(profile))
+        if top is None or profile[j] > top[0]:
+            top = float(profile[j]), setting, ratios[j], float(quadratic[j])
+    assert top is not None
+    _, setting, ratio, signal = top
+    start = np.log([setting.scale, max(signal, 1e-12), ratio])
+    low, high = np.log(setting.scales or np.exp(start[[0, 0]]))  # without a range the scale cannot move
+
+    def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        covariance = setting.covariance.at(np.exp(theta[0]))
+        value, grad = log_evidence(covariance, labels[setting.space], y, theta[1], theta[1] + theta[2], noise)
+        return -value, -np.array([grad[0], grad[1] + grad[2], grad[2]])
+
+    bounds = [(low, high), (log(1e-12), log(1e6)), (log(LEAST_RATIO), log(1e3))]
+    found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    notes = said if found.success else (*said, f"the climb of the evidence stopped early ({found.message})")
+    scale, signal, ratio = np.exp(found.x)
+    covariance = setting.covariance.at(scale)
+    d = decompose(covariance, labels[setting.space], y, noise)
+    setting = replace(setting, covariance=covariance, log_prior=0.0)
+    part = Part(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
+    return Posterior([part], labels.of({setting.space}), np.inf, -float(found.fun), notes)
+
+
+def leave_one_out(
+    posterior: Posterior, y: np.ndarray, levels: Sequence[float] = (0.025, 0.975)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
+
+    y [n] are the labels in their own units. For "average" that is what a fit without the label would say of it (with
+    the weights, σ_h² and units of the other labels), but for settings too light to be among the posterior's parts. For
+    "evidence" the hyperparameters stay those of all labels.
+    """
+    n, averaged = len(y), bool(np.isfinite(posterior.dof))
+    if n < 2:
+        raise GpumError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
+    mean, s = np.array([units(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
+    one, y0 = np.ones(n), y - y.mean()
+    m = mean - y.mean()
+    a = A0 + (n - 1) / 2
+    found = []
+    for part in posterior.parts:
+        r = part.ratios
+        c, by_y, by_one = _inverse(part.d, r, y0, one)
+        alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
+        Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
+        b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), part.signal, np.zeros_like(c)
+        if averaged:
+            log_p = part.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
+            signal = b / (a - 1)
+        found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
+    log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))
+    weights = np.exp(log_p - logsumexp(log_p, axis=0))
+    middle = np.sum(weights * means, 0)
+    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
+    dof = 2 * a if averaged else np.inf
+    return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
+
+
+def _inverse(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
+    """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (D⁻¹ - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
+    inverse = 1 / (d.S[:, None] + r)
+    found = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]
+    if len(d.S) < len(d.U):
+        outside = [np.maximum(d.precision - np.sum(d.U**2, 1), 0.0)]
+        outside += [d.precision * v - d.U @ (d.U.T @ v) for v in vectors]
+        found = [f + o[:, None] / r for f, o in zip(found, outside, strict=True)]
+    return found

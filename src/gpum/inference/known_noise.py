@@ -1,0 +1,66 @@
+"""Labels whose noise is known: y_i = f(x_i) + ε_i, ε_i ~ N(0, s_i²).
+
+As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s̄²/σ_h² that a signal σ_h² then has:
+
+    log p(y | setting, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
+
+σ_h² runs over a grid with the prior of `gp`, InvGamma(A0, B0); settings and signals are weighted by evidence times
+prior. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as there, and a component's weight
+without label i is its weight over the density that it gave to y_i.
+"""
+
+from __future__ import annotations
+
+from math import log, pi
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..geometry.family import Family, LabelRows, Setting
+from .gp import A0, B0, _inverse, decompose, weighed
+from .posterior import Decomposed, Part, Posterior
+
+SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
+
+
+def average(
+    family: Family, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
+) -> Posterior:
+    """The posterior averaged over settings and signals; `variance` [n] is that of each label's noise."""
+    labels, n, unit = LabelRows(family, known), len(y), float(np.mean(variance))
+    ratios = unit / signals
+    prior = -A0 * np.log(signals) - B0 / signals  # of log σ_h²
+    prior = prior - logsumexp(prior)
+
+    def score(setting: Setting, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
+        d = decompose(setting.covariance, a, y[some], variance[some] / unit)
+        log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
+        return log_p + prior + setting.log_prior, d
+
+    found, total, notes = weighed(family, labels, score)
+    parts = [Part(setting, d, ratios, w, signals) for setting, w, d in found]
+    constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
+    return Posterior(parts, labels.of({part.setting.space for part in parts}), np.inf, total + constant, notes)
+
+
+def heaviest(found: Posterior) -> Posterior:
+    """The one setting and signal of largest posterior weight."""
+    part = found.best
+    return Posterior([part.only(int(np.argmax(part.weights)))], found.labels, np.inf, found.log_evidence, found.notes)
+
+
+def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and variances [components, n] of f at each label as the others predict it."""
+    log_w, means, variances = [], [], []
+    for part in posterior.parts:
+        c, alpha = _inverse(part.d, part.ratios, y)
+        variance = part.signal / c  # of the label, its noise included
+        log_w.append(
+            np.log(np.maximum(part.weights, 1e-300)) + 0.5 * (alpha**2 / c / part.signal + np.log(2 * pi * variance))
+        )
+        means.append(y[:, None] - alpha / c)
+        own = part.signal * part.ratios / np.broadcast_to(part.d.precision, len(y))[:, None]
+        variances.append(np.maximum(variance - own, 1e-12 * variance))
+    log_p = np.concatenate(log_w, 1).T
+    weights = np.exp(log_p - logsumexp(log_p, axis=0))
+    return weights, np.concatenate(means, 1).T, np.concatenate(variances, 1).T

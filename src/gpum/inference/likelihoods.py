@@ -1,0 +1,227 @@
+"""Labels that are not a function plus Gaussian noise, on the same family of covariances.
+
+Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior weights: those of Student t noise, λ ~
+    Gamma(ν/2, ν/2), or with probability GROSS much smaller, a gross error of any size. Variational Bayes: given E[λ] it
+    is the regression of `gp` with noise of each label's own, averaged over all settings, and given that posterior
+
+        q(λ_i) ∝ p(λ_i) √λ_i exp(-½ λ_i E[(y_i - f(x_i))²]/σ²)
+
+    so that a label far from what the others say counts for little, one very far for nothing. The bound stands in for
+    the evidence. Student t alone never quite lets go: an error of 40 σ would still count as a label with noise of
+    18 σ, and be 7 nats less likely, so that three of them are sooner taken for a function that is rough.
+
+Counts, shares.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), η = c + f (`observations`).
+    Expectation propagation, the mixture over settings and signals being the prior: each label's likelihood becomes one
+    Gaussian site, the same for all settings,
+
+        site_i ∝ exp(ν_i f - ½ τ_i f²)     a label ν_i/τ_i with known noise 1/τ_i (`known_noise`)
+
+    matched to mean and variance of the tilted distribution at the label as the others predict it. The weights of the
+    settings are those of the sites.
+
+Both are log-concave in f (counts, shares), or nearly one bump (a Student label among others): one Gaussian is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import pi
+from typing import ClassVar
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import logsumexp
+from scipy.stats import gamma
+
+from ..geometry.family import Family
+from . import gp, known_noise
+from .observations import Observed
+from .posterior import Located, Posterior
+from .quantiles import mixture_quantiles
+
+LIKELIHOODS = ("gaussian", "student", "poisson", "binomial")
+DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists
+GROSS = 0.1  # probability of a gross error
+TAILS = 12  # values of λ, equally probable, that stand for Student t noise
+AT_ONCE = 256  # rows whose quantiles are sought at once: with 10 000 components 20 MB
+SIZES = np.logspace(-1, -6, 11)  # and for gross errors: of 3 to 1000 σ
+REWEIGHTS, REWEIGHTED = 40, 0.03  # rounds at most, and the change of log E[λ] below which they end
+SUSPECTS, AWAY = 0.2, 3.0  # share of labels that may be left out at the beginning; and how many sds off the others
+THINNED = 4  # one of so many settings finds them
+FULL = 3  # rounds with all settings; then those with weight, and all of them at the end
+SIGNALS = np.geomspace(0.03, 6.0, 10)  # σ_h² of log rates and log odds: beyond, a factor of 100 in the rate is usual
+SWEEPS, SETTLED, DAMPING = 20, 1e-2, 0.8
+LIGHT = 1e-4  # settings lighter than this, relative to the heaviest, are left out while sites are sought
+LEAST = 1e-4  # of a site's precision: a count of zero may tell all but nothing
+NODES, WEIGHTS = hermegauss(20)
+FEW, FEW_WEIGHTS = hermegauss(5)
+FEW_WEIGHTS = FEW_WEIGHTS / FEW_WEIGHTS.sum()
+
+
+@dataclass(frozen=True)
+class StudentPosterior(Posterior):
+    """The mixture of a regression whose noise is Student t."""
+
+    spread: ClassVar[float] = DOF / (DOF - 2)
+
+    @staticmethod
+    def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draws of the noise over σ."""
+        return rng.standard_t(DOF, shape)
+
+    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+        """Quantiles of the mixture, [n, levels]; Student t noise as a mixture over λ."""
+        if not noise:
+            return super().quantiles(rows, levels, False)
+        weights, means, variances, own = self.flat(rows, False)
+        shares, extra = np.repeat(weights, TAILS)[:, None], np.outer(own, 1 / _usual()).reshape(-1, 1)
+        found = []
+        for k in range(0, len(rows), AT_ONCE):
+            m, v = (np.repeat(some[:, k : k + AT_ONCE], TAILS, axis=0) for some in (means, variances))
+            found.append(mixture_quantiles(shares, m, np.sqrt(v + extra), self.dof, levels))
+        return np.concatenate(found)
+
+
+def _usual() -> np.ndarray:
+    """TAILS values of λ of Student t noise."""
+    return gamma.ppf((np.arange(TAILS) + 0.5) / TAILS, DOF / 2, scale=2 / DOF)
+
+
+def student(
+    family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None,
+    infer: Callable[..., Posterior] = gp.average,
+) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
+    """The posterior given labels y [n] with outliers, and E[λ] [n]; `noise` is d of `gp`.
+
+    From several beginnings, of which the largest bound is kept: all labels are trusted, or all but suspects.
+    """
+    own = np.ones(len(y)) if noise is None else noise
+    found = [_reweighted(family, known, y, own, trust, infer) for trust in _beginnings(family, known, y, own)]
+    return max(found, key=lambda pair: pair[0].log_evidence)
+
+
+def _beginnings(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -> list[np.ndarray]:
+    """E[λ] [n] to begin with: all labels; without those that the rest say are AWAY; without a share of SUSPECTS.
+
+    The label furthest off goes first, since an outlier spoils what is said of its neighbours.
+    """
+    some = replace(family, settings=family.settings[::THINNED])
+    trust, most = np.ones(len(y)), int(SUSPECTS * len(y))
+    begin = [trust.copy()]
+    step = -(-most // 10)  # ten rounds at most
+    while np.sum(trust < 1) < most:
+        mean, variance, _ = gp.leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,))
+        away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
+        if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
+            begin.append(trust.copy())
+        trust[np.argsort(-away, kind="stable")[: min(step, most - int(np.sum(trust < 1)))]] = SIZES[-1]
+    return [*begin, trust] if most else begin
+
+
+def _reweighted(
+    family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray, trust: np.ndarray,
+    infer: Callable[..., Posterior],
+) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
+    """The posterior and E[λ] that are reached from one beginning of E[λ]."""
+    notes, some = tuple[str, ...](), family
+    values = np.concatenate([_usual(), SIZES])
+    prior = np.repeat(np.log([(1 - GROSS) / TAILS, GROSS / len(SIZES)]), [TAILS, len(SIZES)])
+    for turn in range(REWEIGHTS):
+        found = infer(some, known, y, own / trust)
+        if turn == FULL and infer is gp.average:  # the weights of the others have hardly a say in what comes
+            some = replace(family, settings=[part.setting for part in found.parts])
+        labels = Located.exactly(found.labels)
+        off = np.zeros(len(y))
+        for part, means, variances in found.components(labels, False):
+            off += (((y[:, None] - means) ** 2 + variances) / (part.signal * part.ratios)) @ part.weights
+        log_q = prior + 0.5 * np.log(values) - 0.5 * np.outer(off / own, values)
+        log_q -= logsumexp(log_q, axis=1, keepdims=True)
+        q = np.exp(log_q)
+        before, trust = trust, q @ values
+        if np.abs(np.log(trust / before)).max() < REWEIGHTED:
+            break
+    else:
+        notes = (f"labels were still being weighed for outliers after {REWEIGHTS} rounds",)
+    found = infer(family, known, y, own / trust) if some is not family else found
+    gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
+    bound = found.log_evidence + float(gap.sum())
+    return StudentPosterior(found.parts, found.labels, found.dof, bound, (*found.notes, *notes)), trust
+
+
+@dataclass(frozen=True)
+class Sites:
+    """One Gaussian for each label: its place ν/τ [n] and variance 1/τ [n]."""
+
+    at: np.ndarray
+    variance: np.ndarray
+
+
+def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Posterior, Sites]:
+    """The posterior of f given observed labels of the rows `known`, and their sites."""
+    n = len(known)
+    cavity = np.zeros(n), np.full(n, 2.0)  # σ_h² = 1
+    tau, nu = _matched(observed, *cavity)[:2]
+    some, notes = family, tuple[str, ...]()
+    for _ in range(SWEEPS):
+        posterior = known_noise.average(some, known, nu / tau, 1 / tau, SIGNALS)
+        if some is family:
+            some = replace(family, settings=[p.setting for p in posterior.parts if p.weight > LIGHT])
+        cavity = _cavity(posterior, nu / tau)
+        new_tau, new_nu, _ = _matched(observed, *cavity)
+        change = np.abs(np.log(new_tau / tau)) * np.minimum(1.0, tau * cavity[1])  # weak sites may wander
+        tau, nu = tau * (new_tau / tau) ** DAMPING, nu + DAMPING * (new_nu - nu)
+        if change.max() < SETTLED:
+            break
+    else:
+        notes = (f"expectation propagation had not settled after {SWEEPS} sweeps",)
+    posterior = known_noise.average(family, known, nu / tau, 1 / tau, SIGNALS)
+    mean, variance = cavity = _cavity(posterior, nu / tau)
+    log_z = _matched(observed, *cavity)[2]
+    total = variance + 1 / tau
+    log_z = log_z + 0.5 * ((nu / tau - mean) ** 2 / total + np.log(2 * pi * total))
+    evidence = posterior.log_evidence + float(log_z.sum())
+    return replace(posterior, log_evidence=evidence, notes=(*posterior.notes, *notes)), Sites(nu / tau, 1 / tau)
+
+
+def _cavity(posterior: Posterior, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f at each label as the others predict it, [n] each."""
+    w, m, v = known_noise.without_each(posterior, at)
+    mean = np.sum(w * m, 0)
+    return mean, np.sum(w * (v + (m - mean) ** 2), 0)
+
+
+def _matched(observed: Observed, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sites τ, ν [n] that give N(m, v) times the likelihood its mean and variance, and log of its integral.
+
+    Quadrature is about the mode, which Newton steps find (the logarithm is concave).
+    """
+    f = m.copy()
+    for _ in range(50):
+        slope, curve = observed.slopes(f)
+        step = (slope - (f - m) / v) / (curve + 1 / v)
+        f = f + np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-8:
+            break
+    sd = 1 / np.sqrt(observed.slopes(f)[1] + 1 / v)
+    x = f[:, None] + sd[:, None] * NODES
+    log_w = observed.log_p(x) - 0.5 * (x - m[:, None]) ** 2 / v[:, None] + 0.5 * NODES**2 + np.log(WEIGHTS)
+    log_z = logsumexp(log_w, axis=1)
+    w = np.exp(log_w - log_z[:, None])
+    mean = np.sum(w * x, 1)
+    variance = np.minimum(np.sum(w * (x - mean[:, None]) ** 2, 1), v)
+    tau = np.maximum(1 / variance - 1 / v, LEAST)
+    # exact: the integral's weights carry sd, and N(m, v) its √(2πv); hermegauss integrates against exp(-x²/2)
+    return tau, mean * (tau + 1 / v) - m / v, log_z + np.log(sd) - 0.5 * np.log(2 * pi * v)
+
+
+def nodes(posterior: Posterior, rows: Located) -> tuple[np.ndarray, np.ndarray]:
+    """f at rows as points [m, n] with weights [m, 1]."""
+    weights, points = [], []
+    for part, means, variances in posterior.components(rows, False):
+        for j in np.flatnonzero(part.weights > 1e-3 * max(p.weights.max() for p in posterior.parts)):
+            for x, w in zip(FEW, FEW_WEIGHTS, strict=True):
+                weights.append(w * part.weights[j])
+                points.append(means[:, j] + x * np.sqrt(variances[:, j]))
+    found = np.array(weights)
+    return (found / found.sum())[:, None], np.array(points)

@@ -1,0 +1,294 @@
+"""One column of y: its posterior, and what that says in the units of the labels, whatever kind of target it is.
+
+    Output           a function with Gaussian or Student t noise
+    KnownNoise       with a known standard deviation of each label
+    Observed         counts and shares: f is the log of the rate, or the log odds
+    Angle            numbers of which two that differ by a period are one
+    ClassOutput      classes
+
+`regress` makes those of numbers. Noise: True is a new observation, False the function itself (the rate, the
+probability).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import pi
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from ..basics.checks import GpumError
+from ..geometry.family import Family
+from . import angles, classes, design, gp, known_noise, likelihoods, observations
+from .posterior import Located, Posterior
+from .quantiles import mixture_quantiles
+
+TARGETS = ("value", "angle")
+INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
+DRAWS = 2000  # for the covariance between counts of different rows
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a column of y is. `noise_std` and `trials` are those of its labels [n]."""
+
+    likelihood: str = "gaussian"
+    hyperparameters: str = "average"
+    kind: str = "value"
+    period: float = 360.0
+    noise_std: np.ndarray | None = None
+    trials: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """The posterior in units in which the labels have mean 0 and variance 1; the labelled rows."""
+
+    posterior: Posterior
+    mean: float
+    scale: float
+    rows: np.ndarray
+    labels: np.ndarray
+
+    def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation, [n] each."""
+        mean, variance = self.posterior.moments(rows, noise)
+        return self.mean + self.scale * mean, self.scale * np.sqrt(variance)
+
+    def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
+        """Covariance between rows, [n, n]."""
+        return self.scale**2 * self.posterior.covariance(rows, noise)
+
+    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+        """Quantiles, [n, levels]."""
+        return self.mean + self.scale * self.posterior.quantiles(rows, levels, noise)
+
+    def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
+        """Joint draws, [rows, n]."""
+        return self.mean + self.scale * self.posterior.samples(rng, rows, n, noise)
+
+    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
+        mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels)
+        return mean, np.sqrt(variance), ends
+
+    def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        """What is known of f where it is asked."""
+        return design.of_function(self.posterior, cloud, asked, self.scale)
+
+    def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
+        """How far labels are from a guess, [n]."""
+        return labels - guess
+
+    @property
+    def of_successes(self) -> bool:
+        """Whether observations count the successes of trials."""
+        return False
+
+    @property
+    def middle(self) -> float:
+        """The mean of the labels."""
+        return float(self.labels.mean())
+
+    @property
+    def spread(self) -> float:
+        """How far the labels are from their mean, as a root mean square."""
+        return float(np.sqrt(np.mean(self.off(self.labels, self.middle) ** 2)))
+
+    @property
+    def shown_labels(self) -> np.ndarray:
+        """The labels in the unit of the mean of one observation: successes as shares, [n]."""
+        return self.labels
+
+    def of_trials(self, trials: np.ndarray) -> Output:
+        """The output for rows of so many trials each, [n]; only successes have any."""
+        return self
+
+
+@dataclass(frozen=True)
+class KnownNoise(Output):
+    """As `Output`; a new observation has the mean of the known variances."""
+
+    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
+        w, m, v = known_noise.without_each(self.posterior, (self.labels - self.mean) / self.scale)
+        part = self.posterior.parts[0]
+        v = v + part.signal[0] * part.ratios[0] / np.broadcast_to(part.d.precision, len(self.labels))
+        mean = np.sum(w * m, 0)
+        variance = np.sum(w * (v + (m - mean) ** 2), 0)
+        ends = mixture_quantiles(w, m, np.sqrt(v), np.inf, np.asarray(levels, float))
+        return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
+
+
+@dataclass(frozen=True)
+class Observed(Output):
+    """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
+
+    observed: Any
+    sites: np.ndarray  # places of the labels' sites, [n]
+
+    @property
+    def of_successes(self) -> bool:
+        """Whether observations count the successes of trials; else they count events."""
+        return isinstance(self.observed, observations.Shares)
+
+    def of_trials(self, trials: np.ndarray) -> Output:
+        """The output for rows of so many trials each, [n]."""
+        return replace(self, observed=self.observed.of_trials(trials))
+
+    @property
+    def shown_labels(self) -> np.ndarray:
+        """Successes as shares of their trials, counts as they are, [n]."""
+        return self.labels / getattr(self.observed, "trials", 1.0)
+
+    def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of the rate, or of observations."""
+        return _observed_moments(self.observed, *likelihoods.nodes(self.posterior, rows), noise)
+
+    def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
+        """Covariance between rows, from DRAWS draws; its diagonal is exact."""
+        draws = self.samples(np.random.default_rng(0), rows, DRAWS, False)
+        found = np.atleast_2d(np.cov(draws))
+        std = self.moments(rows, noise)[1]
+        bare = np.maximum(np.sqrt(np.diag(found)), 1e-300)
+        shrink = np.minimum(std / bare, 1.0)
+        found = found * shrink[:, None] * shrink
+        found[np.diag_indices_from(found)] = std**2
+        return found
+
+    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+        """Of observations whole numbers; of the rate those of f, carried over."""
+        if noise:
+            return observations.count_quantiles(self.observed, *likelihoods.nodes(self.posterior, rows), levels)
+        return self.observed.mean(self.posterior.quantiles(rows, levels, False).T).T
+
+    def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
+        """Joint draws of the rate, or of observations."""
+        f = self.posterior.samples(rng, rows, n, False).T
+        return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
+
+    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As the labels are, of as many trials each; intervals are of whole numbers."""
+        w, m, v = known_noise.without_each(self.posterior, self.sites)
+        heavy = np.flatnonzero(w.max(1) > 1e-3)
+        few, share = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
+        f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
+        w = (share * w[heavy]).reshape(f.shape)
+        w = w / w.sum(0)
+        observed = self.observed.like_labels()
+        ends = observations.count_quantiles(observed, w, f, np.asarray(levels, float))
+        return *_observed_moments(observed, w, f, True), ends
+
+
+def _observed_moments(
+    observed: observations.Observed, w: np.ndarray, f: np.ndarray, noise: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation [n] of the rate, or of observations, from weighted nodes [nodes, n]."""
+    rate = observed.mean(f)
+    mean = np.sum(w * rate, 0)
+    variance = np.sum(w * (rate - mean) ** 2, 0) + noise * np.sum(w * observed.variance(f), 0)
+    return mean, np.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class Angle(Output):
+    """An angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
+
+    sine: Posterior
+
+    @property
+    def _both(self) -> list[Posterior]:
+        return [self.posterior, self.sine]
+
+    @property
+    def period(self) -> float:
+        """What a full turn is."""
+        return 2 * pi * self.scale
+
+    def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Mean direction, from 0 to the period, and circular standard deviation."""
+        mean, std = angles.moments(self._both, rows, noise)
+        return (self.scale * mean) % self.period, self.scale * std
+
+    def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
+        """Of angles there is none."""
+        raise GpumError("return_cov is True, but angles have no covariance; use sample_y, or return_std=True")
+
+    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+        """About the mean direction: the ends of an interval may lie below 0 or above the period."""
+        found = self.scale * angles.quantiles(self._both, rows, levels, noise)
+        middle = angles.moments(self._both, rows, noise)[0]
+        return found + self.period * (middle < 0)[:, None]  # as the mean, from 0 to the period
+
+    def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
+        """Joint draws, from 0 to the period."""
+        return (self.scale * angles.samples(self._both, rng, rows, n, noise)) % self.period
+
+    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean next to the label (not a period away), circular standard deviation, and a normal interval."""
+        mean, std = (self.scale * v for v in angles.leave_one_out(self._both, self.labels / self.scale))
+        mean = self.labels - self.off(self.labels, mean)
+        return mean, std, mean[:, None] + std[:, None] * norm.ppf(np.asarray(levels, float))
+
+    @property
+    def middle(self) -> float:
+        """The mean direction of the labels."""
+        return float(self.scale * np.angle(np.mean(np.exp(1j * self.labels / self.scale))))
+
+    def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
+        """The shorter way round."""
+        return (labels - guess + self.period / 2) % self.period - self.period / 2
+
+
+@dataclass(frozen=True)
+class ClassOutput:
+    """The posterior of classes, the labelled rows and their classes (as positions in the sorted list of classes)."""
+
+    posterior: classes.ClassPosterior
+    rows: np.ndarray
+    labels: np.ndarray
+
+    def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+        """What is known of the functions of the classes where it is asked."""
+        return design.of_classes(self.posterior, cloud, asked)
+
+
+def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Target, rows: np.ndarray) -> Output:
+    """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
+    averaged = target.hyperparameters == "average"
+    if target.kind == "angle":
+        scale = target.period / (2 * pi)
+        both = angles.average(family, known, labels / scale)
+        both = both if averaged else angles.heaviest(both)
+        return Angle(both[0], 0.0, scale, rows, labels, both[1])
+    if target.likelihood in ("poisson", "binomial"):
+        trials = np.ones(len(labels)) if target.trials is None else target.trials
+        counts = target.likelihood == "poisson"
+        observed: observations.Observed = (
+            observations.Counts.of(labels) if counts else observations.Shares.of(labels, trials)
+        )
+        posterior, sites = likelihoods.propagate(family, known, observed)
+        posterior = posterior if averaged else known_noise.heaviest(posterior)
+        return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites.at)
+    mean, scale = gp.units(labels)
+    if target.likelihood == "student":
+        mean, scale = robust_units(labels)
+        posterior, _ = likelihoods.student(
+            family, known, (labels - mean) / scale, infer=INFERENCE[target.hyperparameters]
+        )
+        return Output(posterior, mean, scale, rows, labels)
+    if target.noise_std is not None:
+        posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
+        return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
+    posterior = INFERENCE[target.hyperparameters](family, known, (labels - mean) / scale)
+    return Output(posterior, mean, scale, rows, labels)
+
+
+def robust_units(y: np.ndarray) -> tuple[float, float]:
+    """Median and scale of labels with outliers: 1.48 times the median distance from it, as for a Gaussian."""
+    middle = float(np.median(y))
+    scale = 1.4826 * float(np.median(np.abs(y - middle)))
+    return (middle, scale) if scale > 0 else gp.units(y)

@@ -1,0 +1,5 @@
+"""What touches the disk: `atomic` (files that appear whole or not at all), `model_io` (the model file), `tables`."""
+
+from .atomic import check_writable, existing, replacing
+
+__all__ = ["check_writable", "existing", "replacing"]

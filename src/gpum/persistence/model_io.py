@@ -1,0 +1,98 @@
+"""The model file: a fitted estimator, with or without its table, as numbers and words. It holds no code (`container`).
+
+What is stored of an object is in `tree`, which classes may be stored in `registry`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..basics.checks import GpumError
+from . import container
+from .tree import Reader, Writer
+
+
+@dataclass
+class Fitted:
+    """A fitted estimator with the table it was fitted to: what `gpum fit` writes.
+
+    `about` has `source` (file name), `version` (of gpum), `date` (ISO 8601, UTC), `settings` (parameters of the
+    estimator), `seconds`, `warnings` (messages of the fit) and, if a column names the rows, `index`.
+    """
+
+    model: Any
+    features: list[str]  # column names of X
+    targets: list[str]  # column names of y
+    X: np.ndarray  # [N, p]
+    y: np.ndarray  # [N, k], NaN where unlabelled
+    rows: list[str]  # a name for each row
+    about: dict[str, Any]
+
+    def _summary(self) -> dict[str, Any]:
+        """The model's, with names, and the labels of each target."""
+        found = self.model._summary() if hasattr(self.model, "_summary") else {}
+        for y, target in zip(self.y.T, found.get("targets", []), strict=True):
+            if hasattr(self.model, "classes_"):
+                counts = np.bincount(y[~np.isnan(y)].astype(int), minlength=len(self.model.classes_))
+                target["classes"] = [[str(c), int(n)] for c, n in zip(self.model.classes_, counts, strict=True)]
+            else:
+                target["range"] = [float(np.nanmin(y)), float(np.nanmax(y))]
+        about = {k: v for k, v in self.about.items() if k != "settings"}
+        return {**found, "features": self.features, "names": self.targets, "about": about}
+
+    def _restored(self) -> None:
+        N, p = self.X.shape
+        if len(self.rows) != N or self.y.shape != (N, len(self.targets)) or len(self.features) != p:
+            raise GpumError(f"the table of {N} rows has {len(self.rows)} names and targets of shape {self.y.shape}")
+
+
+def save(fitted: Fitted, path: Any, *, force: bool = False) -> None:
+    """Write a model file with its table; it appears whole or not at all, and replaces another only with `force`."""
+    write(path, fitted, force=force)
+
+
+def load(path: Any) -> Fitted:
+    """Read a model file. One without a table (of `model.save`) gets it from the estimator, columns numbered from 1."""
+    found = read(path)
+    if isinstance(found, Fitted):
+        return found
+    if not hasattr(found, "_as_fitted"):
+        kind = type(found).__name__
+        how = f"load it in Python with {kind}.load" if hasattr(found, "load") else "give a file that `gpum fit` wrote"
+        raise GpumError(f"{path} holds a {kind}, which predicts nothing; {how}")
+    return found._as_fitted()
+
+
+def summary(path: Any) -> dict[str, Any]:
+    """What a file says of itself, as plain words and numbers; no array of it is read and no library needed."""
+    document = container.document(path)
+    found = document.get("summary")
+    if not isinstance(found, dict):
+        raise GpumError(f"{path} says nothing of itself; fit again")
+    return found
+
+
+def write(path: Any, content: Any, *, force: bool = False, like: Any = None) -> None:
+    """Write any object of a known class; the file appears whole or not at all, a new one with permissions as `like`."""
+    if not force and Path(path).exists() and not Path(path).is_dir():
+        raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
+    writer = Writer()
+    root = writer.node(content)
+    plain = content._summary() if hasattr(content, "_summary") else {}
+    container.write(path, {"summary": plain, "objects": writer.objects, "root": root}, writer.arrays(), like)
+
+
+def read(path: Any) -> Any:
+    """Read what `write` wrote. Whatever the file holds, no code of it runs."""
+    document, arrays = container.read(path)
+    reader = Reader(arrays)
+    try:
+        reader.build(document.get("objects"))
+        return reader.value(document.get("root"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise GpumError(f"{path} cannot be read: {said}; fit again, with the same version of gpum") from None

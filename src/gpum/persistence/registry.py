@@ -1,0 +1,120 @@
+"""Which classes a model file may hold, and the tag by which it names each.
+
+A tag stays as it is for good, whatever happens to the class or its module: files of every 1.x name objects by it. A
+class that is not listed here is neither written nor built.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+# Of a dataclass its fields are stored, of another class its attributes; what `_stored()` returns instead, where a class
+# has it. See `tree`. Modules are those of gpum, unless they have a dot in front.
+TAGS: dict[str, str] = {
+    "table-and-model": "persistence.model_io:Fitted",
+    # estimators
+    "GPUMRegressor": "estimators.regressor:GPUMRegressor",
+    "GPUMClassifier": "estimators.classifier:GPUMClassifier",
+    "EuclideanGPRegressor": "estimators.comparison:EuclideanGPRegressor",
+    "LatentGPRegressor": "estimators.comparison:LatentGPRegressor",
+    "GraphLaplacianGPRegressor": "estimators.comparison:GraphLaplacianGPRegressor",
+    "GraphMaternGPRegressor": "estimators.comparison:GraphMaternGPRegressor",
+    "BayesianGPLVM": "estimators.latent_models:BayesianGPLVM",
+    "GPLVM": "estimators.latent_models:GPLVM",
+    "frozen-estimator": ".sklearn.frozen._frozen:FrozenEstimator",
+    # the fitted model
+    "model": "fitted.stored:StoredModel",
+    "cloud": "fitted.cloud:Cloud",
+    "geometries": "fitted.geometries:Geometries",
+    "geometries-of-table": "report.labelling.learned:LearnedGeometries",
+    # posteriors
+    "output": "inference.outputs:Output",
+    "output-known-noise": "inference.outputs:KnownNoise",
+    "output-observed": "inference.outputs:Observed",
+    "output-angle": "inference.outputs:Angle",
+    "output-classes": "inference.outputs:ClassOutput",
+    "posterior": "inference.posterior:Posterior",
+    "posterior-student": "inference.likelihoods:StudentPosterior",
+    "posterior-classes": "inference.classes:ClassPosterior",
+    "component": "inference.posterior:Part",
+    "component-classes": "inference.classes:Part",
+    "decomposition": "inference.posterior:Decomposed",
+    "counts": "inference.observations:Counts",
+    "shares": "inference.observations:Shares",
+    # geometries, their spaces and settings
+    "kernel-options": "geometry.surfaces:Wanted",
+    "chart-geometry": "geometry.surfaces:ChartSurface",
+    "atlas-geometry": "geometry.surfaces:AtlasSurface",
+    "graph-geometry": "geometry.surfaces:GraphSurface",
+    "flat-geometry": "geometry.surfaces:FlatSurface",
+    "incomplete-geometry": "geometry.incomplete:IncompleteSurface",
+    "unweighted-geometry": "geometry.surfaces:NamedSurface",
+    "family": "geometry.family:Family",
+    "setting": "geometry.family:Setting",
+    "graph-space": "geometry.graphs:GraphSpace",
+    "diffusion-space": "geometry.graphs:DiffusionSpace",
+    "plane-space": "geometry.spaces:PlaneSpace",
+    "scaled-space": "geometry.spaces:ScaledSpace",
+    "spectral-space": "geometry.spaces:SpectralSpace",
+    "path-space": "geometry.path_spaces:PathSpace",
+    "path-rows": "geometry.path_spaces:PathRows",
+    "recipe-domain": "geometry.recipes:Domain",
+    "recipe-graph": "geometry.recipes:Neighbours",
+    "recipe-diffusion": "geometry.recipes:Diffusion",
+    "recipe-paths": "geometry.recipes:Walks",
+    "recipe-atlas": "geometry.recipes:LocalCharts",
+    # kernels
+    "covariance-features": "heat.covariances:Features",
+    "covariance-spectral": "heat.covariances:Spectral",
+    "covariance-stationary": "heat.covariances:Stationary",
+    "atlas": "heat.atlas:Atlas",
+    "atlas-eigenpairs": "heat.atlas:AtlasEigenpairs",
+    "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
+    "curves": "heat.elements:Curves",
+    "mesh": "heat.mesh:Mesh",
+    "mesh-eigenpairs": "heat.spectral:Eigenpairs",
+    "path-accuracy": "heat.histograms:Accuracy",
+    "path-features": "heat.histograms:PathFeatures",
+    "path-features-clean": "heat.histograms:CleanFeatures",
+    "path-features-induced": "heat.histograms:InducedFeatures",
+    "histogram-cells": "heat.paths:Cells",
+    "jump-nodes": "heat.walks:Nodes",
+    "jump-process": "heat.walks:Walk",
+    "jump-features": "heat.walks:WalkFeatures",
+    # charts
+    "SwissRoll": "manifold.analytic:SwissRoll",
+    "learned-chart": "manifold.learned:LearnedChart",
+    "straight-chart": "manifold.straight:StraightChart",
+    "boundary-corridors": "manifold.boundary:CorridorBoundary",
+    "boundary-variance": "manifold.boundary:VarianceBoundary",
+    "complex": "manifold.complex:Complex",
+    "simplicial-surface": "manifold.atlas:Surface",
+    "stars": "manifold.stars:Stars",
+    # latent models
+    "mapping": "gplvm.mapping:Mapping",
+    "fit-of-start": "gplvm.race:Fit",
+    "optimiser-progress": "gplvm.optimise:Progress",
+    "scaling": "basics.scaling:Scaling",
+    "filled-rows": "basics.missing:Filled",
+}
+METHODS = {"placement"}  # of known classes, that an object may hold
+
+
+def tag_of(cls: type) -> str | None:
+    """The tag of a class; None for one that is not known."""
+    module = cls.__module__.removeprefix("gpum.") if cls.__module__.startswith("gpum.") else f".{cls.__module__}"
+    return _tags().get(f"{module}:{cls.__qualname__}")
+
+
+def class_of(tag: str) -> type | None:
+    """The class of a tag; None for a tag that is not known."""
+    if tag not in TAGS:
+        return None
+    module, _, name = TAGS[tag].partition(":")
+    return getattr(import_module(module[1:] if module.startswith(".") else f"gpum.{module}"), name)
+
+
+@cache
+def _tags() -> dict[str, str]:
+    return {where: tag for tag, where in TAGS.items()}

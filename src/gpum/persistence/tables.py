@@ -1,0 +1,264 @@
+"""Tables in files, as named columns: text (`delimited`), Parquet (pyarrow, the extra `parquet`) and NPZ (`npz`).
+
+Text has a header line. It is UTF-8, or what its byte order mark says, or an encoding that is named; CSV and TXT may be
+separated by commas, semicolons or tabs, and every text may be compressed (`.csv.gz`). In every format an empty cell,
+NaN, NA, N/A, null or none is a missing value.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Number
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..basics.checks import GpumError
+from . import delimited, npz
+from .atomic import existing, replacing
+
+MISSING = {"", "nan", "na", "n/a", "null", "none"}
+PACKED = ".gz"
+LONGEST = 60  # characters of a number with a unit
+SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+NAME_COMMA = "if the comma is the decimal mark, name it (decimal=',', on the command line --decimal ,)"
+NAME_NO_COMMA = "if the point is the decimal mark, do not name the comma"
+
+
+@dataclass
+class Table:
+    """Columns of one length under their names, numbers or text as the file has them."""
+
+    source: str
+    columns: dict[str, np.ndarray]
+    lines: list[int] | None = None  # where each row ends in a text file
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def place(self, row: int) -> str:
+        """A row (counted from 0) in words, for messages."""
+        return f"row {row + 1}" + (f" (line {self.lines[row]})" if self.lines else "")
+
+    def numbers(self, name: str, advice: str) -> np.ndarray:
+        """A column as float64, NaN where a value is missing; `advice` ends the message about what is no number."""
+        column = self.columns[name]
+        if column.dtype.kind in "biuf":
+            found = column.astype(np.float64)
+        else:
+            found = np.array([self._number(name, row, cell, advice) for row, cell in enumerate(column)])
+        if np.isinf(found).any():
+            row = int(np.flatnonzero(np.isinf(found))[0])
+            raise GpumError(f"{self._where(name, row)} is infinite; correct it, {advice}")
+        return found
+
+    def readings(self, names: Sequence[str], advice: str, code: float | None = None) -> np.ndarray:
+        """Columns [N, k], NaN where a value is missing or the code; every row has a value."""
+        found = np.stack([self.numbers(name, advice) for name in names], 1)
+        if code is not None:
+            found[found == code] = np.nan
+        for row in np.flatnonzero(np.isnan(found).all(1))[:1]:
+            raise GpumError(f"{self.place(int(row))} of {self.source} has no value in any feature; remove the row")
+        return found
+
+    def matrix(self, names: Sequence[str], advice: str) -> np.ndarray:
+        """Columns [N, k] in which no value may be missing."""
+        found = np.empty((len(self), len(names)))
+        for k, name in enumerate(names):
+            found[:, k] = self.numbers(name, advice)
+            missing = np.flatnonzero(np.isnan(found[:, k]))
+            if len(missing):
+                more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
+                raise GpumError(f"{self._where(name, int(missing[0]))} has no value{more}; fill it in, {advice}")
+        return found
+
+    def words(self, name: str, apart: Collection[str | None] = ()) -> list[str]:
+        """The distinct cells of a column, some apart, in which nothing is a number; none where one is."""
+        column = self.columns[name]
+        numbers = (isinstance(cell, Number) and cell == cell for cell in column)  # NaN is a missing value
+        if column.dtype.kind in "biuf" or (column.dtype.kind == "O" and any(numbers)):
+            return []
+        cells = {cell.strip() for cell in self.text(name)}
+        cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in apart}
+        return [] if any(_could_be_number(cell) for cell in cells) else sorted(cells)
+
+    def is_text(self, name: str, apart: Collection[str | None] = ()) -> bool:
+        """Whether the cells of a column, some apart, are words: no numbers, not even with a unit or a percent sign."""
+        return any(_advice(word, self.decimal) is None for word in self.words(name, apart))
+
+    def text(self, name: str) -> list[str]:
+        """A column as text."""
+        column = self.columns[name]
+        if column.dtype.kind in "mM":  # dates and spans of time
+            return ["" if np.isnat(cell) else str(cell) for cell in column]
+        return [str(cell) for cell in column.tolist()]
+
+    def _number(self, name: str, row: int, cell: Any, advice: str) -> float:
+        text = cell.strip() if isinstance(cell, str) else cell
+        if text is None or (isinstance(text, str) and text.lower() in MISSING):
+            return np.nan
+        try:
+            if isinstance(text, str) and "_" in text:  # which Python would read as a number
+                raise GpumError
+            if isinstance(text, str) and self.decimal != ".":
+                return float(text.replace(self.decimal, ".") if "." not in text else "no number")
+            return float(text)
+        except (TypeError, ValueError):
+            hint = (_advice(text, self.decimal) if isinstance(text, str) else None) or f"correct it, {advice}"
+            raise GpumError(f"{self._where(name, row)} is {str(cell)!r}, which is not a number; {hint}") from None
+
+    def _where(self, name: str, row: int) -> str:
+        return f"column {name!r} of {self.source}, {self.place(row)},"
+
+
+def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
+    """The table in a file; its ending says which format. Text may have a decimal comma and another encoding."""
+    ending = check_ending(path)
+    path = existing(path)
+    if not path.stat().st_size:
+        raise GpumError(f"{path} is empty; give a table with named columns")
+    if decimal not in (".", ","):
+        raise GpumError(f"decimal is {decimal!r}; it must be '.' or ','")
+    if ending in (".npz", ".parquet") and (decimal, encoding) != (".", "utf-8"):
+        raise GpumError(f"decimal and encoding are for tables of text, but {path} ends in {ending}; leave them out")
+    names, columns, lines = READERS[ending](path, decimal, encoding)
+    _check_names(path, names)
+    if not columns or not len(columns[0]):
+        raise GpumError(f"{path} has a header but no rows; add rows")
+    return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal, encoding)
+
+
+def write(path: Any, columns: dict[str, Any]) -> None:
+    """Write columns of one length; the file appears whole or not at all."""
+    ending = check_ending(path)
+    with replacing(path) as file:
+        WRITERS[ending](file, columns)
+
+
+def check_ending(path: Any) -> str:
+    """The ending of a file name, if it is one of a format that can be read and written here."""
+    ending = "".join(Path(path).suffixes[-2:] if Path(path).suffix.lower() == PACKED else [Path(path).suffix]).lower()
+    if ending not in READERS:
+        what = f"ends in {ending!r}" if ending else "has no ending"
+        known = ", ".join(name for name in READERS if not name.endswith(PACKED))
+        hint = f"{'save the table as CSV, or ' * (ending in SHEETS)}use one of {known} (text also as .csv{PACKED})"
+        raise GpumError(f"{path} {what}, which names no known format; {hint}")
+    if ending == ".parquet":
+        _parquet()
+    return ending
+
+
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether names of columns look like a row of numbers, as they do where a file has no header."""
+    return all(_could_be_number(name) for name in names if name)
+
+
+Found = tuple[list[str], list[np.ndarray], list[int] | None]
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    """Refuse columns without a name, and two of one name."""
+    unnamed = [number for number, name in enumerate(names, 1) if not name]
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if (unnamed or twice) and any(names) and are_numbers(names):
+        raise GpumError(f"the first line of {path} holds numbers instead of names; add a line with the names above it")
+    if unnamed:
+        raise GpumError(f"column {unnamed[0]} of {path} has no name; name it, or (from pandas) write with index=False")
+    if twice:
+        raise GpumError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
+
+
+def _could_be_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _advice(text: str, decimal: str) -> str | None:
+    """What to do about a number with something in it or around it; None where a text is something else."""
+    if len(text) > LONGEST:
+        return None
+    other = "," if decimal == "." else "."
+    plain = re.sub(rf"(?<=\d)[ \u00a0\u202f'{other}](?=\d{{3}}(?!\d))", "", text)  # without marks of thousands
+    with_unit = re.fullmatch(r"(.*\d)\s*(%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
+    if with_unit and (_is_number(with_unit[1], decimal) or _is_number(with_unit[1], other)):
+        return f"write the number alone, without {with_unit[2]!r}"
+    in_thousands = plain != text and _is_number(plain, decimal)
+    if _is_number(text, other):
+        thousands = f"; if it marks thousands, write {plain}" if in_thousands else ""
+        return (NAME_COMMA if decimal == "." else NAME_NO_COMMA) + thousands
+    return f"write it without marks of thousands, {plain}" if in_thousands else None
+
+
+def _is_number(text: str, decimal: str) -> bool:
+    return bool(re.fullmatch(rf"[+-]?(\d+[{decimal}]?\d*|[{decimal}]\d+)([eE][+-]?\d+)?", text))
+
+
+def _read_parquet(path: Path, *_: str) -> Found:
+    parquet = _parquet()
+    try:
+        table = parquet.ParquetFile(path).read()
+        kept = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
+        return [table.column_names[k] for k in kept], [_of_arrow(table.column(k)) for k in kept], None
+    except Exception as error:  # whatever pyarrow raises at a file that is not one
+        said = " ".join(str(error).split())
+        raise GpumError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None
+
+
+def _of_arrow(column: Any) -> np.ndarray:
+    if hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):  # categories: to_numpy misreads gaps
+        column = column.cast(column.type.value_type)
+    return np.asarray(column.to_numpy())
+
+
+def _write_parquet(file: BinaryIO, columns: dict[str, Any]) -> None:
+    parquet = _parquet()
+    import pyarrow
+
+    parquet.write_table(pyarrow.table({name: np.asarray(column) for name, column in columns.items()}), file)
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise GpumError("Parquet needs pyarrow; install it with `pip install 'gpum[parquet]'`, or use CSV") from None
+    return parquet
+
+
+def _read_npz(path: Path, *_: str) -> Found:
+    found = npz.read(path)
+    return [name for name, _ in found], [column for _, column in found], None
+
+
+def _write_packed(file: BinaryIO, columns: dict[str, Any], ending: str) -> None:
+    with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+        delimited.write(packed, columns, ending)  # type: ignore[arg-type]
+
+
+def _text_reader(ending: str) -> Callable[[Path, str, str], Found]:
+    return lambda path, decimal, encoding: delimited.read(path, ending, decimal, encoding)
+
+
+READERS: dict[str, Callable[[Path, str, str], Found]] = {
+    **{ending: _text_reader(ending) for ending in delimited.SEPARATORS},
+    **{ending + PACKED: _text_reader(ending) for ending in delimited.SEPARATORS},
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+}
+WRITERS: dict[str, Callable[[BinaryIO, dict[str, Any]], None]] = {
+    **{ending: partial(delimited.write, ending=ending) for ending in delimited.SEPARATORS},
+    **{ending + PACKED: partial(_write_packed, ending=ending) for ending in delimited.SEPARATORS},
+    ".parquet": _write_parquet,
+    ".npz": npz.write,
+}
