@@ -282,7 +282,7 @@ def test_functions_are_orthonormal_and_exact_at_rows(globe):
 
 def test_rows_far_from_the_surface(globe):
     X, atlas = globe
-    placed = atlas.place(np.concatenate([X[:5] * 1.5, X[:5] * 1.01]))
+    placed = atlas.project(np.concatenate([X[:5] * 1.5, X[:5] * 1.01]))
     assert np.allclose(placed.distance, [0.5] * 5 + [0.01] * 5, atol=2e-3)
     assert np.array_equal(placed.far, [True] * 5 + [False] * 5)
 
@@ -302,7 +302,7 @@ def test_distances_are_those_to_the_nearest_point_of_the_simplices(q):
     X = np.pad(rng.standard_normal((60, q)) * [3, 1, 0.3][:q], ((0, 0), (0, 1)))
     atlas = Atlas(q).fit(X)
     new = np.concatenate([X + 0.3 * rng.standard_normal(X.shape), 5 * rng.standard_normal(X.shape)])
-    placed = atlas.place(new)
+    placed = atlas.project(new)
     on = np.einsum("mc,mcp->mp", placed.weights, atlas.nodes_[placed.corners])
     np.testing.assert_allclose(np.linalg.norm(new - on, axis=1), placed.distance, atol=1e-12)
     assert placed.weights.min() >= 0
@@ -381,7 +381,7 @@ def test_bad_calls():
     with pytest.raises(ValueError, match="times must be positive"):
         heat_kernel(atlas, sphere(5), None, [0.0])
     with pytest.raises(ValueError, match="rows has 2 columns"):
-        atlas.place(sphere(5)[:, :2])
+        atlas.project(sphere(5)[:, :2])
     with pytest.raises(ValueError, match="n_neighbors must be"):
         Atlas(2, n_neighbors=2).fit(sphere(50))
 

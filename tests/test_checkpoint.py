@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor
 from gpum.persistence.checkpoint import Checkpoint
 
@@ -62,7 +63,7 @@ def same(a, b):
     assert a.bound_ == b.bound_
     np.testing.assert_array_equal(a.latent_, b.latent_)
     assert a.history_ == b.history_
-    assert [fit.start for fit in a.finalists_] == [fit.start for fit in b.finalists_]
+    assert [fit.start for fit in inside.finalists(a)] == [fit.start for fit in inside.finalists(b)]
 
 
 def test_killed_and_gone_on_with(tmp_path, whole):

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 import joblib
 import numpy as np
 import pytest
-from gpum.manifold.family import smoothness_names
 from threadpoolctl import threadpool_limits
 
 import inside
 from gpum import GPUMClassifier, GPUMRegressor, diagnostics, heat_kernel
 from gpum.basics import threads
-from gpum.manifold import graphs, surfaces
+from gpum.geometry import graphs, spaces
+from gpum.geometry.base import KernelOptions
+from gpum.geometry.chart import ChartGeometry
+from gpum.geometry.family import smoothness_names
 from oracles import ROLL
 
 T = np.linspace(-1, 1, 30)
@@ -129,10 +131,10 @@ def test_graphs_of_classes_fan_out(handed_out):
 
 def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_thread, monkeypatch):
     chart, rows = curve_fit.model.chart_, curve_fit.model.latent_
-    wanted, fresh = surfaces.Wanted(smoothness_names("average")), lambda: surfaces.ChartSurface(chart, rows)
+    wanted, fresh = KernelOptions(smoothness_names("average")), lambda: ChartGeometry(chart, rows)
     alone = fresh().family(wanted)
     assert not handed_out
-    again, true_space, seen = fresh(), surfaces.spaces.spectral_space, []
+    again, true_space, seen = fresh(), spaces.spectral_space, []
 
     def interrupted(charts, n_modes):
         seen.append(charts)
@@ -140,13 +142,13 @@ def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_th
             raise KeyboardInterrupt
         return true_space(charts, n_modes)
 
-    monkeypatch.setattr(surfaces.spaces, "spectral_space", interrupted)
+    monkeypatch.setattr(spaces, "spectral_space", interrupted)
     with pytest.raises(KeyboardInterrupt):
         again.family(wanted)
-    assert len(again.kept) == 2
+    assert len(again.cache) == 2
     with joblib.parallel_config(backend="threading", n_jobs=2):
         found = again.family(wanted)
-    levels = len(surfaces.spaces.levels_of(chart, "average"))
+    levels = len(spaces.levels_of(chart, "average"))
     assert len(handed_out) == levels - 2
     for a, b in zip(found.rows, alone.rows, strict=True):
         np.testing.assert_array_equal(a, b)

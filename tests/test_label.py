@@ -287,7 +287,7 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
     ):
         model_io.write(path, replace(held, geometries=replace(held.geometries, **changed)), force=True)
         assert learned.kept(model, X, path) is None, changed
-    for damaged in (whole[:-100], whole[:25], whole.replace(b"format 2", b"format 9")):
+    for damaged in (whole[:-100], whole[:25], whole.replace(b"format 3", b"format 9")):
         path.write_bytes(damaged)
         assert learned.kept(model, X, path) is None
     with closing(make_session(label_table)):

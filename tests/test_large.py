@@ -117,8 +117,8 @@ def test_rows_are_placed_once(ring, small_parts, monkeypatch):
     learned = BayesianGPLVM(1, starts="isomap", n_inducing=10, random_state=0)
     model = GPUMRegressor(1, geometry="chart", latent_model=learned, boundary="variance", random_state=0).fit(X, y)
     seen = []
-    place = BayesianGPLVM.place
-    monkeypatch.setattr(BayesianGPLVM, "place", lambda self, S: seen.append(len(S)) or place(self, S))
+    project = BayesianGPLVM.project
+    monkeypatch.setattr(BayesianGPLVM, "project", lambda self, S: seen.append(len(S)) or project(self, S))
     model.predict(X)
     model.predict(np.concatenate([X, X[:3] + 1e-3]))
     assert seen == [3]

@@ -225,7 +225,7 @@ def test_a_short_last_round_is_not_convergence():
 
 def test_of_one_chart_there_is_one_finalist(roll_model):
     """All of Isomap's starts unroll the roll, and the best of them stands for all."""
-    (best,) = roll_model.finalists_
+    (best,) = inside.finalists(roll_model)
     assert (best.bound, best.start, best.converged) == (roll_model.bound_, roll_model.start_, roll_model.converged_)
     assert {h["start"] for h in roll_model.history_ if h["stage"] == "noise held"} > {best.start}
 
@@ -242,7 +242,8 @@ def test_any_scale_fits(factor):
     b = length(scaled.chart_, scaled.latent_[0], scaled.latent_[1])
     assert b * (scaled.unit_ / factor) == pytest.approx(a, rel=0.02)
     new = np.concatenate([S[:5] * factor, 50 * factor * np.ones((1, 4))])
-    points, sd, far = scaled.place(new)
+    found = scaled.project(new)
+    points, sd, far = found.points, found.sd, found.far
     np.testing.assert_array_equal(far, [False] * 5 + [True])
     assert np.all(np.isfinite(points) & np.isfinite(sd))
 
@@ -258,7 +259,8 @@ def test_a_row_beyond_all_squares_is_far():
     model = BayesianGPLVM(starts="pca", random_state=0).fit(small_cloud())
     S = small_cloud()[:3]
     S[0, 2], S[1] = 1e300, -1e305
-    points, sd, far = model.place(S)
+    found = model.project(S)
+    points, sd, far = found.points, found.sd, found.far
     np.testing.assert_array_equal(far, [True, True, False])
     assert np.all(np.isfinite(points) & np.isfinite(sd))
 
@@ -274,8 +276,8 @@ def test_a_stray_row_does_not_hide_what_is_far(model):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = model(starts="pca", random_state=0).fit(cloud)
-        assert fitted.place(off)[2].mean() > 0.7  # some directions run along the surface
-        assert not fitted.place(small_cloud(100, seed=9)[60:])[2].any()
+        assert fitted.project(off).far.mean() > 0.7  # some directions run along the surface
+        assert not fitted.project(small_cloud(100, seed=9)[60:]).far.any()
 
 
 @pytest.mark.parametrize("boundary", ["corridors", "variance"])
@@ -291,8 +293,8 @@ def test_two_patches_far_apart(model, boundary):
     assert evaluate(fitted.chart_, "inside", fitted.latent_).all()
     away = np.linalg.norm(evaluate(fitted.chart_, "mean", fitted.latent_) - S, axis=1)
     assert away.max() < 2
-    assert not fitted.place(S + 0.01)[2].any()
-    assert fitted.place(np.array([[10.5, 0.5, 8.0, 0.0]]))[2].all()
+    assert not fitted.project(S + 0.01).far.any()
+    assert fitted.project(np.array([[10.5, 0.5, 8.0, 0.0]])).far.all()
 
 
 def test_folds_of_a_cross_validation_share_their_programs():
@@ -300,7 +302,7 @@ def test_folds_of_a_cross_validation_share_their_programs():
     S, sizes = small_cloud(), []
     for rows in (S[:33], S[:34], S[:40]):
         model = BayesianGPLVM(starts="pca", random_state=0).fit(rows)
-        model.place(S[:3])
+        model.project(S[:3])
         sizes.append(inside.compiled())
     assert sizes[0] == sizes[1] == sizes[2]
 

@@ -137,7 +137,7 @@ def test_classifiers(data):
         return
     rows = rows_like(X)
     with quiet():
-        p, guess, placed = model.predict_proba(rows), model.predict(rows), model.place(rows)
+        p, guess, placed = model.predict_proba(rows), model.predict(rows), model.predictive(rows)
         score = model.score(X, y)
     chosen = answered(lambda: model.suggestions(2))
     assert finite(p)

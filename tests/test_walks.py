@@ -111,7 +111,7 @@ def test_paths_cross_the_charts_of_an_atlas(sphere):
     X, atlas = sphere
     few, t, n_paths = X[:12], 0.3, 4000
     found, std = heat_kernel(atlas, few, None, [t], "brownian", n_paths=n_paths, random_state=0, return_std=True)
-    held, K = atlas.walkable()
+    held, K = atlas.jump_graph()
     mass = atlas.surface_.stars.mass[held]
     values, vectors = eigh(K.toarray(), np.diag(mass))
     rows = vectors[atlas.corners(few)[0][:, 0]]

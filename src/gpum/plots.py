@@ -17,7 +17,6 @@ from .report import diagnostics
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 KERNEL_COLORS = {"heat": "#56b4e9", "matern52": "#009e73", "matern32": "#e69f00", "matern12": "#cc79a7"}
 
 

@@ -124,7 +124,8 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     predictive = shell.predictive
     far_from_surface = shell.far_from_surface
     suggest, suggestions = shell.suggest, shell.suggestions
-    _stored, _restored, _summary, _as_fitted = shell.stored, shell.restored, shell.file_summary, shell.with_table
+    file_state, check_restored = shell.file_state, shell.check_restored
+    file_summary, with_table = shell.file_summary, shell.with_table
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class for rows X, seen or not, [rows, classes]."""

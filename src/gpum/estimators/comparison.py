@@ -16,8 +16,10 @@ from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import SUBSET, with_subset
 from ..geometry import graphs
+from ..geometry.base import Geometry, KernelOptions
 from ..geometry.family import smoothness_names
-from ..geometry.surfaces import FlatSurface, GraphSurface, Surface, Wanted, flat_surface
+from ..geometry.flat import FlatGeometry, flat_geometry
+from ..geometry.graph import GraphGeometry
 from ..persistence.checkpoint import Checkpoint
 from . import learning, shell
 from .base import GPRegressor
@@ -25,9 +27,9 @@ from .base import GPRegressor
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 
 
-def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Surface], seed: Any = 0) -> Geometries:
+def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Geometry], seed: Any = 0) -> Geometries:
     """The geometry that `make` learns from the rows of a cloud, or from a subset that covers a large one."""
-    options = Wanted(smoothness_names(smoothness))
+    options = KernelOptions(smoothness_names(smoothness))
     with one_blas_thread:
         cloud, notes = with_subset(cloud, learning.drawn_seed(seed))
         return Geometries.of(cloud, [make(cloud.learned)], [0.0], notes, options)
@@ -47,7 +49,7 @@ class EuclideanGPRegressor(GPRegressor):
         self.hyperparameters = hyperparameters
 
     def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
-        return one_geometry(cloud, self.smoothness, flat_surface)
+        return one_geometry(cloud, self.smoothness, flat_geometry)
 
 
 class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):
@@ -84,17 +86,17 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
         learning.check_latent_model(self.latent_model)
         seed = learning.seed_of(self.random_state)
 
-        def plane(X: np.ndarray) -> FlatSurface:
+        def plane(X: np.ndarray) -> FlatGeometry:
             options = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
             model = learning.fitted_latent_model(
                 self, self.latent_model, X, len(cloud), self.latent_dim, Checkpoint(), **options
             )
-            latent = model.coordinates(X)
+            latent = model.geometry(X).rows
             q = latent.shape[1]
             scales = [np.ones(q)]
             for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
                 scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
-            return FlatSurface(latent, scales, model.placement, model)
+            return FlatGeometry(latent, scales, model)
 
         return one_geometry(cloud, self.smoothness, plane, seed)
 
@@ -134,7 +136,7 @@ class GraphLaplacianGPRegressor(GPRegressor):
     def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
         checks.option(self.normalisation, "normalisation", ("paper", "authors"))
         return one_geometry(
-            cloud, "heat", lambda X: GraphSurface(graphs.diffusion_spaces(X, normalisation=self.normalisation))
+            cloud, "heat", lambda X: GraphGeometry(graphs.diffusion_spaces(X, normalisation=self.normalisation))
         )
 
 
@@ -161,4 +163,4 @@ class GraphMaternGPRegressor(GPRegressor):
         if self.n_neighbors is not None:
             most = min(len(cloud), SUBSET) - 1
             tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, most, "fewer than the rows of X"),)
-        return one_geometry(cloud, self.smoothness, lambda X: GraphSurface(graphs.graph_spaces(X, tried)))
+        return one_geometry(cloud, self.smoothness, lambda X: GraphGeometry(graphs.graph_spaces(X, tried)))

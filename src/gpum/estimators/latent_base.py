@@ -25,7 +25,8 @@ from ..basics.checks import GpumError, NoSurface
 from ..basics.missing import Filled, fill_in
 from ..basics.progress import Reporter
 from ..basics.scaling import Scaling
-from ..geometry.surfaces import ChartSurface, Placement
+from ..geometry.base import Projection
+from ..geometry.chart import ChartGeometry
 from ..gplvm import starts
 from ..gplvm.incomplete import place_incomplete
 from ..gplvm.mapping import Mapping
@@ -56,7 +57,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     """What the two models share; a subclass says which model it is."""
 
     _as_points: bool
-    _yardstick: tuple[np.ndarray, float] | None  # of `place`, when first asked for
+    _yardstick: tuple[np.ndarray, float] | None  # of `project`, when first asked for
     latent_dim: Any
     starts: Any
     scale_columns: bool
@@ -68,7 +69,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     checkpoint: Any
     random_state: Any
     verbose: int
-    _surfaces: dict[bytes, ChartSurface]
+    _geometries: dict[bytes, ChartGeometry]
 
     save, load = save, load
 
@@ -119,19 +120,19 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def transform(self, S: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows S [n, p], seen or not: posterior means [n, q] (and sds [n, q]).
 
-        The mapping stays as fitted; each row is placed by itself, from the nearest fitted rows. A row a million
-        times as far away as the cloud is wide is placed by its direction (`place` says that it is far).
+        The mapping stays as fitted; each row is projected by itself, from the nearest fitted rows. A row a million
+        times as far away as the cloud is wide is projected by its direction (`project` says that it is far).
         """
         check_is_fitted(self, "chart_")
-        found = self.placed(features.like_fitted(self, S))
+        found = self._means(features.like_fitted(self, S))
         return found if return_std else found[0]
 
-    def placed(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _means(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`transform` for an array [n, p] that has been checked: means and sds, [n, q] each."""
         rows = self._scaling.near_rows(S)
-        return self._placed(rows, self._whole.nearest(rows, NEAR))
+        return self._projected(rows, self._whole.nearest(rows, NEAR))
 
-    def _placed(self, rows: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _projected(self, rows: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and sds of scaled rows [n, p], from the fitted rows near each [n, c]."""
         begin = self.latent_[near]
         some = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
@@ -144,31 +145,32 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 mu[some], s[some] = place_incomplete(rows[some], begin[some], self.chart_.mapping, self._as_points)
         return mu, np.sqrt(s)
 
-    def coordinates(self, S: np.ndarray) -> np.ndarray:
+    def _coordinates(self, S: np.ndarray) -> np.ndarray:
         """Latent means of rows S [n, p]: as fitted for fitted rows, by `transform` for others."""
         known = {row.tobytes(): i for i, row in reversed(list(enumerate(self._rows)))}
         index = np.array([known.get(row.tobytes(), -1) for row in self._scaling.rows(S)], int)
         found, new = self.latent_[index], index < 0
         if new.any():
-            found[new] = self.placed(S[new])[0]
+            found[new] = self._means(S[new])[0]
         return found
 
-    def place(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Latent means and sds of rows S [n, p], and which are far from the surface.
+    def project(self, S: np.ndarray) -> Projection:
+        """Rows S [n, p] on the surface: latent means and sds, and which rows are far from it.
 
         Far is what lies farther from the surface than fitted rows do, by more than FAR times the distance between
         neighbours there; a few stray rows in the fitted cloud change neither.
         """
         rows = self._scaling.near_rows(S)
         near = self._whole.nearest(rows, NEAR)
-        points, sd = self._placed(rows, near)
+        points, sd = self._projected(rows, near)
         if self._yardstick is None:
             spacing = neighbours.spacing(self._whole.rows * self.scale_)
             usual = np.quantile(spacing, USUAL)
             own = float(np.quantile(self._away(self._rows, self.latent_), USUAL))
             self._yardstick = np.clip(spacing, usual, SPARSE * usual), own
         step, own = self._yardstick
-        return points, sd, self._away(self._scaling.rows(S), points) > own + FAR * step[near[:, 0]]
+        far = self._away(self._scaling.rows(S), points) > own + FAR * step[near[:, 0]]
+        return Projection(points, sd, far)
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
@@ -178,31 +180,31 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return scaling.norms(away)
         return scaling.norms(np.where(seen, away, 0.0)) * np.sqrt(rows.shape[1] / seen.sum(1))
 
-    def placement(self, S: np.ndarray) -> Placement:
-        """`place`, as regression wants it."""
-        return Placement(*self.place(S))
+    def geometry(self, S: np.ndarray) -> ChartGeometry:
+        """The learned chart with the coordinates of a cloud S [N, p] in it; what is computed on it serves refits."""
+        rows = self._coordinates(S)
+        kept: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
+        return kept.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self))
 
-    def surface(self, rows: np.ndarray) -> ChartSurface:
-        """The learned chart with a cloud's coordinates [N, q] in it; kept, with what is computed on it, for refits."""
-        kept: dict[bytes, ChartSurface] = self.__dict__.setdefault("_surfaces", {})
-        return kept.setdefault(rows.tobytes(), ChartSurface(self.chart_, rows, self.placement, self))
-
-    def _stored(self) -> dict[str, Any]:
-        found = {k: v for k, v in vars(self).items() if k not in ("_surfaces", "_best", "_some")}
-        if "finalists_" in found:  # fitted; where rows and inducing points came to is in the rest
-            found["finalists_"] = [replace(fit, theta=None) for fit in self.finalists_]
+    def file_state(self) -> dict[str, Any]:
+        """What a model file holds."""
+        found = {k: v for k, v in vars(self).items() if k not in ("_geometries", "_best", "_some")}
+        if "_finalists" in found:  # fitted; where rows and inducing points came to is in the rest
+            found["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
         return found
 
-    def _restored(self) -> None:
-        self._surfaces = {}
+    def check_restored(self) -> None:
+        """Nothing has been computed on the chart yet."""
+        self._geometries = {}
 
-    def _summary(self) -> dict[str, Any]:
+    def file_summary(self) -> dict[str, Any]:
+        """What `gpum info` says of it."""
         return {"kind": type(self).__name__, "version": __version__, "rows": len(self.latent_)}
 
-    def different_fits(self) -> list[LatentModel]:
+    def _different_fits(self) -> list[LatentModel]:
         """This fit, and the other finalists of the race whose charts are not the same up to a linear change."""
         found: list[LatentModel] = [self]
-        for k, fit in enumerate(self.finalists_[1:]):
+        for k, fit in enumerate(self._finalists[1:]):
             other = copy.copy(self)
             with jax.enable_x64(True), kept_programs():
                 other._finish([fit], np.random.default_rng([len(self._rows), k]))
@@ -381,7 +383,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _finish(self, fits: list[Fit], rng: np.random.Generator) -> None:
         """Read off the best of the fits; the others stay beside it."""
-        self.finalists_, best, model = fits, fits[0], self._model()
+        self._finalists, best, model = fits, fits[0], self._model()
         order = np.argsort(best.theta.log_ell, kind="stable")  # most relevant dimension first
         found = model.posterior(model.reorder(best.theta, order), self._rows)
         mapping = self._mapping(found)
@@ -391,7 +393,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_iter_ = max(1, sum(h["iterations"] for h in self.history_ if h["start"] == best.start))
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
-        self._surfaces = {}
+        self._geometries = {}
         self._yardstick = None
         self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
         if self.boundary == "corridors":

@@ -37,7 +37,6 @@ class BayesianGPLVM(LatentModel):
     ard_ : relevances 1/ell², [q].
     bound_ : the variational bound reached (nats, of the scaled data); history_ : every round of every start.
     converged_, start_, n_iter_ : whether, and from which start, the best run converged, and in how many iterations.
-    finalists_ : the fits that reached the end, best first (each with `bound`, `start`, `converged`).
     chart_ : the learned chart, in the units of the data; for a cloud smaller than 1e-30 or larger than 1e30 in units of
         unit_, which is 1 otherwise.
     """

@@ -25,9 +25,10 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import with_subset
+from ..geometry.base import KernelOptions
 from ..geometry.build import Built, build, dimensions, geometry_names
+from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
-from ..geometry.surfaces import ChartSurface, Wanted
 from ..manifold import Chart
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.tree import digest
@@ -147,22 +148,22 @@ def _learned(
 def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int) -> Built:
     given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
     if isinstance(given, Chart):
-        return Built.one(_in_checkpoint(ChartSurface(given, X), run))
+        return Built.one(_in_checkpoint(ChartGeometry(given, X), run))
     named = isinstance(given, str)
 
-    def charts(latent_dim: Any, verbose: int) -> Iterator[ChartSurface]:
+    def charts(latent_dim: Any, verbose: int) -> Iterator[ChartGeometry]:
         options = {} if estimator.n_inducing is None else {"n_inducing": estimator.n_inducing}
         options |= {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
         model = fitted_latent_model(estimator, given, X, n_rows, latent_dim, run, **options)
         # A given model is used as it is; of those learned here, other fits may stand beside the best.
-        for one in model.different_fits() if named else [model]:
-            yield _in_checkpoint(one.surface(one.coordinates(X)), run)
+        for one in model._different_fits() if named else [model]:
+            yield _in_checkpoint(one.geometry(X), run)
 
     built = build(
         geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, pieces=run, once=not named,
         n_modes=estimator.n_kernel_inducing, seed=drawn_seed(seed), n_jobs=estimator.n_jobs, verbose=estimator.verbose,
     )  # fmt: skip
-    learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartSurface)]
+    learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartGeometry)]
     built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))
     return built
 
@@ -194,9 +195,9 @@ def fitted_latent_model(
     return model
 
 
-def kernel_options(estimator: Any, seed: int) -> Wanted:
+def kernel_options(estimator: Any, seed: int) -> KernelOptions:
     """What the estimator's parameters ask of kernels."""
-    return Wanted(
+    return KernelOptions(
         smoothness_names(estimator.smoothness),
         boundary=estimator.boundary,
         kernel=estimator.kernel,
@@ -225,12 +226,12 @@ def drawn_seed(seed: int) -> int:
     return int(checks.random_state(seed).randint(2**31 - 1))
 
 
-def _in_checkpoint(surface: ChartSurface, run: Checkpoint) -> ChartSurface:
+def _in_checkpoint(surface: ChartGeometry, run: Checkpoint) -> ChartGeometry:
     """The surface, whose finished domains are kept in the run's folder; not those of charts that are code."""
-    surface.pieces = Checkpoint()
+    surface.checkpoint = Checkpoint()
     if run.folder is not None:
         with suppress(GpumError):
-            surface.pieces = run.of(f"chart {digest([surface.chart, surface.rows])}")
+            surface.checkpoint = run.of(f"chart {digest([surface.chart, surface.rows])}")
     return surface
 
 

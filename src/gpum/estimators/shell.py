@@ -104,14 +104,14 @@ def coordinates(estimator: Any, X: Any, return_std: bool) -> Any:
     return found if return_std else found[0]
 
 
-def stored(self: Any) -> dict[str, Any]:
+def file_state(self: Any) -> dict[str, Any]:
     """What a model file holds of an estimator."""
     columns = {name: value for name, value in vars(self).items() if name in COLUMNS}
     held = self._fitted.stored
     return {**held.settings, **columns, "stored_": held}
 
 
-def restored(self: Any) -> None:
+def check_restored(self: Any) -> None:
     """Put an estimator right that was read from a file; a GpumError where it does not fit together."""
     held = vars(self).pop("stored_", None)
     if not isinstance(held, StoredModel):

@@ -15,13 +15,16 @@ import numpy as np
 
 from ..basics.checks import NoSurface
 from ..basics.missing import fill_in
+from ..geometry.atlas import AtlasGeometry
+from ..geometry.base import Geometry, KernelOptions, Projection, titles
+from ..geometry.chart import ChartGeometry
 from ..geometry.family import Family, join
-from ..geometry.incomplete import IncompleteSurface
-from ..geometry.surfaces import AtlasSurface, ChartSurface, FlatSurface, Placement, Surface, Wanted, titles
+from ..geometry.flat import FlatGeometry
+from ..geometry.incomplete import IncompleteGeometry
 from ..inference import classes
 from ..manifold import Chart
 from .cloud import Cloud
-from .rows import Placed, SpaceRows, among, place_on
+from .rows import Placed, SpaceRows, among, project_onto
 
 HELD = 3000  # labelled rows that are held in all spaces at once; of more, they are looked up when they are asked for
 
@@ -40,15 +43,15 @@ class Geometries:
     """
 
     cloud: Cloud
-    members: list[Surface]
+    members: list[Geometry]
     family: Family
-    options: Wanted
+    options: KernelOptions
     coordinates: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, cloud: Cloud, members: Sequence[Surface], log_priors: Sequence[float], notes: Sequence[str],
-        options: Wanted,
+        cls, cloud: Cloud, members: Sequence[Geometry], log_priors: Sequence[float], notes: Sequence[str],
+        options: KernelOptions,
     ) -> Geometries:  # fmt: skip
         """Members with their prior weights; one that has no space on this cloud is left out, and a note says why."""
         families, usable, priors, said = [], [], [], list(notes)
@@ -115,38 +118,38 @@ class Geometries:
     def on_chart(self, k: int) -> np.ndarray:
         """Coordinates of all rows of the cloud on member k, a chart or the plane of a latent model, [N, q]."""
         member = self.members[k]
-        assert isinstance(member, ChartSurface | FlatSurface)
+        assert isinstance(member, ChartGeometry | FlatGeometry)
         if self.cloud.subset is None:
             return member.rows
         if k not in self.coordinates:
             own = self.cloud.learned_at(np.arange(len(self.cloud)))
             found, rest = member.rows[own], own < 0
             if rest.any():
-                found[rest] = place_on(member, self.cloud.rows[rest]).points
+                found[rest] = project_onto(member, self.cloud.rows[rest]).points
             self.coordinates[k] = found
         return self.coordinates[k].copy()
 
     def chart(self, k: int) -> Chart:
         """The chart of member k, with the kind of boundary that was asked for."""
         member = self.members[k]
-        assert isinstance(member, ChartSurface)
+        assert isinstance(member, ChartGeometry)
         return member.bounded(self.options)
 
-    def _projected(self, k: int, rows: np.ndarray, index: np.ndarray) -> Placement:
+    def _projected(self, k: int, rows: np.ndarray, index: np.ndarray) -> Projection:
         """Rows on member k; those of the cloud that were projected onto it before keep their coordinates."""
         known, fresh = self.coordinates.get(k), index < 0
-        if isinstance(self.members[k], AtlasSurface):  # rows are their own coordinates; only distances are to find
+        if isinstance(self.members[k], AtlasGeometry):  # rows are their own coordinates; only distances are to find
             known = self.cloud.rows
         if known is None or fresh.all():
-            return place_on(self._projector(k, rows), rows)
+            return project_onto(self._projector(k, rows), rows)
         if not fresh.any():
-            return Placement(known[index], None, fresh)
-        return among(place_on(self._projector(k, rows[fresh]), rows[fresh]), fresh, known[index])
+            return Projection(known[index], None, fresh)
+        return among(project_onto(self._projector(k, rows[fresh]), rows[fresh]), fresh, known[index])
 
-    def _projector(self, k: int, rows: np.ndarray) -> Surface:
+    def _projector(self, k: int, rows: np.ndarray) -> Geometry:
         """Member k, or where it is made of whole rows and some of these lack readings, with completions of them."""
         member = self.members[k]
-        natively = isinstance(member, IncompleteSurface) or getattr(member, "placed", None) is not None
+        natively = isinstance(member, IncompleteGeometry) or getattr(member, "model", None) is not None
         if natively or not np.isnan(rows).any():
             return member
-        return IncompleteSurface(member, fill_in(self.cloud.learned), self.cloud.learned)
+        return IncompleteGeometry(member, fill_in(self.cloud.learned), self.cloud.learned)

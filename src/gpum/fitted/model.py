@@ -17,7 +17,8 @@ from .. import __version__
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
-from ..geometry.surfaces import ChartSurface, FlatSurface
+from ..geometry.chart import ChartGeometry
+from ..geometry.flat import FlatGeometry
 from ..inference import design
 from ..manifold import Chart
 from .cloud import Cloud
@@ -85,7 +86,7 @@ class FittedModel:
     def shown(self) -> int | None:
         """Which geometry people are shown: the heaviest chart over all outputs; None where none is a chart."""
         members, mean = self.geometries.members, self.weights.mean(0)
-        charts = [k for k, member in enumerate(members) if isinstance(member, ChartSurface)]
+        charts = [k for k, member in enumerate(members) if isinstance(member, ChartGeometry)]
         return max(charts, key=lambda k: mean[k]) if charts else None
 
     @property
@@ -108,7 +109,7 @@ class FittedModel:
         """The geometry that has latent coordinates: the chart that is shown, or the plane of a latent model."""
         if self.shown is not None:
             return self.shown
-        planes = [k for k, m in enumerate(self.geometries.members) if isinstance(m, FlatSurface) and m.placed]
+        planes = [k for k, m in enumerate(self.geometries.members) if isinstance(m, FlatGeometry) and m.model]
         return planes[0] if planes else None
 
     def coordinates(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -118,7 +119,7 @@ class FittedModel:
                 f"the geometry is {' and '.join(dict.fromkeys(self.geometries.names))}, which has no chart and so no "
                 "latent coordinates; fit with a geometry that has 'chart' in it"
             )
-        found = self.geometries.members[self._mapped].place(self.cloud.scaled(X))
+        found = self.geometries.members[self._mapped].project(self.cloud.scaled(X))
         return found.points, np.zeros_like(found.points) if found.sd is None else found.sd
 
     def locate(self, X: np.ndarray) -> Placed:
@@ -141,7 +142,7 @@ class FittedModel:
         found, new = self.latent[np.maximum(rows.index, 0)], rows.index < 0
         if new.any():
             assert self._mapped is not None
-            found[new] = self.geometries.members[self._mapped].place(rows.X[new]).points
+            found[new] = self.geometries.members[self._mapped].project(rows.X[new]).points
         return found
 
     def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:

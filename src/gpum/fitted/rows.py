@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..geometry.base import Geometry, Projection
 from ..geometry.family import Family
-from ..geometry.surfaces import Placement, Surface
 from ..inference.posterior import Located
 
 BLOCK = 4096  # rows in all spaces at once: with ten spaces of 200 numbers 65 MB, and five times that with places around
@@ -35,7 +35,7 @@ class Placed:
     index: np.ndarray
     own: np.ndarray
     missing: np.ndarray
-    placements: dict[int, Placement]
+    placements: dict[int, Projection]
     family: Family
     needed: frozenset[int]  # spaces
 
@@ -115,7 +115,7 @@ class SpaceRows:
         return at
 
 
-def _around(placement: Placement, some: np.ndarray) -> list[np.ndarray]:
+def _around(placement: Projection, some: np.ndarray) -> list[np.ndarray]:
     """Other places of some rows, equally likely: sigma points, or completions.
 
     Sigma points x ± √q s_a e_a have the posterior's mean and variance along each coordinate.
@@ -128,15 +128,15 @@ def _around(placement: Placement, some: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def place_on(surface: Surface, X: np.ndarray) -> Placement:
+def project_onto(surface: Geometry, X: np.ndarray) -> Projection:
     """Rows [n, p] on a surface, PLACED at a time."""
     if len(X) <= PLACED:
-        return surface.place(X)
-    found = [surface.place(X[k : k + PLACED]) for k in range(0, len(X), PLACED)]
+        return surface.project(X)
+    found = [surface.project(X[k : k + PLACED]) for k in range(0, len(X), PLACED)]
     sd = None if found[0].sd is None else np.concatenate([f.sd for f in found if f.sd is not None])
     count = max(len(f.others) for f in found)
     others = zip(*(f.others or (f.points,) * count for f in found), strict=True)
-    return Placement(
+    return Projection(
         np.concatenate([f.points for f in found]),
         sd,
         np.concatenate([f.far for f in found]),
@@ -144,7 +144,7 @@ def place_on(surface: Surface, X: np.ndarray) -> Placement:
     )
 
 
-def among(found: Placement, fresh: np.ndarray, points: np.ndarray) -> Placement:
+def among(found: Projection, fresh: np.ndarray, points: np.ndarray) -> Projection:
     """A placement of the rows that are `fresh` [n] among others that are known to be at points [n, ...]."""
 
     def put(values: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -154,4 +154,4 @@ def among(found: Placement, fresh: np.ndarray, points: np.ndarray) -> Placement:
 
     sd = None if found.sd is None else put(found.sd, np.zeros_like(points))
     far = put(found.far, np.zeros(len(fresh), bool))
-    return Placement(put(found.points, points), sd, far, tuple(put(other, points) for other in found.others))
+    return Projection(put(found.points, points), sd, far, tuple(put(other, points) for other in found.others))

@@ -17,8 +17,9 @@ import numpy as np
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
 from ..geometry import recipes as again
+from ..geometry.atlas import AtlasGeometry
+from ..geometry.base import KernelOptions, UnweightedGeometry
 from ..geometry.family import Family
-from ..geometry.surfaces import AtlasSurface, NamedSurface, Wanted
 from ..inference import gp
 from ..inference.outputs import Output
 from ..inference.posterior import Decomposed, Part, Posterior
@@ -42,7 +43,7 @@ class StoredModel:
     rows: list[Any]
     owners: list[int]
     notes: list[str]
-    options: Wanted
+    options: KernelOptions
     coordinates: dict[int, np.ndarray]
     outputs: list[Any]
     several: bool
@@ -59,7 +60,7 @@ class StoredModel:
         spaces: list[Any] = [None] * len(family.spaces)
         rows: list[Any] = [None] * len(family.spaces)
         members = [
-            again.light(member) if k in heavy else NamedSurface(member.name, member.title)
+            again.light(member) if k in heavy else UnweightedGeometry(member.name, member.title)
             for k, member in enumerate(geometries.members)
         ]
         for k, level in levels.items():
@@ -92,14 +93,14 @@ class StoredModel:
         for k, space in enumerate(spaces):
             if hasattr(space, "make"):
                 found = once(space)
-                spaces[k], rows[k] = (found.pairs, found.rows) if isinstance(found, AtlasSurface) else found
+                spaces[k], rows[k] = (found.pairs, found.rows) if isinstance(found, AtlasGeometry) else found
         outputs = [_whole(output, rows, self.cloud) for output in self.outputs]
         settings = [part.setting for output in outputs for part in output.posterior.parts]
         family = Family(spaces, settings, rows, list(self.owners), list(self.notes))
         geometries = Geometries(self.cloud, members, family, self.options, dict(self.coordinates))
         return FittedModel(geometries, outputs, self.several, self.classes, self.settings, self.version)
 
-    def _restored(self) -> None:
+    def check_restored(self) -> None:
         """Indices are in their ranges, weights are weights."""
         n = len(self.owners)
         if not len(self.spaces) == len(self.rows) == n or not all(0 <= o < len(self.members) for o in self.owners):

@@ -28,8 +28,11 @@ from ..basics.threads import at_once
 from ..basics.workers import results
 from ..persistence.checkpoint import Checkpoint
 from . import graphs
-from .incomplete import IncompleteSurface
-from .surfaces import AtlasSurface, GraphSurface, Surface, flat_surface
+from .atlas import AtlasGeometry
+from .base import Geometry
+from .flat import flat_geometry
+from .graph import GraphGeometry
+from .incomplete import IncompleteGeometry
 
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
 CHART_DIMS = (1, 2)  # latent_dim="average"
@@ -43,12 +46,12 @@ ROUGH = 0.5  # share of rows that no local chart fits, above which an atlas is l
 class Built:
     """Surfaces of a cloud, their log prior weights, and what was left out."""
 
-    surfaces: list[Surface]
+    surfaces: list[Geometry]
     log_priors: list[float]
     notes: list[str]
 
     @classmethod
-    def one(cls, surface: Surface) -> Built:
+    def one(cls, surface: Geometry) -> Built:
         """A single surface."""
         return cls([surface], [0.0], [])
 
@@ -82,7 +85,7 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 
 def build(
-    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Surface]],
+    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
     *, pieces: Checkpoint, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None,
     verbose: int = 0,
@@ -102,13 +105,13 @@ def build(
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     count = {"chart": len(of_charts), "atlas": len(of_atlases)}
     side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
-    members: dict[str, list[Callable[[], Iterable[Surface]]]] = {
+    members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1, pieces) for q in of_atlases],
         "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), pieces)],
-        "flat": [lambda: [flat_surface(whole)]],
+        "flat": [lambda: [flat_geometry(whole)]],
     }
-    surfaces: list[Surface] = []
+    surfaces: list[Geometry] = []
     log_priors: list[float] = []
     notes: list[str] = [] if filled is None else [_missing(X, filled)]
     within = {name: None if filled is None or name == "chart" else (filled, X) for name in names}
@@ -117,7 +120,7 @@ def build(
     with Reporter(side_by_side and verbose, len(everything), "learning the surface in several ways") as report:
         made = results(everything, n_jobs) if side_by_side else iter(())
         for name in names:
-            found: list[list[Surface]] = []
+            found: list[list[Geometry]] = []
             made = made if side_by_side else results(tasks[name], n_jobs if name == "atlas" else 1)
             for k in range(len(tasks[name])):
                 with Reporter(verbose and not side_by_side and name != "chart", None, f"building geometry: {name}"):
@@ -138,13 +141,15 @@ def build(
     return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
 
 
-def _tried(make: Callable[[], Iterable[Surface]], cloud: tuple[Filled, np.ndarray] | None) -> list[Surface] | NoSurface:
+def _tried(
+    make: Callable[[], Iterable[Geometry]], cloud: tuple[Filled, np.ndarray] | None
+) -> list[Geometry] | NoSurface:
     """The surfaces, or why there are none: what a worker raised would end the others.
 
     `cloud` is one with missing readings, of whose sound rows they are made.
     """
     try:
-        return [one if cloud is None else IncompleteSurface(one, *cloud) for one in make()]
+        return [one if cloud is None else IncompleteGeometry(one, *cloud) for one in make()]
     except NoSurface as error:
         return error
 
@@ -162,17 +167,17 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
                    "and placed on them" if badly else "")  # fmt: skip
 
 
-def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], pieces: Checkpoint) -> list[Surface]:
+def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], pieces: Checkpoint) -> list[Geometry]:
     """All graphs, with one cloud among them."""
     found = pieces.once("graphs", list, lambda: list(make()))
-    return [GraphSurface(graphs.on_cloud(X, found))]
+    return [GraphGeometry(graphs.on_cloud(X, found))]
 
 
-def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, pieces: Checkpoint) -> list[Surface]:
+def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, pieces: Checkpoint) -> list[Geometry]:
     """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
-    found = pieces.once(f"atlas {dim}", AtlasSurface, partial(AtlasSurface.of, X, dim, n_modes, seed))
+    found = pieces.once(f"atlas {dim}", AtlasGeometry, partial(AtlasGeometry.of, X, dim, n_modes, seed))
     if found.atlas.rough_ > ROUGH and not alone:
         raise NoSurface(
             f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"

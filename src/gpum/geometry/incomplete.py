@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..basics.missing import Filled
+from .base import Geometry, KernelOptions, Projection
 from .family import Family
-from .surfaces import Placement, Surface, Wanted
 
 
 @dataclass(eq=False)
-class IncompleteSurface:
+class IncompleteGeometry:
     """`inner` is made of the sound rows of `filled`; `cloud` [N, p] are all rows, NaN where a reading is missing."""
 
-    inner: Surface
+    inner: Geometry
     filled: Filled
     cloud: np.ndarray
     name: str = ""
@@ -33,24 +33,24 @@ class IncompleteSurface:
         """Which one of its kind it is."""
         return self.inner.title
 
-    def place(self, X: np.ndarray) -> Placement:
+    def project(self, X: np.ndarray) -> Projection:
         """Rows X [n, p]; those with missing readings at the place of each completion, equally likely."""
         some = np.isnan(X).any(1)
         if not some.any():
-            return self.inner.place(X)
+            return self.inner.project(X)
         found = []
         for whole in self.filled.completions(X[some], self.filled.donors(X[some])):
             completed = X.copy()
             completed[some] = whole
-            found.append(self.inner.place(completed))
-        return Placement(found[0].points, None, np.all([f.far for f in found], 0), tuple(f.points for f in found))
+            found.append(self.inner.project(completed))
+        return Projection(found[0].points, None, np.all([f.far for f in found], 0), tuple(f.points for f in found))
 
-    def family(self, wanted: Wanted) -> Family:
+    def family(self, options: KernelOptions) -> Family:
         """The spaces of the inner surface, with all rows in them."""
-        family, sound = self.inner.family(wanted), self.filled.sound
+        family, sound = self.inner.family(options), self.filled.sound
         if sound.all():
             return family
-        placed = self.place(self.cloud[~sound])
+        placed = self.project(self.cloud[~sound])
         rows = []
         for space, known in zip(family.spaces, family.rows, strict=True):
             every = np.empty((len(self.cloud), known.shape[1]))

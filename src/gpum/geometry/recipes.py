@@ -18,9 +18,12 @@ from ..heat import brownian
 from ..heat.walks import WalkFeatures
 from ..manifold import Chart
 from . import graphs, spaces
+from .atlas import AtlasGeometry
+from .base import Geometry, KernelOptions
+from .chart import N_MODES, ChartGeometry
 from .family import Space
+from .graph import GraphGeometry
 from .path_spaces import PathSpace
-from .surfaces import N_MODES, AtlasSurface, ChartSurface, GraphSurface, Surface, Wanted
 
 FEW = 1000  # rows (or labels) up to which what follows from them is computed again instead of stored
 
@@ -95,19 +98,19 @@ class LocalCharts:
     n_modes: int
     seed: Any
 
-    def make(self) -> AtlasSurface:
+    def make(self) -> AtlasGeometry:
         """The surface."""
-        return AtlasSurface.of(self.cloud, self.dim, self.n_modes, self.seed)
+        return AtlasGeometry.of(self.cloud, self.dim, self.n_modes, self.seed)
 
 
-def recipe(space: Any, rows: np.ndarray, surface: Surface, level: Any, wanted: Wanted) -> Any:
+def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, options: KernelOptions) -> Any:
     """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
     if isinstance(space, PathSpace):
         return Walks(_without_motion(space.features), rows)
-    if len(rows) > FEW or not isinstance(surface, ChartSurface | GraphSurface):
+    if len(rows) > FEW or not isinstance(surface, ChartGeometry | GraphGeometry):
         return None
-    if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartSurface):
-        return Domain(surface.domain(wanted, level), wanted.n_modes or N_MODES, surface.rows)
+    if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartGeometry):
+        return Domain(surface.domain(options, level), options.n_modes or N_MODES, surface.rows)
     if type(space) is graphs.GraphSpace and _all_modes(space):
         return Neighbours(space.cloud, space.info["n_neighbors"], space.info["width"])
     if type(space) is graphs.DiffusionSpace:
@@ -115,9 +118,9 @@ def recipe(space: Any, rows: np.ndarray, surface: Surface, level: Any, wanted: W
     return None
 
 
-def light(surface: Surface) -> Any:
+def light(surface: Geometry) -> Any:
     """What to store of a surface whose spaces are stored beside it."""
-    if isinstance(surface, AtlasSurface) and len(surface.cloud) <= FEW and surface.atlas.n_neighbors is None:
+    if isinstance(surface, AtlasGeometry) and len(surface.cloud) <= FEW and surface.atlas.n_neighbors is None:
         n_modes = len(surface.pairs.values) + surface.pairs.missing
         return LocalCharts(surface.cloud, surface.atlas.dim, n_modes, surface.atlas.random_state)
     return surface

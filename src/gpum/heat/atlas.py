@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from ..basics import checks
 from ..basics.checks import NoSurface
 from ..basics.threads import one_blas_thread
-from ..manifold.atlas import Placement, Surface, surface
+from ..manifold.atlas import SimplexProjection, SimplicialSurface, surface
 from .lanczos import Lowest, lowest
 from .simplicial import operators
 from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
@@ -47,7 +47,7 @@ class AtlasEigenpairs:
 
     def at(self, rows: Any) -> np.ndarray:
         """φ_i at rows [m, p] of the data space, seen or not, [m, k]; a row of the cloud has its node's values."""
-        placed = self.atlas.place(rows)
+        placed = self.atlas.project(rows)
         return np.einsum("mc,mck->mk", placed.weights, self.vectors[placed.corners])
 
     def heat(self, t: float) -> np.ndarray:
@@ -103,7 +103,7 @@ class Atlas:
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         with one_blas_thread:  # thousands of small eigenproblems: threads make each thirty times as slow
-            self.surface_: Surface = surface(self._reduced(X)[0], self.dim, self.n_neighbors)
+            self.surface_: SimplicialSurface = surface(self._reduced(X)[0], self.dim, self.n_neighbors)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
         if self._axes is not None:
@@ -128,21 +128,21 @@ class Atlas:
         missing = max(n - len(known.values), 0)
         return AtlasEigenpairs(known.values[:n], known.vectors[:, :n], self, known.residual, missing)
 
-    def place(self, rows: Any) -> Placement:
-        """Where rows [m, p] lie on the surface, at what distance, and whether that is far from it."""
+    def project(self, rows: Any) -> SimplexProjection:
+        """The nearest points of the surface to rows [m, p], at what distance, and whether that is far from it."""
         self._check_fitted()
-        return _place(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
+        return _project(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
 
-    def walkable(self) -> tuple[np.ndarray, Any]:
-        """The nodes that have simplices, and the stiffness between them: what paths walk on (see `walks`)."""
+    def jump_graph(self) -> tuple[np.ndarray, Any]:
+        """The nodes that have simplices, and the stiffness between them: what jump processes run on (see `walks`)."""
         self._check_fitted()
         held = np.flatnonzero(self.surface_.piece >= 0)
         return held, operators(self.surface_.stars, held)[0]
 
     def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes among `walkable` that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
-        placed = self.place(rows)
-        return np.searchsorted(np.flatnonzero(self.surface_.piece >= 0), placed.corners), placed.weights
+        """The nodes of `jump_graph` that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
+        found = self.project(rows)
+        return np.searchsorted(np.flatnonzero(self.surface_.piece >= 0), found.corners), found.weights
 
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
@@ -159,7 +159,8 @@ class Atlas:
             kernels.append(left @ (left if fy is None else fy * half).T)
         return np.stack(kernels)
 
-    def _stored(self) -> dict[str, Any]:
+    def file_state(self) -> dict[str, Any]:
+        """What a model file holds."""
         return {**vars(self), "_solved": None}  # eigenpairs refer to their atlas
 
     def _check_fitted(self) -> None:
@@ -195,7 +196,7 @@ def eigenpairs_of(atlas: Atlas, n: int) -> AtlasEigenpairs:
     return AtlasEigenpairs(every[order], vectors, atlas, max(f.residual for f in solved), n - len(order))
 
 
-def _solve_piece(surface: Surface, nodes: np.ndarray, n: int) -> Lowest:
+def _solve_piece(surface: SimplicialSurface, nodes: np.ndarray, n: int) -> Lowest:
     K, M = operators(surface.stars, nodes)
     found = lowest(K.tocsr(), M.tocsr(), n)
     found.values[0], found.vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
@@ -210,10 +211,10 @@ def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return origin, np.linalg.svd(X - origin, full_matrices=False)[2].T
 
 
-def _place(atlas: Atlas, X: np.ndarray) -> Placement:
+def _project(atlas: Atlas, X: np.ndarray) -> SimplexProjection:
     """Rows on the surface; how far they are from the span of the cloud counts, too."""
     inside, outside = atlas._reduced(X)
-    placed = atlas.surface_.place(inside)
+    placed = atlas.surface_.project(inside)
     distance = np.sqrt(placed.distance**2 + outside)
     far = placed.far | (distance > placed.distance + atlas.surface_.h[placed.corners[:, 0]])
     return replace(placed, distance=distance, far=far)

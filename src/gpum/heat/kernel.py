@@ -111,7 +111,7 @@ def _across_atlas(
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    held, stiffness = atlas.walkable()
+    held, stiffness = atlas.jump_graph()
     nodes = walks.walk_on(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)

@@ -34,7 +34,7 @@ NOISE_SIDE = 3.0  # or so many standard deviations of the noise
 
 
 @dataclass(frozen=True)
-class Placement:
+class SimplexProjection:
     """Rows on the surface: the corners [n, q + 1] they lie between, their weights, how far off they are."""
 
     corners: np.ndarray
@@ -44,7 +44,7 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Surface:
+class SimplicialSurface:
     """Nodes on a surface of dimension q, glued."""
 
     nodes: np.ndarray  # [n, p], distinct rows on the smooth surface, then places between them
@@ -81,7 +81,7 @@ class Surface:
         cells = np.repeat(np.arange(K), corners)
         return csr_matrix((np.ones(len(rows)), (rows, cells)), shape=(len(self.nodes), K))
 
-    def place(self, X: np.ndarray) -> Placement:
+    def project(self, X: np.ndarray) -> SimplexProjection:
         """Where rows [m, p] lie: on the nearest simplex at the nearest nodes; rows of the cloud at their nodes."""
         held = np.flatnonzero(self.piece >= 0)
         finder = NearestNeighbors(n_neighbors=min(CANDIDATES, len(held))).fit(self.nodes[held])
@@ -89,7 +89,7 @@ class Surface:
         parts = [self._place(X[rows], held, finder, known) for rows in blocks(len(X), 40 * CANDIDATES * X.shape[1])]
         corners, weights, distance = (np.concatenate(values) for values in zip(*parts, strict=True))
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
-        return Placement(corners, weights, distance, distance > limit)
+        return SimplexProjection(corners, weights, distance, distance > limit)
 
     @cached_property
     def _planes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -147,7 +147,7 @@ def _merged(n: int) -> str:
     return "1 row stands at the place of another" if n == 1 else f"{n} rows stand at places of others"
 
 
-def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
+def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> SimplicialSurface:
     """The surface of dimension q through a cloud [N, p]; local fits have `n_neighbors` rows, by default as suits."""
     known, number = distinct(X)
     notes = [] if len(known) == len(X) else [_merged(len(X) - len(known))]
@@ -168,7 +168,7 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Surface:
     notes += _remarks(stars, smooth, q)
     noise = sqrt(float(np.median(fits.variance)) / (X.shape[1] - q)) if X.shape[1] > q else 0.0
     fine = finer(nodes, frame, h, smooth, stars, rim(v, near, h) if q > 1 else 0.0)
-    return Surface(
+    return SimplicialSurface(
         fine.nodes,
         known,
         number,

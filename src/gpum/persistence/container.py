@@ -1,6 +1,6 @@
 """What a model file is made of: a line of text, then a zip of one JSON document and flat arrays of numbers. No code.
 
-    GPUM model, format 2, gpum 0.1.0, 1234 bytes, sha256 0123…
+    GPUM model, format 3, gpum 1.0.0, 1234 bytes, sha256 0123…
     model.json      the document
     float64.npy     all numbers of one type, one after the other; the document says which of them belong together
 
@@ -28,7 +28,7 @@ from .. import __version__
 from ..basics.checks import GpumError
 from .atomic import existing, replacing
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"GPUM model, format "
 START = re.compile(re.escape(MAGIC) + rb"(\d{1,9}), gpum (\S{1,40}),")  # so much every later format keeps
 HEADER = re.compile(START.pattern + rb" (\d{1,18}) bytes, sha256 ([0-9a-f]{64})\n")
@@ -120,9 +120,8 @@ def _payload(path: Path) -> bytes:
         if form > FORMAT:
             raise GpumError(f"{said}; install a later gpum")
         raise GpumError(
-            f"{said}: format 1 was a pickle, which can run any code when it is read. Fit again (the same table, "
-            "settings and seed give the same model), or, if you trust the file, read it with that older gpum and "
-            "predict there"
+            f"{said}. Fit again: the same table, settings and seed give the same model. Or predict with that older "
+            "gpum, if you trust the file: format 1 was a pickle, which can run any code when it is read"
         )
     if not header:
         raise GpumError(f"{path} is truncated or damaged in its first line; copy it again, or fit again")

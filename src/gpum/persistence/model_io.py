@@ -32,9 +32,9 @@ class Fitted:
     rows: list[str]  # a name for each row
     about: dict[str, Any]
 
-    def _summary(self) -> dict[str, Any]:
+    def file_summary(self) -> dict[str, Any]:
         """The model's, with names, and the labels of each target."""
-        found = self.model._summary() if hasattr(self.model, "_summary") else {}
+        found = self.model.file_summary() if hasattr(self.model, "file_summary") else {}
         for y, target in zip(self.y.T, found.get("targets", []), strict=True):
             if hasattr(self.model, "classes_"):
                 counts = np.bincount(y[~np.isnan(y)].astype(int), minlength=len(self.model.classes_))
@@ -44,7 +44,8 @@ class Fitted:
         about = {k: v for k, v in self.about.items() if k != "settings"}
         return {**found, "features": self.features, "names": self.targets, "about": about}
 
-    def _restored(self) -> None:
+    def check_restored(self) -> None:
+        """Refuse what does not fit together."""
         N, p = self.X.shape
         if len(self.rows) != N or self.y.shape != (N, len(self.targets)) or len(self.features) != p:
             raise GpumError(f"the table of {N} rows has {len(self.rows)} names and targets of shape {self.y.shape}")
@@ -60,11 +61,11 @@ def load(path: Any) -> Fitted:
     found = read(path)
     if isinstance(found, Fitted):
         return found
-    if not hasattr(found, "_as_fitted"):
+    if not hasattr(found, "with_table"):
         kind = type(found).__name__
         how = f"load it in Python with {kind}.load" if hasattr(found, "load") else "give a file that `gpum fit` wrote"
         raise GpumError(f"{path} holds a {kind}, which predicts nothing; {how}")
-    return found._as_fitted()
+    return found.with_table()
 
 
 def summary(path: Any) -> dict[str, Any]:
@@ -82,7 +83,7 @@ def write(path: Any, content: Any, *, force: bool = False, like: Any = None) -> 
         raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
     writer = Writer()
     root = writer.node(content)
-    plain = content._summary() if hasattr(content, "_summary") else {}
+    plain = content.file_summary() if hasattr(content, "file_summary") else {}
     container.write(path, {"summary": plain, "objects": writer.objects, "root": root}, writer.arrays(), like)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-# Of a dataclass its fields are stored, of another class its attributes; what `_stored()` returns instead, where a class
-# has it. See `tree`. Modules are those of gpum, unless they have a dot in front.
+# Of a dataclass its fields are stored, of another class its attributes; where a class has `file_state()`, what that
+# returns (see `tree`). Modules are those of gpum, unless they have a dot in front.
 TAGS: dict[str, str] = {
     "table-and-model": "persistence.model_io:Fitted",
     # estimators
@@ -43,13 +43,13 @@ TAGS: dict[str, str] = {
     "counts": "inference.observations:Counts",
     "shares": "inference.observations:Shares",
     # geometries, their spaces and settings
-    "kernel-options": "geometry.surfaces:Wanted",
-    "chart-geometry": "geometry.surfaces:ChartSurface",
-    "atlas-geometry": "geometry.surfaces:AtlasSurface",
-    "graph-geometry": "geometry.surfaces:GraphSurface",
-    "flat-geometry": "geometry.surfaces:FlatSurface",
-    "incomplete-geometry": "geometry.incomplete:IncompleteSurface",
-    "unweighted-geometry": "geometry.surfaces:NamedSurface",
+    "kernel-options": "geometry.base:KernelOptions",
+    "chart-geometry": "geometry.chart:ChartGeometry",
+    "atlas-geometry": "geometry.atlas:AtlasGeometry",
+    "graph-geometry": "geometry.graph:GraphGeometry",
+    "flat-geometry": "geometry.flat:FlatGeometry",
+    "incomplete-geometry": "geometry.incomplete:IncompleteGeometry",
+    "unweighted-geometry": "geometry.base:UnweightedGeometry",
     "family": "geometry.family:Family",
     "setting": "geometry.family:Setting",
     "graph-space": "geometry.graphs:GraphSpace",
@@ -89,7 +89,7 @@ TAGS: dict[str, str] = {
     "boundary-corridors": "manifold.boundary:CorridorBoundary",
     "boundary-variance": "manifold.boundary:VarianceBoundary",
     "complex": "manifold.complex:Complex",
-    "simplicial-surface": "manifold.atlas:Surface",
+    "simplicial-surface": "manifold.atlas:SimplicialSurface",
     "stars": "manifold.stars:Stars",
     # latent models
     "mapping": "gplvm.mapping:Mapping",
@@ -98,7 +98,6 @@ TAGS: dict[str, str] = {
     "scaling": "basics.scaling:Scaling",
     "filled-rows": "basics.missing:Filled",
 }
-METHODS = {"placement"}  # of known classes, that an object may hold
 
 
 def tag_of(cls: type) -> str | None:

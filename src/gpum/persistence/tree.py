@@ -6,11 +6,11 @@
     {"transposed": {"array": ...}}        such an array in the other order
     {"tuple": [...]}, {"dict": [[key, value], ...]}, {"slice": [...]}, {"float": "nan"}, {"text": [...], "shape": [...]}
     {"words": [...]}                      an array of objects, all of them text: the names of a data frame's columns
-    {"method": ["placement", 3]}, {"random_state": [...]}
+    {"random_state": [...]}
 
 Objects stand in the order in which they can be built: one refers to those before it only, so that there are no loops.
-A class says with `_stored()` what is to be stored of it, where that is not all, and with `_restored()` puts itself
-right when it has been read, or raises a ValueError.
+A class says with `file_state()` what is to be stored of it, where that is not all, and with `check_restored()` puts
+itself right when it has been read, or raises a GpumError.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import re
 from dataclasses import MISSING, fields, is_dataclass
 from hashlib import sha256
 from math import prod
-from types import MethodType, UnionType
+from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from ..basics.checks import GpumError
 from .container import TYPES
-from .registry import METHODS, class_of, tag_of
+from .registry import class_of, tag_of
 
 FLOATS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 NAME = re.compile(r"_?[A-Za-z]\w*")
@@ -73,8 +73,6 @@ class Writer:
         if isinstance(value, np.random.RandomState):
             kind, *state = value.get_state()
             return {"random_state": [self.node(v) for v in (kind, *state)]}
-        if isinstance(value, MethodType) and value.__name__ in METHODS and tag_of(type(value.__self__)):
-            return {"method": [value.__name__, self._object(value.__self__)]}
         return {"object": self._object(value)}
 
     def _array(self, array: np.ndarray) -> dict[str, Any]:
@@ -111,8 +109,8 @@ class Writer:
 
 def state_of(value: Any) -> dict[str, Any]:
     """What is stored of an object."""
-    if hasattr(value, "_stored"):
-        return value._stored()
+    if hasattr(value, "file_state"):
+        return value.file_state()
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     return dict(vars(value))
@@ -223,13 +221,6 @@ class Reader:
             raise GpumError(f"an object refers to number {str(node)[:20]}, which does not stand before it")
         return self._built[node]
 
-    def _method(self, node: Any) -> Any:
-        name, owner = _list(node, 2)
-        owner = self._object(owner)
-        if not isinstance(name, str) or name not in METHODS or not hasattr(type(owner), name):
-            raise GpumError(f"a {type(owner).__name__} has no method {str(name)[:40]!r} to store")
-        return getattr(owner, name)
-
     def _random_state(self, node: Any) -> np.random.RandomState:
         kind, *state = (self.value(n) for n in _list(node, 5))
         found = np.random.RandomState()
@@ -254,8 +245,8 @@ class Reader:
             else:
                 found = object.__new__(cls)
                 found.__dict__.update(state)
-            if hasattr(cls, "_restored"):
-                found._restored()
+            if hasattr(cls, "check_restored"):
+                found.check_restored()
         except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
             raise GpumError(f"a {cls.__name__} does not fit together ({error})") from None
         return found
@@ -348,6 +339,5 @@ READERS = {
     "slice": _slice,
     "float": _float,
     "words": _words,
-    "method": Reader._method,
     "random_state": Reader._random_state,
 }

@@ -35,14 +35,15 @@ class LearnedGeometries:
     about: dict[str, Any]
     geometries: Geometries
 
-    def _summary(self) -> dict[str, Any]:
+    def file_summary(self) -> dict[str, Any]:
+        """What `gpum info` says of it."""
         charts = [title for title in self.geometries.titles if title.startswith("chart")]
         return {
             "kind": "geometries of a table, for `gpum label`", "version": __version__, "rows": self.about["rows"],
             "n_features": self.about["columns"], "settings": self.about["settings"], "map": next(iter(charts), None),
         }  # fmt: skip
 
-    def _restored(self) -> None:
+    def check_restored(self) -> None:
         """Every part is of its kind, indices are in their ranges, and all rows are there."""
         found = self.geometries
         if not (isinstance(found, Geometries) and isinstance(found.cloud, Cloud) and isinstance(found.family, Family)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...basics.missing import fill_in
 from ...basics.neighbours import spacing
-from ...geometry.surfaces import ChartSurface
+from ...geometry.chart import ChartGeometry
 from ...manifold import evaluate, magnification
 from ..cells import column, columns, short
 from ..document import _edges, _View
@@ -47,7 +47,7 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
     found = []
     geometries = model.model_.geometries
     titles, options = geometries.titles, geometries.options
-    charts = [(t, s) for t, s in zip(titles, geometries.members, strict=True) if isinstance(s, ChartSurface)]
+    charts = [(t, s) for t, s in zip(titles, geometries.members, strict=True) if isinstance(s, ChartGeometry)]
     drawn = [(t, s.bounded(options), s.rows) for t, s in charts if len(s.rows) == len(X)]
     if charts and not drawn and model.latent_ is not None:  # learned from a part: all rows are on the heaviest
         drawn = [("heaviest chart", model.chart_, model.latent_)]

@@ -1,0 +1,67 @@
+"""An atlas as a geometry: many small charts, glued, with the eigenfunctions of the whole as the one space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..basics.progress import Reporter
+from ..heat.atlas import Atlas, AtlasEigenpairs
+from ..heat.histograms import walk_features
+from . import spaces
+from .base import KernelOptions, Projection
+from .family import Family
+from .path_spaces import PathRows, of_paths
+
+ATLAS_MODES = 200
+
+
+@dataclass(eq=False)
+class AtlasGeometry:
+    """A surface of many small charts, with its eigenfunctions as the one space."""
+
+    atlas: Atlas
+    cloud: np.ndarray  # [N, p]
+    pairs: AtlasEigenpairs
+    rows: np.ndarray  # eigenfunctions on the cloud, [N, k]
+    name: str = "atlas"
+
+    @classmethod
+    def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None, seed: int = 0) -> AtlasGeometry:
+        """The atlas of a cloud [N, p]."""
+        atlas = Atlas(dim, random_state=seed).fit(X)
+        pairs = atlas.eigenpairs(n_modes or ATLAS_MODES)
+        return cls(atlas, X, pairs, pairs.at(X))
+
+    @property
+    def title(self) -> str:
+        """Which atlas it is."""
+        return f"atlas of dimension {self.atlas.dim}"
+
+    def project(self, X: np.ndarray) -> Projection:
+        """Rows of the data space are their own points; the atlas knows which are far from it."""
+        return Projection(X, None, self.atlas.project(X).far)
+
+    def family(self, options: KernelOptions) -> Family:
+        """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""
+        notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
+        if options.kernel == "brownian":
+            held, stiffness = self.atlas.jump_graph()
+            surface = self.atlas.surface_
+            asked = (options.n_paths, options.max_time, options.n_inducing, options.seed)
+            features = walk_features(
+                stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas, self.cloud, *asked,
+                n_jobs=options.n_jobs,
+            )  # fmt: skip
+            with Reporter(options.verbose, None, "simulating Brownian paths"):
+                paths = PathRows.of(features, self.cloud)
+            return Family.of(
+                [of_paths(paths, self.atlas.dim, options.smoothness, 0.0)],
+                [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
+            )
+        power = np.mean(self.rows**2, 0)
+        settings = spaces.spectral_settings(
+            self.pairs.values, power, self.atlas.dim, options.smoothness, 0.0, options.max_time
+        )
+        return Family.of([(self.pairs, self.rows, settings)], [*notes, *spaces.unreached(self.title, self.pairs)])

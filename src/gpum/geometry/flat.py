@@ -1,0 +1,49 @@
+"""Flat space as a geometry: the data space itself, or the plane of a latent model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from . import spaces
+from .base import KernelOptions, Projection, in_data_space
+from .family import Family
+
+
+@dataclass(eq=False)
+class FlatGeometry:
+    """Coordinates with stationary kernels: the data space itself, or (with `model`) the plane of a latent model.
+
+    Coordinates are divided by each of `scales`.
+    """
+
+    rows: np.ndarray  # [N, p]
+    scales: Sequence[np.ndarray]
+    model: Any = None
+    name: str = "flat"
+    title: str = "flat space"
+
+    def project(self, X: np.ndarray) -> Projection:
+        """Coordinates of rows X."""
+        return in_data_space(X) if self.model is None else self.model.project(X)
+
+    def family(self, options: KernelOptions) -> Family:
+        """One space a scale."""
+        members = []
+        for scale in self.scales:
+            space = spaces.ScaledSpace(scale)
+            rows, prior = space.at(self.rows), -log(len(self.scales))
+            about = {"stretch": tuple(scale.tolist())} if scale.ndim else {}
+            settings = spaces.stationary_settings(rows, options.smoothness, prior, options.max_time, about=about)
+            members.append((space, rows, settings))
+        return Family.of(members)
+
+
+def flat_geometry(X: np.ndarray) -> FlatGeometry:
+    """The data space, scaled as a whole."""
+    spread = float(np.sqrt(np.mean(X.var(0))))
+    return FlatGeometry(X, [np.asarray(spread if spread > 0 else 1.0)])

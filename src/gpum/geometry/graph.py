@@ -1,0 +1,46 @@
+"""Graphs of neighbours as a geometry: one space for each graph, of its eigenvectors (`graphs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from . import spaces
+from .base import KernelOptions, Projection, in_data_space
+from .family import Family
+
+ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
+
+
+@dataclass(eq=False)
+class GraphGeometry:
+    """Graphs on the cloud, as spaces of their eigenvectors (`graphs`)."""
+
+    spaces: Sequence[Any]
+    name: str = "graph"
+    title: str = "graph of neighbours"
+
+    def file_state(self) -> dict[str, Any]:
+        """What a model file holds."""
+        return {"spaces": [], "name": self.name, "title": self.title}  # those of weight are stored by themselves
+
+    def project(self, X: np.ndarray) -> Projection:
+        """Rows of the data space are their own points."""
+        return in_data_space(X)
+
+    def family(self, options: KernelOptions) -> Family:
+        """One space a graph."""
+        members, notes = [], []
+        for space in self.spaces:
+            about = ", ".join(f"{name}={value}" for name, value in space.info.items())
+            notes += spaces.unreached(f"{self.title} ({about})", space)
+            settings = spaces.spectral_settings(
+                space.values, np.mean(space.vectors**2, 0), 0.0, options.smoothness, -log(len(self.spaces)),
+                options.max_time, ALL_MODES, about=space.info,
+            )  # fmt: skip
+            members.append((space, space.vectors, settings))
+        return Family.of(members, notes)
