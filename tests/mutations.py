@@ -91,7 +91,7 @@ MUTANTS = [
         "mixture: spread between components", "regression/posterior", "(variances + means**2) @", "variances @", "gp"
     ),
     mutant(
-        "mixture: weights", "regression/gp", "np.exp(log_p - kept), rest)", "np.exp(0.9 * (log_p - kept)), rest)", "gp"
+        "mixture: weights", "regression/gp", "np.exp(scores[k][0] - kept)", "np.exp(0.9 * (scores[k][0] - kept))", "gp"
     ),
     mutant("mixture: quantiles", "regression/quantiles", "np.sqrt((dof - 2) / dof)", "np.sqrt((dof - 1) / dof)", "gp"),
     mutant(
