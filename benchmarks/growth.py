@@ -18,13 +18,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from gpum.manifold.graphs import graph_spaces
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from gpum import Atlas, BayesianGPLVM, GPUMRegressor, SwissRoll, heat_kernel
+from gpum.geometry.graphs import graph_spaces
 from gpum.gplvm import bound
 
 REPEATS = 2

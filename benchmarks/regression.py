@@ -16,12 +16,12 @@ import time
 from typing import Any
 
 import numpy as np
-from gpum.manifold.spaces import spectral_settings, spectral_space
 from rich.console import Console
 from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
 from gpum import GPUMRegressor, SwissRoll, datasets
+from gpum.geometry.spaces import spectral_settings, spectral_space
 
 console = Console()
 SCRIPT = """

@@ -7,11 +7,11 @@ import numpy as np
 
 from gpum.basics import workers
 from gpum.fitted import Geometries, LazyModel, cloud, rows
+from gpum.geometry import family, graphs
+from gpum.geometry import recipes as again
 from gpum.gplvm import bound, lbfgs, optimise, placement
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
-from gpum.manifold import family, graphs
-from gpum.manifold import recipes as again
 from gpum.report import document
 
 # Sizes at which the library changes its ways, lowered so that small problems go the ways of large ones.

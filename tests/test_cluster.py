@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import joblib
 import numpy as np
 import pytest
-from gpum.manifold.family import smoothness_names
 from threadpoolctl import threadpool_limits
 
 import inside
 from gpum import GPUMClassifier, GPUMRegressor, diagnostics, heat_kernel
 from gpum.basics import threads
-from gpum.manifold import graphs, surfaces
+from gpum.geometry import graphs, surfaces
+from gpum.geometry.family import smoothness_names
 from oracles import ROLL
 
 T = np.linspace(-1, 1, 30)

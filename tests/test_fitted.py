@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor
-from gpum.manifold import spaces
+from gpum.geometry import spaces
 
 
 def bent(n=40, seed=0):

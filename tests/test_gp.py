@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gpum.manifold.family import Family, Setting, join
-from gpum.manifold.path_spaces import path_settings
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 
+from gpum.geometry.family import Family, Setting, join
+from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, Spectral, Stationary
 from gpum.inference import gp
 from gpum.inference.posterior import Located

@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from gpum.manifold.graphs import bandwidth_grid, diffusion_space, diffusion_spaces, graph_space, graph_spaces
 from scipy.spatial.distance import cdist
 
 import inside
+from gpum.geometry import graphs
+from gpum.geometry.graphs import bandwidth_grid, diffusion_space, diffusion_spaces, graph_space, graph_spaces
 from gpum.heat.covariances import Spectral
-from gpum.manifold import graphs
 
 
 def circle(n, rng=None):

@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 import skfem
-from gpum.manifold.spaces import spectral_settings
 from scipy.sparse import block_diag, diags, eye
 from scipy.special import jv
 
 import inside
 from gpum import EmbeddedChart, heat_kernel
+from gpum.geometry.spaces import spectral_settings
 from gpum.heat import lanczos
 from gpum.heat.lanczos import _solver, factors, lowest
 from gpum.heat.mesh import Mesh

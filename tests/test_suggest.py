@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gpum.manifold.family import Family, Setting
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor
+from gpum.geometry.family import Family, Setting
 from gpum.heat.covariances import Stationary
 from gpum.inference import classes, design, gp
 

@@ -5,13 +5,13 @@ import re
 
 import numpy as np
 import pytest
-from gpum.manifold.family import Family, Setting
 from scipy.stats import multivariate_normal, norm, poisson
 from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
 import inside
 from gpum import GpumError, GPUMRegressor, diagnostics, model_io, report
+from gpum.geometry.family import Family, Setting
 from gpum.heat.covariances import Features, Stationary
 from gpum.inference import angles, gp, known_noise, likelihoods, observations
 from gpum.inference.posterior import Located
