@@ -47,6 +47,11 @@ def learned(model):
     return model.model_.geometries
 
 
+def members(model):
+    """The chart, atlas, graph and so on of a fitted estimator."""
+    return model.model_.geometries.members
+
+
 def features(model):
     """What stands for the rows in each space of a fitted estimator, such as values of eigenfunctions, [N, k] each."""
     return model.model_.geometries.family.rows

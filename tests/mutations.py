@@ -21,7 +21,7 @@ NEEDED = ("src", "tests", "pyproject.toml", "README.md", "docs")
 
 @dataclass(frozen=True)
 class Mutant:
-    """What is broken: `old` in `file` becomes `new`, and one of `tests` should fail."""
+    """What is broken: `old` in a file of that name becomes `new`, and one of `tests` should fail."""
 
     name: str
     file: str
@@ -31,126 +31,117 @@ class Mutant:
 
 
 def mutant(name, file, old, new, *tests):
-    return Mutant(name, f"src/gpum/{file}.py", old, new, tuple(f"tests/test_{test}.py" for test in tests))
+    return Mutant(name, f"{file}.py", old, new, tuple(f"tests/test_{test}.py" for test in tests))
 
 
 MUTANTS = [
-    mutant(
-        "bound: trace of the data", "gplvm/bound", "- 0.5 * beta * cloud.trace", "- 0.4 * beta * cloud.trace", "gplvm"
-    ),
+    mutant("bound: trace of the data", "bound", "- 0.5 * beta * cloud.trace", "- 0.4 * beta * cloud.trace", "gplvm"),
     mutant(
         "bound: divergence from the prior",
-        "gplvm/bound",
+        "bound",
         "jnp.exp(log_s) - log_s - 1)",
         "jnp.exp(log_s) - log_s)",
         "gplvm",
     ),
-    mutant("psi1", "gplvm/psi", "a * mu**2 + jnp.log1p(s), 1)", "a * mu**2 + jnp.log1p(2 * s), 1)", "gplvm"),
-    mutant("psi2: pairs of inducing points", "gplvm/psi", "-0.25 * jnp.sum((Z[i]", "-0.5 * jnp.sum((Z[i]", "gplvm"),
+    mutant("psi1", "psi", "a * mu**2 + jnp.log1p(s), 1)", "a * mu**2 + jnp.log1p(2 * s), 1)", "gplvm"),
+    mutant("psi2: pairs of inducing points", "psi", "-0.25 * jnp.sum((Z[i]", "-0.5 * jnp.sum((Z[i]", "gplvm"),
     mutant(
         "metric: variance of the Jacobian",
-        "geometry/metric",
+        "metric",
         "+ jnp.sum(m.scale**2) * m.gamma",
         "+ 0 * m.gamma",
         "metric",
     ),
-    mutant("volume: midpoint rule", "geometry/chart", "(np.arange(n) + 0.5) / n", "np.arange(n) / n", "charts"),
+    mutant("volume: midpoint rule", "chart", "(np.arange(n) + 0.5) / n", "np.arange(n) / n", "charts"),
     mutant(
         "boundary level",
-        "geometry/boundary",
+        "boundary",
         "self.level_of(x) <= self.level",
         "self.level_of(x) < self.level",
         "boundary",
     ),
-    mutant("finite elements: stiffness", "heat/elements", "np.linalg.inv(G), du", "G, du", "elements", "spectral"),
-    mutant(
-        "finite elements: size of a simplex", "heat/elements", "/ gamma(c.dim + 1)", "/ gamma(c.dim + 2)", "elements"
-    ),
-    mutant("atlas: mass matrix", "heat/simplicial", "CONSISTENT = 0.4", "CONSISTENT = 0.0", "atlas"),
-    mutant("eigenvalues: shift", "heat/lanczos", "1 / nu - self.shift", "1 / nu", "spectral"),
+    mutant("finite elements: stiffness", "elements", "np.linalg.inv(G), du", "G, du", "elements", "spectral"),
+    mutant("finite elements: size of a simplex", "elements", "/ gamma(c.dim + 1)", "/ gamma(c.dim + 2)", "elements"),
+    mutant("atlas: mass matrix", "simplicial", "CONSISTENT = 0.4", "CONSISTENT = 0.0", "atlas"),
+    mutant("eigenvalues: shift", "lanczos", "1 / nu - self.shift", "1 / nu", "spectral"),
     mutant(
         "eigenfunctions: normalisation",
-        "heat/lanczos",
+        "lanczos",
         "V / np.sqrt(np.maximum(w,",
         "V / 2 / np.sqrt(np.maximum(w,",
         "spectral",
     ),
-    mutant("heat kernel: exponent", "heat/spectral", "np.exp(-0.5 * values * t)", "np.exp(-values * t)", "spectral"),
-    mutant("Matérn: spectral density", "heat/spectral", "(-nu - dim / 2)", "(-nu)", "spectral", "gp"),
-    mutant("evidence: determinant", "regression/gp", "- 0.5 * d.log_det(RATIOS)", "- d.log_det(RATIOS)", "gp"),
+    mutant("heat kernel: exponent", "spectral", "np.exp(-0.5 * values * t)", "np.exp(-values * t)", "spectral"),
+    mutant("Matérn: spectral density", "spectral", "(-nu - dim / 2)", "(-nu)", "spectral", "gp"),
+    mutant("evidence: determinant", "gp", "- 0.5 * d.log_det(RATIOS)", "- d.log_det(RATIOS)", "gp"),
     mutant(
         "evidence: prior of settings",
-        "regression/gp",
+        "gp",
         "+ setting.log_prior + RATIO_PRIOR\n",
         "+ RATIO_PRIOR\n",
         "gp",
         "diagnostics",
     ),
-    mutant("leave-one-out", "regression/gp", "/ s**2 - alpha**2 / c", "/ s**2", "gp", "diagnostics"),
-    mutant(
-        "mixture: spread between components", "regression/posterior", "(variances + means**2) @", "variances @", "gp"
-    ),
-    mutant(
-        "mixture: weights", "regression/gp", "np.exp(log_p - kept), rest)", "np.exp(0.9 * (log_p - kept)), rest)", "gp"
-    ),
-    mutant("mixture: quantiles", "regression/quantiles", "np.sqrt((dof - 2) / dof)", "np.sqrt((dof - 1) / dof)", "gp"),
+    mutant("leave-one-out", "gp", "/ s**2 - alpha**2 / c", "/ s**2", "gp", "diagnostics"),
+    mutant("mixture: spread between components", "posterior", "(variances + means**2) @", "variances @", "gp"),
+    mutant("mixture: weights", "gp", "np.exp(scores[k][0] - kept)", "np.exp(0.9 * (scores[k][0] - kept))", "gp"),
+    mutant("mixture: quantiles", "quantiles", "np.sqrt((dof - 2) / dof)", "np.sqrt((dof - 1) / dof)", "gp"),
     mutant(
         "expectation propagation: cavity",
-        "regression/probit",
+        "probit",
         "1 / variance - tau, 1.0)",
         "1 / variance, 1.0)",
         "classifier",
     ),
     mutant(
         "expectation propagation: evidence",
-        "regression/probit",
+        "probit",
         "0.5 * D * np.log1p(cavity",
         "0.5 * np.log1p(cavity",
         "classifier",
     ),
-    mutant("graph: weights", "regression/graphs", "np.exp(-0.5 * (edges.data", "np.exp(-1.0 * (edges.data", "graphs"),
-    mutant("graph: density", "regression/graphs", "_scaled(w, 1 / q) if even", "w if even", "graphs"),
+    mutant("graph: weights", "graphs", "np.exp(-0.5 * (edges.data", "np.exp(-1.0 * (edges.data", "graphs"),
+    mutant("graph: density", "graphs", "_scaled(w, 1 / q) if even", "w if even", "graphs"),
     mutant(
         "projection: best of several starts",
-        "gplvm/placement",
+        "placement",
         "np.argmax(values.reshape(n, c), 1)",
         "np.argmin(values.reshape(n, c), 1)",
         "placement",
     ),
-    mutant("projection: far from an atlas", "geometry/atlas", "distance > limit)", "distance > 10 * limit)", "atlas"),
+    mutant("projection: far from an atlas", "atlas", "distance > limit)", "distance > 10 * limit)", "atlas"),
     mutant(
         "units of the cloud",
-        "gplvm/scaling",
+        "scaling",
         "(S - self.offset) / self.unit / self.scale",
         "(S - self.offset) / self.scale",
         "latent_models",
     ),
     mutant(
         "missing values: variance of donors",
-        "gplvm/missing",
+        "missing",
         "whole.var(0) + found.variance[donors].mean(1)",
         "whole.var(0)",
         "missing",
     ),
     mutant(
         "model file: checksum",
-        "files/container",
+        "container",
         "if sha256(payload).hexdigest().encode() != header[4]",
         "if False",
         "model_io",
     ),
-    mutant("model file: room", "files/container", "total > _allowed(len(payload))", "False", "model_io"),
-    mutant("checkpoint: key", "files/checkpoint", "{**settings, **data}.items()", "settings.items()", "checkpoint"),
+    mutant("model file: room", "container", "total > _allowed(len(payload))", "False", "model_io"),
+    mutant("checkpoint: key", "checkpoint", "{**settings, **data}.items()", "settings.items()", "checkpoint"),
 ]
 
 
 def mutate(one, folder):
     """Put a mutant into a copy of the tree."""
-    path = folder / one.file
-    text = path.read_text()
-    if text.count(one.old) != 1:
-        raise SystemExit(f"{one.name}: {one.old!r} is {text.count(one.old)} times in {one.file}; mend the list")
-    path.write_text(text.replace(one.old, one.new))
+    places = [path for path in (folder / "src").rglob(one.file) if one.old in path.read_text()]
+    if len(places) != 1 or places[0].read_text().count(one.old) != 1:
+        raise SystemExit(f"{one.name}: {one.old!r} is not once in a file {one.file}; mend the list")
+    places[0].write_text(places[0].read_text().replace(one.old, one.new))
 
 
 def tested(change, tests):

@@ -82,7 +82,7 @@ def test_a_fit_on_a_cluster_that_loses_a_worker(after):
     with cluster_that_loses_a_worker(after):
         found = GPUMRegressor(n_inducing=10, random_state=0, n_jobs=-1).fit(CURVE, HEIGHT)
     same(found, alone, CURVE + 0.01)
-    assert found.log_evidence_ == alone.log_evidence_
+    assert found.log_evidence_ == pytest.approx(alone.log_evidence_, rel=1e-12)  # one rounding apart
 
 
 @pytest.mark.slow

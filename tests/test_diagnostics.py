@@ -106,7 +106,7 @@ def test_without_a_chart():
 
 
 def test_charts_of_one_dimension_are_told_apart(mixed):
-    flat, chart = inside.learned(mixed).members
+    flat, chart = inside.members(mixed)
     twice = inside.weighed(mixed, [chart, flat, chart], [0.25, 0.0, 0.75])
     assert diagnostics.geometry_weights(twice) == {
         "chart of dimension 1, fit 2": 0.75,

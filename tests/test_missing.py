@@ -244,6 +244,16 @@ def test_completions_lie_on_the_sheets():
     assert np.all(near < 0.5)
 
 
+def test_what_no_neighbour_has_read_stays_uncertain():
+    """All rows near each other lack a reading: what fills it in is as uncertain as what donors have filled in."""
+    rng = np.random.default_rng(0)
+    alike = np.column_stack([rng.normal(0, 0.01, 8), np.full(8, np.nan)])
+    others = np.column_stack([rng.uniform(5, 10, 40), rng.standard_normal(40)])
+    found = fill_in(np.concatenate([alike, others]))
+    assert np.all(found.variance[:8, 1] > 0.5)  # the others have 1
+    assert np.all(found.variance[8:] == 0)
+
+
 @pytest.fixture(scope="module")
 def sheet():
     """80 rows on a sheet in R⁶, a fifth of their readings missing, and a target known for every third row."""

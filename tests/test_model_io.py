@@ -162,7 +162,7 @@ def test_a_learned_chart_is_stored(curve_fit, tmp_path):
     ):
         assert np.array_equal(a, b)
     assert found.latent_model_.history_ == curve_fit.model.latent_model_.history_
-    assert inside.learned(found).members[0].model is found.latent_model_  # stored once
+    assert inside.members(found)[0].model is found.latent_model_  # stored once
     assert (tmp_path / "m.gpum").stat().st_size < 400_000
 
 

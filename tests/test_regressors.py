@@ -699,7 +699,7 @@ def test_fits_do_not_stay_in_memory():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = GPUMRegressor(**options).fit(cloud.X, cloud.y)
-    traces = [weakref.ref(part) for part in (inside.learned(model)[0], model.chart_, model.latent_)]
+    traces = [weakref.ref(part) for part in (inside.members(model)[0], model.chart_, model.latent_)]
     del model
     gc.collect()
     assert [trace() for trace in traces] == [None, None, None]
