@@ -4,10 +4,10 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from gpum.manifold.spaces import SpectralSpace, judged
 from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
+from gpum.geometry.spaces import SpectralSpace, judged
 from gpum.heat.elements import eigenpairs, rule
 from gpum.manifold.boundary import corridor_boundary
 from gpum.manifold.complex import Complex, Finder, complex_of, cross_section, halved
