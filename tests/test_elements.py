@@ -238,6 +238,19 @@ def test_copies_of_rows_are_on_every_domain(roll_model, seed, apart):
         assert volume == pytest.approx(expected, rel=0.05)
 
 
+def test_corridors_are_as_wide_where_rows_are_all_but_copies(roll_model):
+    """Rows a hundred thousandth of the chart apart: the volume of the tree's corridors is what it is without them."""
+    rng, mapping = np.random.default_rng(0), roll_model.chart_.mapping
+    rows = roll_model.latent_[rng.permutation(len(roll_model.latent_))[:30]]
+    more = np.repeat(rows, 3, axis=0)
+    more = more + 1e-5 * np.ptp(rows) * rng.standard_normal(more.shape)
+    volume = []
+    for X in (rows, more):
+        family = corridor_boundary(np.random.default_rng(0), mapping, X).at(0.0)
+        volume.append(eigenpairs(LearnedChart(mapping, family), complex_of(family), 10).volume)
+    assert volume[1] == pytest.approx(volume[0], rel=0.1)
+
+
 def test_nodes_without_an_element_are_not_looked_at():
     """A complex may have nodes that no element is at, first, in between and last."""
     nodes = np.array([[0.5, 0.1], [0.0, 0.0], [0.2, 0.1], [1.0, 0.0], [0.5, -0.1]])

@@ -22,6 +22,8 @@ from ..basics.neighbours import distance
 
 MAX_SIMPLEX_DIM = 3
 SAME = 1e-9  # of the extent: points no farther apart are in one place
+ALL_BUT_COPIES = 1e-3  # of a long step (of which there are one in twenty): what is shorter does not lead elsewhere
+LONG = 0.95
 LIST = 8  # lists of a bin have a multiple of so many places
 
 
@@ -91,12 +93,20 @@ def looseness(gap: np.ndarray, typical: np.ndarray) -> np.ndarray:
 
 
 def step_size(points: np.ndarray, tree: np.ndarray) -> np.ndarray:
-    """The shortest tree step at each point, [N], kept between half and four times the median."""
-    steps = distance(points, tree)
-    shortest = np.full(len(points), np.inf)
-    np.minimum.at(shortest, tree.ravel(), np.repeat(steps, 2))
-    median = max(float(np.median(shortest)), np.finfo(float).tiny)
-    return np.clip(shortest, median / 2, median * 4)
+    """The shortest tree step at each point, [N], kept between half and four times the median.
+
+    Points that are all but copies of each other count as one, and steps between them do not count.
+    """
+    steps, N = distance(points, tree), len(points)
+    real = steps > ALL_BUT_COPIES * np.quantile(steps, LONG)
+    if not real.any():
+        return np.full(N, np.finfo(float).tiny)
+    joined = coo_matrix((np.ones(int(np.sum(~real))), tree[~real].T), shape=(N, N))
+    places, number = connected_components(joined, directed=False)
+    shortest = np.full(places, np.inf)
+    np.minimum.at(shortest, number[tree[real]].ravel(), np.repeat(steps[real], 2))
+    median = float(np.median(shortest))
+    return np.clip(shortest, median / 2, median * 4)[number]
 
 
 def merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
