@@ -28,7 +28,7 @@ SOUND = {
     "likelihood": ("gaussian", "student"), "target": ("value", "angle"), "period": (360.0,), "warm_start": (False,),
     "checkpoint": (None,), "n_jobs": (None, 1), "random_state": (None, 3), "verbose": (0,), "n_neighbors": (3, None),
     "normalisation": ("paper", "authors"), "starts": ("pca", ("pca", "isomap")), "scale_columns": (False, True),
-    "boundary_level": (0.5,), "max_iter": (20,), "tol": (0.05,),
+    "boundary_level": (0.5,), "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None),
 }  # fmt: skip
 QUICK = {"smoothness": "heat"}
 LATENT = {"latent_dim": 1, "starts": "pca", "max_iter": 20, "random_state": 0}

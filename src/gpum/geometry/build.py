@@ -104,6 +104,9 @@ def build(
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     count = {"chart": len(of_charts), "atlas": len(of_atlases)}
+    verbose = checks.integer(
+        int(verbose) if isinstance(verbose, bool) else verbose, "verbose", 0, None, "1 shows progress"
+    )
     side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
