@@ -792,3 +792,16 @@ def test_a_folder_that_takes_no_file(data):
 def test_the_package_runs_as_a_module():
     done = subprocess.run([sys.executable, "-m", "gpum", "version"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (0, __version__), done.stderr
+
+
+def test_intervals_of_chances_are_not_zero_to_one(tmp_path):
+    """A single trial is 0 or 1, whatever its chance; the interval is that of the chance."""
+    table = table_with(tmp_path / "trials.csv", won=(np.arange(N) % 40 < 15).astype(float))
+    out, model = tmp_path / "predictions.csv", tmp_path / "m.gpum"
+    fitted = gpum("fit", table, "--target", "won", "--likelihood", "binomial", "--geometry", "flat", "--out", model)
+    assert fitted.exit_code == 0, fitted.output
+    assert gpum("predict", model, table, "--out", out).exit_code == 0
+    found = tables.read(out)
+    low, high = (found.matrix([f"won_{end}95"], "")[:, 0] for end in ("low", "high"))
+    assert np.all((low > 0) & (low < high) & (high < 1))
+    assert np.ptp(high) > 0.3

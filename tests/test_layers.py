@@ -115,3 +115,34 @@ def test_the_pipeline_shows_in_the_file_list():
     assert len(entries) <= 15, sorted(path.name for path in entries)
     for folder in (path for path in entries if path.is_dir()):
         assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) > 1, folder.name
+
+
+FOREIGN = {"atexit", "compilation_cache", "os"}  # other libraries that are reached into
+ENTRY = {"_command"}  # the command line, beside the package's version
+
+
+def private_names(path):
+    """Names with a leading underscore that a module reads of another."""
+    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    of_self = [
+        n
+        for n in nodes
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in ("self", "cls")
+    ]
+    own |= {node.attr for node in of_self} | {node.id for node in nodes if isinstance(node, ast.Name)}
+    own |= {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    private = lambda name: name.startswith("_") and not name.startswith("__") and name not in own | ENTRY
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and private(node.attr) and getattr(node.value, "id", "") not in FOREIGN:
+            yield ast.unparse(node)
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield from (alias.name for alias in node.names if alias.name.startswith("_") and private(alias.name))
+
+
+def test_private_names_stay_private():
+    """Only estimators and the fitted model know each other's inside."""
+    for path, own in modules():
+        if own not in ("estimators", "fitted"):
+            assert not list(private_names(path)), path.name

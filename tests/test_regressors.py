@@ -358,8 +358,8 @@ def test_predictive_places_rows_once(roll_model, labelled, monkeypatch):
     X, y, _ = labelled
     model = make("GPUM", roll_model).fit(X, y)
     placed = []
-    place = BayesianGPLVM.place
-    monkeypatch.setattr(BayesianGPLVM, "place", lambda self, S: placed.append(len(S)) or place(self, S))
+    project = BayesianGPLVM.project
+    monkeypatch.setattr(BayesianGPLVM, "project", lambda self, S: placed.append(len(S)) or project(self, S))
     found = model.predictive(np.concatenate([X[:3], X[3:5] + 0.01]))
     found.mean, found.std(), found.cov(), found.quantiles(), found.samples(2)
     assert placed == [2]

@@ -35,10 +35,10 @@ from .models import (
     Missing,
     Quiet,
     Unlabelled,
-    _column,
-    _option,
-    _setting,
-    _several,
+    column,
+    option,
+    setting,
+    several,
 )
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
@@ -55,35 +55,33 @@ def label(
     data: Annotated[
         Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .txt, .parquet or .npz, with named columns.")
     ],
-    target: Annotated[str, _column("What to label; a column of the table, or a new one.")],
-    features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
-    drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
-    index: Annotated[str | None, _column("Column that names the rows; it is no feature.")] = None,
+    target: Annotated[str, column("What to label; a column of the table, or a new one.")],
+    features: Annotated[list[str] | None, column("What spans the data space; by default all others.")] = None,
+    drop: Annotated[list[str] | None, column("Columns to leave out.")] = None,
+    index: Annotated[str | None, column("Column that names the rows; it is no feature.")] = None,
     classes: Annotated[
-        str | None, _option("A,B,C", "The target is one of these classes. A target of text is so by itself.")
+        str | None, option("A,B,C", "The target is one of these classes. A target of text is so by itself.")
     ] = None,
     unlabelled: Unlabelled = None,
     images: Annotated[
-        Path | None, _option("FOLDER", "Pictures, called as the rows (a.png) or numbered (1.png).")
+        Path | None, option("FOLDER", "Pictures, called as the rows (a.png) or numbered (1.png).")
     ] = None,
-    image_shape: Annotated[
-        str | None, _option("HxW", "The features are pixels: height x width, such as 28x28.")
-    ] = None,
+    image_shape: Annotated[str | None, option("HxW", "The features are pixels: height x width, such as 28x28.")] = None,
     export: Annotated[
-        Path | None, _option("FILE", "Write the table with its labels (to itself, or elsewhere), and end.")
+        Path | None, option("FILE", "Write the table with its labels (to itself, or elsewhere), and end.")
     ] = None,
-    latent_dim: Annotated[str, _setting("Q", "Dimension of the surface, several such as 1,2, or average.")] = "average",
+    latent_dim: Annotated[str, setting("Q", "Dimension of the surface, several such as 1,2, or average.")] = "average",
     geometry: Annotated[
-        str | None, _setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average.")
+        str | None, setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average.")
     ] = None,
-    seed: Annotated[int, _setting("N", "The same seed gives the same geometry.")] = 0,
+    seed: Annotated[int, setting("N", "The same seed gives the same geometry.")] = 0,
     n_jobs: Annotated[
-        int | None, _setting("N", "Processes at once while the geometry is learned (default: threads, one a core).")
+        int | None, setting("N", "Processes at once while the geometry is learned (default: threads, one a core).")
     ] = None,
     missing: Missing = None,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
-    port: Annotated[int, _option("N", "Port of the page; by default that of the last time, or a free one.")] = 0,
+    port: Annotated[int, option("N", "Port of the page; by default that of the last time, or a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
     force: Force = False,
     quiet: Quiet = False,
@@ -129,7 +127,7 @@ def label(
         known, chosen = _known(table, target, classes, file.kind(target), unlabelled)
         _check_given(file, table, target, names, chosen)
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
-            "latent_dim": _several(latent_dim), "geometry": geometry and _several(geometry), "random_state": seed,
+            "latent_dim": several(latent_dim), "geometry": geometry and several(geometry), "random_state": seed,
             "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
         })  # fmt: skip
     finally:

@@ -47,21 +47,24 @@ Missing = Annotated[
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of tables of text, such as latin-1 or utf-16.")]
 
 
-def _option(kind: str, text: str, panel: str | None = None) -> Any:
+def option(kind: str, text: str, panel: str | None = None) -> Any:
+    """An option of a command."""
     return typer.Option(metavar=kind, help=text, rich_help_panel=panel)
 
 
-def _column(text: str) -> Any:
-    return _option("NAME", text, "Columns (several: repeat the option, or put commas between names)")
+def column(text: str) -> Any:
+    """An option that names columns."""
+    return option("NAME", text, "Columns (several: repeat the option, or put commas between names)")
 
 
 Unlabelled = Annotated[
     str | None,
-    _option("WORD", "Class that marks rows without a label, or none; by default -1. Empty cells always do."),
+    option("WORD", "Class that marks rows without a label, or none; by default -1. Empty cells always do."),
 ]
 
 
-def _setting(kind: str, text: str, **limits: Any) -> Any:
+def setting(kind: str, text: str, **limits: Any) -> Any:
+    """An option that is a parameter of the estimator."""
     return typer.Option(metavar=kind, help=text, rich_help_panel="Settings of the estimator", **limits)
 
 
@@ -69,44 +72,44 @@ def fit(
     data: Annotated[
         Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .txt, .parquet or .npz, with named columns.")
     ],
-    target: Annotated[list[str], _column("What to learn; empty where it is unknown.")],
-    out: Annotated[Path, _option("FILE", "Model file to write, such as model.gpum.")],
-    features: Annotated[list[str] | None, _column("What spans the data space; by default all others.")] = None,
-    drop: Annotated[list[str] | None, _column("Columns to leave out.")] = None,
-    index: Annotated[str | None, _column("Column that names the rows; it is no feature.")] = None,
+    target: Annotated[list[str], column("What to learn; empty where it is unknown.")],
+    out: Annotated[Path, option("FILE", "Model file to write, such as model.gpum.")],
+    features: Annotated[list[str] | None, column("What spans the data space; by default all others.")] = None,
+    drop: Annotated[list[str] | None, column("Columns to leave out.")] = None,
+    index: Annotated[str | None, column("Column that names the rows; it is no feature.")] = None,
     classes: Annotated[
         bool, typer.Option("--classes", help="The target's values are classes; a column of text is so by itself.")
     ] = False,
     unlabelled: Unlabelled = None,
     likelihood: Annotated[
-        str, _setting("WORD", "gaussian, student (labels with outliers), poisson (counts) or binomial (0 and 1).")
+        str, setting("WORD", "gaussian, student (labels with outliers), poisson (counts) or binomial (0 and 1).")
     ] = "gaussian",
     angle: Annotated[
-        float | None, _setting("PERIOD", "The target is an angle that comes round after so much, such as 360.")
+        float | None, setting("PERIOD", "The target is an angle that comes round after so much, such as 360.")
     ] = None,
     latent_dim: Annotated[
-        str, _setting("Q", "Dimension of the surface, several such as 1,2, average or auto.")
+        str, setting("Q", "Dimension of the surface, several such as 1,2, average or auto.")
     ] = "average",
     geometry: Annotated[
-        str, _setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average: all of them.")
+        str, setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average: all of them.")
     ] = "average",
-    latent_model: Annotated[str, _setting("WORD", "bgplvm or gplvm.")] = "bgplvm",
-    n_inducing: Annotated[int | None, _setting("N", "Inducing points of the latent model; 50 by default.")] = None,
-    kernel: Annotated[str, _setting("WORD", "auto, spectral or brownian.")] = "auto",
-    boundary: Annotated[str, _setting("LEVEL", "A level such as 0.5, average, or variance (the paper's).")] = "average",
-    smoothness: Annotated[str, _setting("WORD", "average, heat, matern12, matern32 or matern52.")] = "average",
-    hyperparameters: Annotated[str, _setting("WORD", "average, or evidence: the single best.")] = "average",
+    latent_model: Annotated[str, setting("WORD", "bgplvm or gplvm.")] = "bgplvm",
+    n_inducing: Annotated[int | None, setting("N", "Inducing points of the latent model; 50 by default.")] = None,
+    kernel: Annotated[str, setting("WORD", "auto, spectral or brownian.")] = "auto",
+    boundary: Annotated[str, setting("LEVEL", "A level such as 0.5, average, or variance (the paper's).")] = "average",
+    smoothness: Annotated[str, setting("WORD", "average, heat, matern12, matern32 or matern52.")] = "average",
+    hyperparameters: Annotated[str, setting("WORD", "average, or evidence: the single best.")] = "average",
     n_kernel_inducing: Annotated[
-        int | None, _setting("N", "Eigenfunctions (spectral), or points that paths start from (brownian).")
+        int | None, setting("N", "Eigenfunctions (spectral), or points that paths start from (brownian).")
     ] = None,
-    n_paths: Annotated[int, _setting("N", "Paths from each point (brownian).")] = 1000,
-    max_time: Annotated[float | None, _setting("T", "Largest diffusion time of heat kernels.")] = None,
-    seed: Annotated[int, _setting("N", "The same seed gives the same model.", min=0, max=2**32 - 1)] = 0,
+    n_paths: Annotated[int, setting("N", "Paths from each point (brownian).")] = 1000,
+    max_time: Annotated[float | None, setting("T", "Largest diffusion time of heat kernels.")] = None,
+    seed: Annotated[int, setting("N", "The same seed gives the same model.", min=0, max=2**32 - 1)] = 0,
     n_jobs: Annotated[
-        int | None, _setting("N", "Processes at once (default: threads, one a core); the model does not depend on it.")
+        int | None, setting("N", "Processes at once (default: threads, one a core); the model does not depend on it.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, _setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
+        Path | None, setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
     ] = None,
     missing: Missing = None,
     scale_columns: Annotated[
@@ -170,8 +173,8 @@ def fit(
         from ..estimators.regressor import GPUMRegressor
         from ..persistence import model_io
     settings: dict[str, Any] = {
-        "latent_dim": _several(latent_dim),
-        "geometry": _several(geometry),
+        "latent_dim": several(latent_dim),
+        "geometry": several(geometry),
         "latent_model": latent_model,
         "n_inducing": n_inducing,
         "boundary": _number(boundary),
@@ -232,7 +235,7 @@ def _free(path: Path) -> Path:
     return path if not path.exists() else next(other for other in paths if not other.exists())
 
 
-def _several(text: str) -> Any:
+def several(text: str) -> Any:
     """A word or a whole number, or a list of them where there are commas."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     found = [int(part) if part.isdigit() else part for part in parts]

@@ -9,7 +9,7 @@ import typer
 
 from ..basics.checks import counted
 from .messages import check_output, collected, note, say, stage
-from .models import Debug, Decimal, Encoding, Force, Model, Quiet, _option
+from .models import Debug, Decimal, Encoding, Force, Model, Quiet, option
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
@@ -23,8 +23,8 @@ INTERVAL = (0.025, 0.975)
 def predict(
     model: Model,
     data: Annotated[Path, typer.Argument(metavar="TABLE", help="It has the model's features, in any order.")],
-    out: Annotated[Path, _option("FILE", "Table to write: .csv, .tsv, .parquet or .npz.")],
-    index: Annotated[str | None, _option("NAME", "Column that names the rows; by default as in the fit.")] = None,
+    out: Annotated[Path, option("FILE", "Table to write: .csv, .tsv, .parquet or .npz.")],
+    index: Annotated[str | None, option("NAME", "Column that names the rows; by default as in the fit.")] = None,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
     force: Force = False,
@@ -88,6 +88,8 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
     from ..basics.progress import Reporter
 
     made: list[tuple[Any, ...]] = []
+    # Of one trial an interval is 0 to 1 in every row: that of its chance says more.
+    chances = fitted.model.model_.settings.get("likelihood") == "binomial"
     with Reporter(verbose, len(X), "placing rows") as report:
         for begin in range(0, len(X), CHUNK):
             rows = X[begin : begin + CHUNK]
@@ -99,7 +101,7 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
                 continue
             found = fitted.model.predictive(rows)
             mean, std = (v.reshape(n, -1) for v in found.moments())
-            low, high = np.moveaxis(found.quantiles(INTERVAL).reshape(n, 2, -1), 1, 0)
+            low, high = np.moveaxis(found.quantiles(INTERVAL, not chances).reshape(n, 2, -1), 1, 0)
             made.append((mean, std, low, high, found.latent, found.far))
             report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
     *parts, latent, far = zip(*made, strict=True)

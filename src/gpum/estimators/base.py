@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from ..basics import checks, scaling
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
-from ..geometry.family import Setting
 from ..inference.outputs import Output, Target, regress
 from . import features, shell
 from .targets import Labels, score
@@ -41,6 +41,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         labels = Labels.of(self, y, len(cloud), noise_std, trials)
         geometries = self._geometries(cloud, labels.y)
         outputs = [infer(geometries, column, target) for column, target in labels.columns()]
+        warn_of_edges(outputs)
         shell.keep(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
         return self
 
@@ -135,21 +136,20 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        output = regress(*geometries.labelled(known), y[known], target, known)
-    _say_edge(output.posterior.best.setting)
-    return output
+        return regress(*geometries.labelled(known), y[known], target, known)
 
 
-def _say_edge(setting: Setting) -> None:
+def warn_of_edges(outputs: Sequence[Output]) -> None:
     """Warn where the heaviest setting's scale is at an end of its range beyond which the kernel would still change."""
     advice = {
         "low": "faster than the kernel can follow; use more eigenfunctions or inducing points (n_kernel_inducing)",
         "high": "so slowly that a larger max_time may be better",
     }
-    for end in setting.open_ends:
-        if setting.at_end(end) and setting.scales is not None:
-            warnings.warn(
-                f"the scale of largest evidence, {setting.scale:.3g} (√t of a heat kernel), is at the {end} end of "
-                f"its range {setting.scales[0]:.3g} to {setting.scales[1]:.3g}: the target varies {advice[end]}",
-                stacklevel=4,
-            )
+    for setting in (output.posterior.best.setting for output in outputs):
+        for end in setting.open_ends:
+            if setting.at_end(end) and setting.scales is not None:
+                warnings.warn(
+                    f"the scale of largest evidence, {setting.scale:.3g} (√t of a heat kernel), is at the {end} end of "
+                    f"its range {setting.scales[0]:.3g} to {setting.scales[1]:.3g}: the target varies {advice[end]}",
+                    stacklevel=3,
+                )

@@ -32,7 +32,8 @@ def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
 
 
 def keep(estimator: Any, model: FittedModel) -> None:
-    """Make the estimator a fitted one."""
+    """Make the estimator a fitted one; the rows of a large cloud are projected onto the chart that is shown, once."""
+    model.latent  # noqa: B018
     estimator._fitted = LazyModel(model)
 
 

@@ -104,7 +104,7 @@ def leave_one_out(posteriors: Sequence[Posterior], y: np.ndarray) -> tuple[np.nd
     """Mean angle and circular standard deviation of each label as the others predict it; weights stay those of all."""
     total = np.zeros((2, len(y)))
     for one, other in zip(*(p.parts for p in posteriors), strict=True):
-        found = [gp._inverse(part.d, part.ratios, p) for part, p in ((one, np.cos(y)), (other, np.sin(y)))]
+        found = [gp.inverse_parts(part.d, part.ratios, p) for part, p in ((one, np.cos(y)), (other, np.sin(y)))]
         c = found[0][0]
         m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(found, (np.cos(y), np.sin(y)), strict=True)])
         total += directions(m, one.signal / c) @ one.weights

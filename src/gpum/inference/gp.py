@@ -254,7 +254,7 @@ def leave_one_out(
     found = []
     for part in posterior.parts:
         r = part.ratios
-        c, by_y, by_one = _inverse(part.d, r, y0, one)
+        c, by_y, by_one = inverse_parts(part.d, r, y0, one)
         alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
         b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), part.signal, np.zeros_like(c)
@@ -270,7 +270,7 @@ def leave_one_out(
     return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
 
 
-def _inverse(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
+def inverse_parts(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
     """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (D⁻¹ - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
     inverse = 1 / (d.S[:, None] + r)
     found = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]

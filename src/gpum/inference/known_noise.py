@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..geometry.family import Family, LabelRows, Setting
-from .gp import A0, B0, _inverse, decompose, weighed
+from .gp import A0, B0, decompose, inverse_parts, weighed
 from .posterior import Decomposed, Part, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
@@ -53,7 +53,7 @@ def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.nd
     """Weights, means and variances [components, n] of f at each label as the others predict it."""
     log_w, means, variances = [], [], []
     for part in posterior.parts:
-        c, alpha = _inverse(part.d, part.ratios, y)
+        c, alpha = inverse_parts(part.d, part.ratios, y)
         variance = part.signal / c  # of the label, its noise included
         log_w.append(
             np.log(np.maximum(part.weights, 1e-300)) + 0.5 * (alpha**2 / c / part.signal + np.log(2 * pi * variance))

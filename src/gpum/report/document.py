@@ -98,7 +98,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     outlines: dict[Any, Any] = {}
     varied = np.argsort(-X.std(0), kind="stable")[:SHOWN_FEATURES]
     varied.sort()
-    view = _View(X)
+    view = View(X)
     named = hasattr(model, "classes_")
     targets = classes.targets(fitted, _shared(fitted, 0, outlines)) if named else _targets(fitted, outlines)
     settings = fitted.about.get("settings") or model.model_.settings
@@ -126,7 +126,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "targets": targets,
         "confusion": classes.confusion(model) if named else None,
         "next": {"rows": next_rows, "text": findings.label_next(worth, named)},
-        "atlases": {t["atlas"]: _edges(model, t["atlas"], X[shown], view) for t in targets if t["atlas"] is not None},
+        "atlases": {t["atlas"]: edges_of(model, t["atlas"], X[shown], view) for t in targets if t["atlas"] is not None},
         "words": classes.WORDS if named else findings.WORDS,
         "about": _about(fitted.about),
         "settings": [[str(key), short(value)] for key, value in settings.items()],
@@ -175,7 +175,7 @@ def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, A
     return {**thin, "messages": [said, *contents["messages"]]}
 
 
-class _View:
+class View:
     """How the cloud is looked at: as it is, or along the first three principal components of more columns."""
 
     def __init__(self, X: np.ndarray) -> None:
@@ -194,7 +194,7 @@ def _main_directions(X: np.ndarray, k: int) -> PCA:
         return PCA(k, svd_solver="full").fit(X)
 
 
-def _chart(fitted: Fitted, view: _View) -> dict[str, Any]:
+def _chart(fitted: Fitted, view: View) -> dict[str, Any]:
     """The flat map: the chart of largest weight; where there is none, the first two main directions of the data."""
     model = fitted.model
     if model.chart_ is None:
@@ -206,7 +206,7 @@ def _chart(fitted: Fitted, view: _View) -> dict[str, Any]:
     return {"axes": columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted), "kind": kind}
 
 
-def _edges(model: Any, title: str, X: np.ndarray, view: _View) -> dict[str, Any]:
+def edges_of(model: Any, title: str, X: np.ndarray, view: View) -> dict[str, Any]:
     """Edges of an atlas, seen like the cloud: places of nodes, pairs of nodes, and how many there are.
 
     `near` is the row next to each node, whose prediction is its height where the data have less than three columns.

@@ -1,12 +1,11 @@
 """What the labels given so far say of every row: for numbers and for classes.
 
 After a label people wait for the map, so it comes in two steps. `quick`: the settings that were heaviest before, of
-which the heaviest draw the map. `exact`: the estimator itself, with all settings, as `gpum fit` would have it.
+which the heaviest draw the map. `exact`: all settings, as `gpum fit` would have it.
 """
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from ...basics.checks import GpumError
+from ...estimators.base import infer
+from ...estimators.classifier import infer as infer_classes
 from ...estimators.targets import LARGEST_LABEL
 from ...inference import classes, gp
+from ...inference.outputs import Target as TargetKind
 from ...inference.posterior import Located
 from ..findings import number, percent
 
@@ -53,7 +55,8 @@ class Target(ABC):
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
-        self.geometries = model.model_.geometries
+        self.fitted = model.model_  # with the labels of the last exact fit
+        self.geometries = self.fitted.geometries
         family, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
         self.family = replace(family, rows=[rows[everything] for rows in family.rows])
         self.titles = self.geometries.titles
@@ -85,7 +88,7 @@ class Target(ABC):
 
     def suggest(self, n: int, among: np.ndarray) -> tuple[list[int], str, bool]:
         """Of some rows those to label next as the exact fit has it, what that brings in words, and whether to stop."""
-        found = self.model.suggestions(n, candidates=among)
+        found = self.fitted.suggestions(n, candidates=among)
         return [int(row) for row in found.rows], self.gain_text(found), bool(found.enough)
 
     @abstractmethod
@@ -117,10 +120,8 @@ class Numbers(Target):
         rows, y = _arrays(labels)
         everyone = np.full(len(self.X), np.nan)
         everyone[rows] = y
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.model.fit(self.X, everyone)
-        (output,) = self.model.model_.outputs
+        output = infer(self.fitted.geometries, everyone, TargetKind())
+        self.fitted = replace(self.fitted, outputs=[output])
         return self._belief(output.posterior, output.posterior, output.mean, output.scale, rows, y, True, stop)
 
     def _belief(
@@ -190,15 +191,11 @@ class Classes(Target):
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """See the module; None where `stop` says that nobody waits for it any more."""
         rows, codes, seen = self._codes(labels)
-        everyone = np.full(len(self.X), -1)
-        everyone[rows] = codes + 1  # not 0 and 1, nor 1 alone beside -1, which would be two classes
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.model.fit(self.X, everyone)
+        output = infer_classes(self.fitted.geometries, rows, codes, len(seen))
+        self.fitted = replace(self.fitted, outputs=[output], classes=np.array(self.names)[seen])
         if stop():
             return None
-        whole = self.model.model_.outputs[0].posterior
-        return self._belief(whole, self.model.label_distributions_, codes, seen, exact=True)
+        return self._belief(output.posterior, self.fitted.of_cloud.probabilities, codes, seen, exact=True)
 
     def _codes(self, labels: Labels) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Labelled rows, their classes as places in `seen`, and `seen`: the classes that have a label."""

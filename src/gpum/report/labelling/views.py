@@ -11,7 +11,7 @@ from ...basics.neighbours import spacing
 from ...geometry.chart import ChartGeometry
 from ...manifold import evaluate, magnification
 from ..cells import column, columns, short
-from ..document import _edges, _View
+from ..document import View, edges_of
 from ..findings import atlas_of
 from .beliefs import Classes
 from .pictures import Pixels
@@ -62,7 +62,7 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
                 "geometry_note": STRETCH,
             }
         )
-    seen = _View(X)
+    seen = View(X)
     names = [short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
     data: dict[str, Any] = {
         "title": "data" if seen.pca is None else "data, seen along three main directions",
@@ -74,7 +74,7 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
     }
     atlas = next((t for t in titles if atlas_of(model, t) is not None and atlas_of(model, t).dim <= 2), None)
     if atlas is not None and X.shape[1] > 2:
-        edges = _edges(model, atlas, X, seen)
+        edges = edges_of(model, atlas, X, seen)
         if edges["of"] <= EDGES:
             data["lines"] = {"axes": edges["axes"], "pairs": edges["pairs"]}
     return [*found, data]
