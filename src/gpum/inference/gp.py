@@ -138,14 +138,16 @@ def weighed(
     is let go at once: with many labels it is large.
     """
     settings, notes = promising(family, labels, score)
-    mass = np.full(len(settings), -np.inf)
+    mass, least = np.full(len(settings), -np.inf), -np.inf
     scores: dict[int, tuple[np.ndarray, Any]] = {}
     for space in sorted({setting.space for setting in settings}):
         mine = [k for k, setting in enumerate(settings) if setting.space == space]
         tasks = [partial(score, settings[k], labels[space], slice(None)) for k in mine]
         for k, one in zip(mine, results(tasks, None if len(labels) > ALONE else 1), strict=True):
-            mass[k], scores[k] = logsumexp(one[0]), one
-        scores = {k: one for k, one in scores.items() if mass[k] > mass.max() + log(KEEP)}
+            mass[k] = np.logaddexp.reduce(one[0])
+            if mass[k] > least:
+                scores[k], least = one, max(least, mass[k] + log(KEEP))
+        scores = {k: one for k, one in scores.items() if mass[k] > least}
     kept = logsumexp(mass[sorted(scores)])
     found = [(settings[k], np.exp(scores[k][0] - kept), scores[k][1]) for k in sorted(scores)]
     return found, float(logsumexp(mass)), notes
