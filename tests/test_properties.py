@@ -1,5 +1,7 @@
 """Whatever the cloud: regressors and classifiers give finite answers that agree with each other, or say why not."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,6 +56,13 @@ def agrees_with_itself(data, make, gaps=False, **cloud):
     ):
         assert np.array_equal(one, other)
     assert np.array_equal(far, found.far)
+    fitted = model.model_
+    assert np.array_equal(fitted.predictive(np.asarray(rows, float)).mean, mean)
+    assert np.array_equal(fitted.cloud.X, np.asarray(X, float), equal_nan=True) or fitted.cloud.unit != 1
+    assert np.array_equal(fitted.cloud.index(fitted.cloud.rows)[fitted.cloud.original], fitted.cloud.original)
+    assert fitted.weights.sum() == pytest.approx(1)
+    assert fitted.weights.shape == (1, len(fitted.geometries.titles))
+    json.dumps(fitted.summary())
     assert np.allclose(whole[:3], mean[:3], rtol=1e-6, atol=1e-6 * scale) or repeats(X)
     if far.any():  # the prior: the same for all
         assert np.ptp(mean[far]) <= 1e-9 * scale
@@ -65,7 +74,10 @@ def agrees_with_itself(data, make, gaps=False, **cloud):
         assert score == pytest.approx(expected, rel=1e-5, abs=1e-5) or repeats(X)
 
 
-@covers("GPUMRegressor", "fitted.Predictive", seconds=0.1, answered=0.77)
+@covers(
+    "GPUMRegressor", "fitted.Predictive", "fitted.FittedModel", "fitted.Cloud", "fitted.Geometries",
+    seconds=0.1, answered=0.77,
+)  # fmt: skip
 @given(data=st.data())
 def test_flat_regressors(data):
     make = lambda draw: GPUMRegressor(geometry="flat", smoothness=draw(SMOOTH), hyperparameters=draw(HYPER))
@@ -127,7 +139,7 @@ def test_chart_regressors(data):
     agrees_with_itself(data, make, gaps=True, wide=False, rows=(4, 12), columns=(2, 3, 7))
 
 
-@covers("GPUMClassifier", seconds=0.1, answered=0.38)
+@covers("GPUMClassifier", "fitted.ClassPredictive", seconds=0.1, answered=0.38)
 @given(data=st.data())
 def test_classifiers(data):
     X, rng = data.draw(clouds(gaps=True))
