@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, model_selection
-
-LabelledKFold = model_selection.LabelledKFold
+from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, LabelledKFold
 
 
 def folds(cv, y):

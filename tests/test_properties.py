@@ -13,8 +13,8 @@ from gpum import (
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
+    LabelledKFold,
     LatentGPRegressor,
-    model_selection,
 )
 from gpum.basics.missing import fill_in
 from odd import answered, clouds, covers, finite, labels, quiet, repeats, rows_like
@@ -170,7 +170,7 @@ LABELS = {
 }
 
 
-@covers("model_selection.LabelledKFold", seconds=0.005, answered=0.5)
+@covers("LabelledKFold", seconds=0.005, answered=0.5)
 @given(data=st.data())
 def test_folds_of_labelled_rows(data):
     """Test rows are labelled and in one fold each; the training part is all the rest."""
@@ -178,7 +178,7 @@ def test_folds_of_labelled_rows(data):
     y = data.draw(st.lists(st.sampled_from(LABELS[kind]), min_size=1, max_size=30))
     y = np.array(y, object if kind == "objects" else None)
     shuffle = data.draw(st.booleans())
-    cv = model_selection.LabelledKFold(
+    cv = LabelledKFold(
         data.draw(st.integers(2, 6)), shuffle=shuffle, random_state=data.draw(st.integers(0, 9)) if shuffle else None
     )
     found = answered(lambda: list(cv.split(np.zeros((len(y), 1)), y)))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         GPUMRegressor,
         GraphLaplacianGPRegressor,
         GraphMaternGPRegressor,
+        LabelledKFold,
         LatentGPRegressor,
         model_selection,
     )
@@ -29,7 +30,7 @@ _HOMES = {
     "basics.checks": "GpumError NoSurface",
     "estimators": (
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
-        "GraphMaternGPRegressor LatentGPRegressor model_selection"
+        "GraphMaternGPRegressor LabelledKFold LatentGPRegressor model_selection"
     ),
     "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
     "heat": "Atlas brownian_path heat_kernel spectral",
@@ -51,6 +52,7 @@ __all__ = [
     "GpumError",
     "GraphLaplacianGPRegressor",
     "GraphMaternGPRegressor",
+    "LabelledKFold",
     "LatentGPRegressor",
     "LearnedChart",
     "NoSurface",

@@ -3,6 +3,7 @@
 from .classifier import GPUMClassifier
 from .comparison import EuclideanGPRegressor, GraphLaplacianGPRegressor, GraphMaternGPRegressor, LatentGPRegressor
 from .latent_models import GPLVM, BayesianGPLVM
+from .model_selection import LabelledKFold
 from .regressor import GPUMRegressor
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "GPUMRegressor",
     "GraphLaplacianGPRegressor",
     "GraphMaternGPRegressor",
+    "LabelledKFold",
     "LatentGPRegressor",
 ]

@@ -17,7 +17,7 @@ from ..fitted import Predictive
 from ..inference.likelihoods import LIKELIHOODS
 from ..inference.outputs import INFERENCE, TARGETS, Angle, Target
 
-FOLDS = "in a cross-validation use cv=gpum.model_selection.LabelledKFold(), which has labels in every fold"
+FOLDS = "in a cross-validation use cv=gpum.LabelledKFold(), which has labels in every fold"
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
 
 
