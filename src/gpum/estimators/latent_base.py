@@ -1,6 +1,6 @@
 """How a latent model is fitted: scale the data, race several starts, keep the best, hand out its chart.
 
-The numbers are made in `gplvm` and `geometry`; here are the checks and scikit-learn's conventions. The two models
+The numbers are made in `gplvm` and `manifold`; here are the checks and scikit-learn's conventions. The two models
 themselves are in `latent_models`.
 """
 

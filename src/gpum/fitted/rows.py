@@ -106,7 +106,7 @@ class SpaceRows:
         return len(self), self.placed.family.rows[self.space].shape[1]
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
-        """Some of the rows, [n, k]; of a row with several completions their mean (see `regression.incomplete`)."""
+        """Some of the rows, [n, k]; of a row with several completions their mean (see `geometry.incomplete`)."""
         k = self.space
         found = replace(self.placed, needed=frozenset([k])).located(index)
         around, placement = found.around[k], self.placed.placements.get(self.placed.family.owners[k])

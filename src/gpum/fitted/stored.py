@@ -1,7 +1,7 @@
 """What a model file holds of a fitted model, and how the rest follows from it when it is first needed.
 
 Stored are choices: the cloud, the charts that were learned, the settings with weight in a posterior, their weights.
-What follows from them is left out: the cloud in every space, eigenfunctions (`regression.again`), Gram matrices on
+What follows from them is left out: the cloud in every space, eigenfunctions (`geometry.recipes`), Gram matrices on
 labels. Geometries and spaces without weight are left out too: predictions do not see them.
 """
 

@@ -77,7 +77,7 @@ class SpectralSpace:
 
 @dataclass(frozen=True)
 class PlaneSpace:
-    """Points as even coordinates of the chart (see `geometry.straight`): the surface unrolled, without a boundary."""
+    """Points as even coordinates of the chart (see `manifold.straight`): the surface unrolled, without a boundary."""
 
     chart: StraightChart
 

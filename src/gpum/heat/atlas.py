@@ -2,7 +2,7 @@
 
     -Δφ_i = λ_i φ_i, Neumann where there is an edge,    ∫ φ_i φ_j dV = δ_ij,    K_t = Σ_i e^{-λ_i t/2} φ_i φ_iᵀ
 
-The geometry is in `geometry.atlas`, the operator in `simplicial`.
+The geometry is in `manifold.atlas`, the operator in `simplicial`.
 """
 
 from __future__ import annotations

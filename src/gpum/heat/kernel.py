@@ -132,7 +132,7 @@ def brownian_path(
 ) -> np.ndarray:  # fmt: skip
     """One Brownian path on a chart until `time`, all its positions, [n_steps + 1, q], for pictures.
 
-    Steps are taken in even coordinates (`geometry.straight`), where they are all of one size on the surface.
+    Steps are taken in even coordinates (`manifold.straight`), where they are all of one size on the surface.
     """
     start = _points(chart, start, "start")
     checks.positive(time, "time", "it is the diffusion time at the end of the path")

@@ -44,7 +44,7 @@ from .metric import expected_metric
 DEFAULT_LEVEL = 0.5
 RADIUS = 0.12  # half width of a corridor, in steps of the spanning tree
 BINS = {1: 64, 2: 32, 3: 10}  # along each coordinate
-FILL = 64  # corridors and simplices come in multiples of this, see `gplvm.padding`
+FILL = 64  # corridors and simplices come in multiples of this, see `basics.padding`
 TORN = 3.0  # times as long along the chart as in the data space: neighbours that the chart has torn apart
 BRIDGED = DEFAULT_LEVEL  # the least level of a bridge that the spanning tree does not ask for
 KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known

@@ -58,7 +58,7 @@ class Chart(ABC):
         """Whether x is on the surface: a Boolean."""
 
     def complex(self) -> Any:
-        """The inside as a complex (see `geometry.complex`), where the chart knows one; else None."""
+        """The inside as a complex (see `manifold.complex`), where the chart knows one; else None."""
         return None
 
     @float64

@@ -132,7 +132,7 @@ def quantile_bins(points: np.ndarray, n: int) -> np.ndarray:
 def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """For each bin the boxes low..high [K, q] that touch it, [n, ..., n, width]; lists end in K.
 
-    The width is that of the longest list, filled up to one of a few sizes (see `gplvm.padding`).
+    The width is that of the longest list, filled up to one of a few sizes (see `basics.padding`).
     """
     q, n = len(bins), bins.shape[1] + 1
     first = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, low.T, strict=True)], 1)
