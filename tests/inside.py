@@ -7,8 +7,7 @@ import numpy as np
 
 from gpum.basics import workers
 from gpum.fitted import Geometries, LazyModel, cloud, rows
-from gpum.geometry import family, graphs
-from gpum.geometry import recipes as again
+from gpum.geometry import family, graphs, recipes
 from gpum.gplvm import bound, lbfgs, optimise, placement
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
@@ -23,7 +22,7 @@ SIZES = {
     "labels_unscreened": (gp, "SCREEN"),
     "labels_for_screening": (gp, "SCREENED"),
     "labels_decomposed": (gp, "LARGEST"),
-    "labels_not_stored": (again, "FEW"),
+    "labels_not_stored": (recipes, "FEW"),
     "modes_of_a_mesh": (spectral, "MAX_MODES"),
     "modes_of_a_graph": (graphs, "MODES"),
     "rows_of_a_graph_with_all_modes": (graphs, "ALL"),

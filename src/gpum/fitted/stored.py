@@ -16,7 +16,7 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
-from ..geometry import recipes as again
+from ..geometry import recipes
 from ..geometry.atlas import AtlasGeometry
 from ..geometry.base import KernelOptions, UnweightedGeometry
 from ..geometry.family import Family
@@ -55,20 +55,22 @@ class StoredModel:
     def of(cls, model: FittedModel) -> StoredModel:
         """What to store of a model."""
         geometries, family = model.geometries, model.geometries.family
-        levels = again.levels([part for output in model.outputs for part in output.posterior.parts])
+        levels = recipes.levels([part for output in model.outputs for part in output.posterior.parts])
         heavy = {family.owners[k] for k in levels}
         spaces: list[Any] = [None] * len(family.spaces)
         rows: list[Any] = [None] * len(family.spaces)
         members = [
-            again.light(member) if k in heavy else UnweightedGeometry(member.name, member.title)
+            recipes.light(member) if k in heavy else UnweightedGeometry(member.name, member.title)
             for k, member in enumerate(geometries.members)
         ]
         for k, level in levels.items():
             owner = family.owners[k]
-            found = again.recipe(family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.options)
+            found = recipes.recipe(
+                family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.options
+            )
             if found is not None:
                 spaces[k] = found
-            elif isinstance(members[owner], again.LocalCharts):
+            elif isinstance(members[owner], recipes.LocalCharts):
                 spaces[k] = members[owner]
             else:
                 spaces[k], rows[k] = family.spaces[k], family.rows[k]
@@ -125,7 +127,7 @@ class LazyModel:
     """A fitted model, or what a file holds of it, from which it is rebuilt when it is first asked for.
 
     Any number of threads may ask at once: one rebuilds, the others wait. Where that fails or is interrupted nothing is
-    changed, and the next who asks tries again.
+    changed, and the next who asks tries recipes.
     """
 
     def __init__(self, model: FittedModel | None = None, stored: StoredModel | None = None) -> None:
@@ -160,7 +162,7 @@ def _light(output: Any, cloud: Cloud) -> Any:
     if np.any(cloud.learned_at(output.rows) < 0):
         return output
     plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
-    if plain and len(output.rows) <= again.FEW:
+    if plain and len(output.rows) <= recipes.FEW:
         posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])
     if any(f.name == "labels" for f in fields(posterior)):
         posterior = replace(posterior, labels=[])

@@ -1,10 +1,11 @@
 """Compiled programs are kept on the disk from one run to the next, in the user's cache folder.
 
-JAX compiles a program for each shape of its arguments, which takes up to seconds; sizes are filled up (`basics.padding`)
-so that there are few shapes. `kept_programs` is a scope: what is compiled inside is looked for in the folder first, and
-put into it afterwards; outside of it, and where JAX has a cache folder of its own, nothing changes. Many processes may
-share the folder: a program appears whole or not at all, a damaged one is compiled again, and a folder that cannot be
-written or read is no error. As with JAX's own cache, whoever can write to the folder can run code in your name.
+JAX compiles a program for each shape of its arguments, which takes up to seconds; sizes are filled up
+(`basics.padding`) so that there are few shapes. `kept_programs` is a scope: what is compiled inside is looked for in
+the folder first, and put into it afterwards; outside of it, and where JAX has a cache folder of its own, nothing
+changes. Many processes may share the folder: a program appears whole or not at all, a damaged one is compiled again,
+and a folder that cannot be written or read is no error. As with JAX's own cache, whoever can write to the folder can
+run code in your name.
 
     GPUM_CACHE=folder   keeps programs in a subfolder of that one instead; GPUM_CACHE=off keeps none
 

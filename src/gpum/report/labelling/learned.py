@@ -1,8 +1,8 @@
 """The geometries of a table, learned once and kept beside it: `data.csv.geometry`.
 
 The file holds every geometry and kernel that was built, which a model file does not, in the same format: numbers and
-words, no code (`persistence.container`). It is used for the same numbers, settings and version only; else geometries are
-learned anew.
+words, no code (`persistence.container`). It is used for the same numbers, settings and version only; else geometries
+are learned anew.
 """
 
 from __future__ import annotations
