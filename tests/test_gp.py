@@ -12,7 +12,7 @@ from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, Spectral, Stationary
 from gpum.inference import gp
-from gpum.inference.posterior import Located
+from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
 
 RNG = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def family(settings, *rows):
 
 
 def at(*rows):
-    return Located.exactly(rows)
+    return RowsInSpaces.exactly(rows)
 
 
 CASES = [pytest.param(c, a, id=name) for name, c, a in covariances()]
@@ -134,7 +134,7 @@ def test_quantiles_over_places_and_far_away():
     means, variances = (np.array(v) for v in zip(*(posterior.moments(at(p)) for p in places), strict=True))
     sd = np.sqrt(variances.mean(0) + means.var(0))
     far = np.arange(10) == 3
-    rows = Located([X[15:25]], [places], [far])
+    rows = RowsInSpaces([X[15:25]], [places], [far])
     low, high = posterior.quantiles(rows, np.array([0.025, 0.975])).T
     mean = np.where(far, 0.0, means.mean(0))
     prior = posterior.best.signal * (2 + posterior.best.ratios)
@@ -237,7 +237,7 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, monkeypatch):
         else:
             part = whole.best
             d = gp.decompose(part.setting.covariance, left[part.setting.space], z)
-            without = replace(whole, parts=[replace(part, d=d)], labels=left)
+            without = replace(whole, components=[replace(part, d=d)], labels=left)
         place = at(*(a[i : i + 1] for a in labels))
         m, v = without.moments(place)
         ends = without.quantiles(place, np.array([0.025, 0.975]))
@@ -258,7 +258,7 @@ def test_joined_families_have_equal_prior_weight():
     one = family([Setting(0, Stationary(1.5, s), -np.log(2)) for s in (0.2, 0.6)], X)
     two = family([Setting(0, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), 0.0)], PHI)
     both = join([one, two])
-    assert both.owners == [0, 1]
+    assert both.geometry_of == [0, 1]
     assert [s.space for s in both.settings] == [0, 0, 1]
     posterior = gp.average(both, np.arange(12), y)
     alone = [gp.average(f, np.arange(12), y).log_evidence for f in (one, two)]

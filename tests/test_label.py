@@ -277,7 +277,7 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
     family, cloud = held.geometries.family, held.geometries.cloud
     assert learned.kept(model, X, path) is not None
     for changed in (
-        {"family": replace(family, owners=[len(family.owners) + 9] * len(family.owners))},
+        {"family": replace(family, geometry_of=[len(family.geometry_of) + 9] * len(family.geometry_of))},
         {"family": replace(family, rows=[rows[1:] for rows in family.rows])},
         {"family": replace(family, spaces=family.spaces[:1])},
         {"family": replace(family, settings=[])},

@@ -414,7 +414,7 @@ def first(document, name):
         (lambda d: first(d, "EuclideanGPRegressor").update(stored_=7), "its settings are not there"),
         (lambda d: first(d, "EuclideanGPRegressor").update(n_features_in_=3), "and 3 features"),
         (lambda d: first(d, "setting").update(space=5), "a setting has no space"),
-        (lambda d: first(d, "model").update(owners=[9]), "do not belong"),
+        (lambda d: first(d, "model").update(geometry_of=[9]), "do not belong"),
         (lambda d: first(d, "model").update(outputs=[7]), "does not fit together"),
         (lambda d: first(d, "table-and-model").update(X={"array": ["float64", 0, [10**9, 10**9]]}), "reaches beyond"),
         (lambda d: first(d, "table-and-model").update(X={"array": ["float64", -1, [2]]}), "reaches beyond"),

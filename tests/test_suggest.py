@@ -40,7 +40,7 @@ def test_gain_is_the_drop_of_the_average_variance():
     known = list(KNOWN)
     for place, value in zip(places, gain, strict=True):
         drops = np.zeros(len(REST))
-        for part in posterior.parts:
+        for part in posterior.components:
             C, s = dense(part, known)
             drops += 4 * part.weight * np.array([C[:, x] @ C[:, x] / (C[x, x] + s) / 60 for x in REST])
             x, after = REST[place], dense(part, [*known, REST[place]])[0]
@@ -55,7 +55,7 @@ def test_information_is_that_of_a_label_on_the_function():
     posterior = gp.best(family(COVARIANCE), KNOWN, Y - Y.mean())
     beliefs = design.of_function(posterior, [X], ASKED)
     places, gain = design.choose([beliefs], [np.ones(len(REST), bool)], 2, "information")
-    C, s = dense(posterior.parts[0], KNOWN)
+    C, s = dense(posterior.components[0], KNOWN)
     together = REST[places]
     assert gain[0] == pytest.approx(0.5 * np.log(1 + np.diag(C)[REST].max() / s), rel=1e-6)
     both = 0.5 * np.linalg.slogdet(np.eye(2) + C[np.ix_(together, together)] / s)[1]
@@ -64,7 +64,7 @@ def test_information_is_that_of_a_label_on_the_function():
 
 def test_gain_of_a_class_against_fits_with_either_label():
     """The expected drop of 1 - Σp² over the cloud, each class tried in turn, goes with the closed form."""
-    some, C, everywhere = family(Stationary(np.inf, 0.35)), 2, design.Located.exactly([X])
+    some, C, everywhere = family(Stationary(np.inf, 0.35)), 2, design.RowsInSpaces.exactly([X])
     y = (X[KNOWN, 0] > 0.5).astype(int)
 
     def fit(known, y):

@@ -14,7 +14,7 @@ from gpum import GpumError, GPUMRegressor, diagnostics, model_io, report
 from gpum.geometry.family import Family, Setting
 from gpum.heat.covariances import Features, Stationary
 from gpum.inference import angles, gp, known_noise, likelihoods, observations
-from gpum.inference.posterior import Located
+from gpum.inference.posterior import RowsInSpaces
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))
@@ -50,10 +50,10 @@ def test_labels_with_noise_of_their_own_against_dense_algebra(covariance, rows):
         )
         assert grad[k] == pytest.approx((up - down) / (2 * h), rel=1e-4, abs=1e-6)
     posterior = gp.best(family(covariance, rows), KNOWN, Y, NOISE)
-    part = posterior.parts[0]
+    part = posterior.components[0]
     s, K = part.signal[0], part.setting.covariance.gram(rows, rows)
     inverse = np.linalg.inv(s * K[np.ix_(KNOWN, KNOWN)] + s * part.ratios[0] * np.diag(NOISE))
-    mean, variance = posterior.moments(Located.exactly([rows]), noise=False)
+    mean, variance = posterior.moments(RowsInSpaces.exactly([rows]), noise=False)
     np.testing.assert_allclose(mean, s * K[:, KNOWN] @ inverse @ Y, atol=1e-7)
     np.testing.assert_allclose(
         variance, s * np.diag(K) - s**2 * np.einsum("ij,jk,ik->i", K[:, KNOWN], inverse, K[:, KNOWN]), atol=1e-7
@@ -80,13 +80,13 @@ def test_known_noise_against_dense_algebra(covariance, rows):
     prior = -gp.A0 * np.log(known_noise.SIGNALS) - gp.B0 / known_noise.SIGNALS
     log_p = [multivariate_normal(cov=s * K + np.diag(variance)).logpdf(Y) for s in known_noise.SIGNALS]
     weight = np.exp(np.array(log_p) + prior)
-    np.testing.assert_allclose(posterior.parts[0].weights, weight / weight.sum(), atol=1e-7)
+    np.testing.assert_allclose(posterior.components[0].weights, weight / weight.sum(), atol=1e-7)
     total = np.log((weight / np.exp(prior).sum()).sum())
     assert posterior.log_evidence == pytest.approx(total, abs=1e-6)
     w, m, v = known_noise.without_each(posterior, Y)
     i, rest = 4, np.delete(np.arange(len(Y)), 4)
     again = known_noise.average(some, KNOWN[rest], Y[rest], variance[rest])
-    mean, var = again.moments(Located.exactly([rows[KNOWN[[i]]]]), noise=False)
+    mean, var = again.moments(RowsInSpaces.exactly([rows[KNOWN[[i]]]]), noise=False)
     assert w[:, i] @ m[:, i] == pytest.approx(mean[0], rel=1e-4)
     assert w[:, i] @ (v + m**2)[:, i] - mean[0] ** 2 == pytest.approx(var[0], rel=1e-3)
 
@@ -153,7 +153,7 @@ def test_student_labels_are_weighed_by_distance():
     found, trust = likelihoods.student(family(Stationary(2.5, 0.8), X), KNOWN, y)
     assert trust[0] < 0.02
     assert np.all(trust[1:] > 0.3)
-    assert abs(found.moments(Located.exactly([X]))[0]).max() < 0.5
+    assert abs(found.moments(RowsInSpaces.exactly([X]))[0]).max() < 0.5
 
 
 def test_sites_of_counts_match_quadrature():
@@ -192,7 +192,7 @@ def test_evidence_and_rates_against_counting(kind):
     assert posterior.log_evidence == pytest.approx(np.log(np.mean(np.exp(log_w))), abs=0.05)
     weights = np.exp(log_w - log_w.max())
     counted = observed.mean(f) @ weights / weights.sum()
-    w, nodes = likelihoods.nodes(posterior, Located.exactly([X[few]]))
+    w, nodes = likelihoods.nodes(posterior, RowsInSpaces.exactly([X[few]]))
     np.testing.assert_allclose(np.sum(w * observed.mean(nodes), 0), counted, rtol=0.05)
 
 

@@ -24,7 +24,7 @@ from ..geometry.incomplete import IncompleteGeometry
 from ..inference import classes
 from ..manifold import Chart
 from .cloud import Cloud
-from .rows import Placed, SpaceRows, among, project_onto
+from .rows import ProjectedRows, SpaceRows, among, project_onto
 
 HELD = 3000  # labelled rows that are held in all spaces at once; of more, they are looked up when they are asked for
 
@@ -36,7 +36,7 @@ class Geometries:
     Attributes
     ----------
     cloud : the rows.
-    members : the geometries; `family.owners` says to which of them each space belongs.
+    members : the geometries; `family.geometry_of` says to which of them each space belongs.
     family : all their spaces, the settings on them and the learned rows in each space.
     options : what was asked of the kernels.
     coordinates : of all rows of a large cloud on a member, where these were asked for.
@@ -88,8 +88,8 @@ class Geometries:
     def weights(self, posterior: Any) -> np.ndarray:
         """The posterior weight of each member, [members]."""
         found = np.zeros(len(self.members))
-        for part in posterior.parts:
-            found[self.family.owners[part.setting.space]] += part.weight
+        for component in posterior.components:
+            found[self.family.geometry_of[component.setting.space]] += component.weight
         return found
 
     def labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
@@ -102,7 +102,7 @@ class Geometries:
             rows = [some[np.arange(len(known))] for some in rows]
         return replace(self.family, rows=rows), np.arange(len(known))
 
-    def locate(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> Placed:
+    def locate(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
         """Scaled rows in the spaces that are needed; `index` says where they stand in the cloud, -1 for nowhere.
 
         Rows with missing readings are projected anew, seen or not: their coordinates are uncertain.
@@ -110,10 +110,10 @@ class Geometries:
         missing = np.isnan(rows).any(1)
         own = np.where(missing, -1, self.cloud.learned_at(index))
         new = np.flatnonzero(own < 0)
-        owners = sorted({self.family.owners[k] for k in needed}) if len(new) else []
+        geometry_of = sorted({self.family.geometry_of[k] for k in needed}) if len(new) else []
         standing = np.where(missing, -1, index)[new]
-        placements = {k: self._projected(k, rows[new], standing) for k in owners}
-        return Placed(rows, index, own, missing, placements, self.family, needed)
+        placements = {k: self._projected(k, rows[new], standing) for k in geometry_of}
+        return ProjectedRows(rows, index, own, missing, placements, self.family, needed)
 
     def on_chart(self, k: int) -> np.ndarray:
         """Coordinates of all rows of the cloud on member k, a chart or the plane of a latent model, [N, q]."""

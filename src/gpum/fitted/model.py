@@ -24,7 +24,7 @@ from ..manifold import Chart
 from .cloud import Cloud
 from .geometries import Geometries
 from .predictive import ClassPredictive, Predictive
-from .rows import Placed
+from .rows import ProjectedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class FittedModel:
         found = self.geometries.members[self._mapped].project(self.cloud.scaled(X))
         return found.points, np.zeros_like(found.points) if found.sd is None else found.sd
 
-    def locate(self, X: np.ndarray) -> Placed:
+    def locate(self, X: np.ndarray) -> ProjectedRows:
         """Rows X [n, p], seen or not, in every space that a posterior uses."""
         rows = self.cloud.scaled(X)
         return self.geometries.locate(rows, self.cloud.index(rows), self._needed)
@@ -131,11 +131,11 @@ class FittedModel:
     def _needed(self) -> frozenset[int]:
         return frozenset().union(*(output.posterior.spaces for output in self.outputs))
 
-    def far(self, rows: Placed) -> np.ndarray:
+    def far(self, rows: ProjectedRows) -> np.ndarray:
         """Which rows are so far from the geometries that matter that their prediction is the prior's, [n] of bool."""
         return rows.far(self.weights.mean(0))
 
-    def latent_of(self, rows: Placed) -> np.ndarray | None:
+    def latent_of(self, rows: ProjectedRows) -> np.ndarray | None:
         """Latent coordinates of located rows, [n, q]; those of the cloud keep their own. None without a chart."""
         if self.latent is None:
             return None
@@ -155,7 +155,7 @@ class FittedModel:
         everything = np.arange(len(self.cloud))
         return self._predictive(self.geometries.locate(self.cloud.rows, everything, self._needed))
 
-    def _predictive(self, rows: Placed) -> Predictive | ClassPredictive:
+    def _predictive(self, rows: ProjectedRows) -> Predictive | ClassPredictive:
         return Predictive(self, rows) if self.classes is None else ClassPredictive(self, rows)
 
     def suggestions(self, n: int = 1, criterion: str = "variance", candidates: Any = None) -> design.Suggestions:
@@ -195,7 +195,7 @@ class FittedModel:
                     "geometry": {titles[k]: float(weights[k]) for k in np.argsort(-weights, kind="stable")},
                     "log_evidence": float(output.posterior.log_evidence),
                     "best": {name: _plain(value) for name, value in said.items()},
-                    "on": titles[self.geometries.family.owners[best.space]],
+                    "on": titles[self.geometries.family.geometry_of[best.space]],
                 }
             )
         settings = {

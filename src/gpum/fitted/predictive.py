@@ -12,8 +12,8 @@ import numpy as np
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..inference.outputs import Output
-from ..inference.posterior import Located
-from .rows import Placed
+from ..inference.posterior import RowsInSpaces
+from .rows import ProjectedRows
 
 if TYPE_CHECKING:
     from .model import FittedModel
@@ -29,7 +29,7 @@ class Predictive:
     """
 
     model: FittedModel
-    rows: Placed
+    rows: ProjectedRows
     trials: np.ndarray | None = None
 
     def of_trials(self, trials: Any) -> Predictive:
@@ -83,7 +83,7 @@ class Predictive:
         draws = [output.samples(rng, self.rows.whole, n, noise) for output in self._outputs(slice(None))]
         return np.stack(draws, 1) if self.model.several else draws[0]
 
-    def _blocks(self) -> Iterator[tuple[Located, list[Output]]]:
+    def _blocks(self) -> Iterator[tuple[RowsInSpaces, list[Output]]]:
         """Blocks of rows, and the outputs for the rows of each."""
         start = 0
         for block in self.rows.blocks():
@@ -120,7 +120,7 @@ class ClassPredictive:
     """Predictions of a classifier for n rows."""
 
     model: FittedModel
-    rows: Placed
+    rows: ProjectedRows
 
     @cached_property
     def probabilities(self) -> np.ndarray:

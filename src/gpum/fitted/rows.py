@@ -14,14 +14,14 @@ import numpy as np
 
 from ..geometry.base import Geometry, Projection
 from ..geometry.family import Family
-from ..inference.posterior import Located
+from ..inference.posterior import RowsInSpaces
 
 BLOCK = 4096  # rows in all spaces at once: with ten spaces of 200 numbers 65 MB, and five times that with places around
 PLACED = 20_000  # rows that a surface places at once
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class ProjectedRows:
     """n rows on the surfaces of a cloud.
 
     X : the rows, [n, p].
@@ -49,7 +49,7 @@ class Placed:
             found[new] = sum(weights[k] * placement.far for k, placement in self.placements.items()) > 0.5
         return found & (self.index < 0)
 
-    def blocks(self) -> Iterator[Located]:
+    def blocks(self) -> Iterator[RowsInSpaces]:
         """All rows in every space that is needed, in order, BLOCK at a time."""
         if len(self) <= BLOCK:
             yield self.whole
@@ -57,7 +57,7 @@ class Placed:
             yield from (self.located(slice(k, k + BLOCK)) for k in range(0, len(self), BLOCK))
 
     @cached_property
-    def whole(self) -> Located:
+    def whole(self) -> RowsInSpaces:
         """All rows in every space that is needed."""
         return self.located(slice(None))
 
@@ -66,7 +66,7 @@ class Placed:
         """The number of each row among those that were placed, [n]."""
         return np.cumsum(self.own < 0) - 1
 
-    def located(self, some: slice | np.ndarray) -> Located:
+    def located(self, some: slice | np.ndarray) -> RowsInSpaces:
         """Some of the rows in every space that is needed."""
         own, number = self.own[some], self._number[some]
         new = np.flatnonzero(own < 0)
@@ -74,9 +74,9 @@ class Placed:
         unseen = self.index[some] < 0
         unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
         rows = [r[np.maximum(own, 0)] if k in self.needed else None for k, r in enumerate(self.family.rows)]
-        located = Located.exactly(rows)
+        located = RowsInSpaces.exactly(rows)
         for k in self.needed if len(new) else ():
-            placement, at = self.placements[self.family.owners[k]], located.at[k]
+            placement, at = self.placements[self.family.geometry_of[k]], located.at[k]
             assert at is not None
             space = self.family.spaces[k]
             at[new] = space.at(placement.points[number[new]])
@@ -92,9 +92,9 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class SpaceRows:
-    """Located rows in one space, looked up when they are asked for by their index."""
+    """RowsInSpaces rows in one space, looked up when they are asked for by their index."""
 
-    placed: Placed
+    placed: ProjectedRows
     space: int
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class SpaceRows:
         """Some of the rows, [n, k]; of a row with several completions their mean (see `geometry.incomplete`)."""
         k = self.space
         found = replace(self.placed, needed=frozenset([k])).located(index)
-        around, placement = found.around[k], self.placed.placements.get(self.placed.family.owners[k])
+        around, placement = found.around[k], self.placed.placements.get(self.placed.family.geometry_of[k])
         at = np.mean(around, axis=0) if around and placement is not None and placement.others else found.at[k]
         assert at is not None
         return at

@@ -22,7 +22,7 @@ from ..geometry.base import KernelOptions, UnweightedGeometry
 from ..geometry.family import Family
 from ..inference import gp
 from ..inference.outputs import Output
-from ..inference.posterior import Decomposed, Part, Posterior
+from ..inference.posterior import Component, Decomposed, Posterior
 from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel
@@ -41,7 +41,7 @@ class StoredModel:
     members: list[Any]
     spaces: list[Any]
     rows: list[Any]
-    owners: list[int]
+    geometry_of: list[int]
     notes: list[str]
     options: KernelOptions
     coordinates: dict[int, np.ndarray]
@@ -55,8 +55,8 @@ class StoredModel:
     def of(cls, model: FittedModel) -> StoredModel:
         """What to store of a model."""
         geometries, family = model.geometries, model.geometries.family
-        levels = recipes.levels([part for output in model.outputs for part in output.posterior.parts])
-        heavy = {family.owners[k] for k in levels}
+        levels = recipes.levels([component for output in model.outputs for component in output.posterior.components])
+        heavy = {family.geometry_of[k] for k in levels}
         spaces: list[Any] = [None] * len(family.spaces)
         rows: list[Any] = [None] * len(family.spaces)
         members = [
@@ -64,7 +64,7 @@ class StoredModel:
             for k, member in enumerate(geometries.members)
         ]
         for k, level in levels.items():
-            owner = family.owners[k]
+            owner = family.geometry_of[k]
             found = recipes.recipe(
                 family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.options
             )
@@ -75,7 +75,7 @@ class StoredModel:
             else:
                 spaces[k], rows[k] = family.spaces[k], family.rows[k]
         return cls(
-            model.cloud, members, spaces, rows, list(family.owners), list(family.notes),
+            model.cloud, members, spaces, rows, list(family.geometry_of), list(family.notes),
             replace(geometries.options, n_jobs=None, verbose=0), dict(geometries.coordinates),
             [_light(output, model.cloud) for output in model.outputs], model.several, model.classes,
             dict(model.settings), model.version,
@@ -97,15 +97,15 @@ class StoredModel:
                 found = once(space)
                 spaces[k], rows[k] = (found.pairs, found.rows) if isinstance(found, AtlasGeometry) else found
         outputs = [_whole(output, rows, self.cloud) for output in self.outputs]
-        settings = [part.setting for output in outputs for part in output.posterior.parts]
-        family = Family(spaces, settings, rows, list(self.owners), list(self.notes))
+        settings = [component.setting for output in outputs for component in output.posterior.components]
+        family = Family(spaces, settings, rows, list(self.geometry_of), list(self.notes))
         geometries = Geometries(self.cloud, members, family, self.options, dict(self.coordinates))
         return FittedModel(geometries, outputs, self.several, self.classes, self.settings, self.version)
 
     def check_restored(self) -> None:
         """Indices are in their ranges, weights are weights."""
-        n = len(self.owners)
-        if not len(self.spaces) == len(self.rows) == n or not all(0 <= o < len(self.members) for o in self.owners):
+        n = len(self.geometry_of)
+        if not len(self.spaces) == len(self.rows) == n or not all(0 <= o < len(self.members) for o in self.geometry_of):
             raise GpumError("its spaces do not belong to its geometries")
         if not self.outputs:
             raise GpumError("its settings are not there")
@@ -113,12 +113,12 @@ class StoredModel:
             r = output.rows
             if not (r.ndim == 1 and r.dtype == int and np.all((r >= 0) & (r < len(self.cloud)))):
                 raise GpumError("its labels belong to rows that are not there")
-            for part in output.posterior.parts:
-                known = 0 <= part.setting.space < n and self.spaces[part.setting.space] is not None
-                weights = np.asarray(part.weights, float)
+            for component in output.posterior.components:
+                known = 0 <= component.setting.space < n and self.spaces[component.setting.space] is not None
+                weights = np.asarray(component.weights, float)
                 if not known or not len(weights) or not np.all(np.isfinite(weights) & (weights >= 0)):
                     raise GpumError("a setting has no space, or weights that are none")
-            total = sum(part.weight for part in output.posterior.parts)
+            total = sum(component.weight for component in output.posterior.components)
             if not abs(total - 1) < 1e-6:
                 raise GpumError(f"the weights of its settings add up to {total:.6g}, not to 1")
 
@@ -163,7 +163,7 @@ def _light(output: Any, cloud: Cloud) -> Any:
         return output
     plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
     if plain and len(output.rows) <= recipes.FEW:
-        posterior = replace(posterior, parts=[replace(part, d=NOTHING) for part in posterior.parts])
+        posterior = replace(posterior, components=[replace(component, d=NOTHING) for component in posterior.components])
     if any(f.name == "labels" for f in fields(posterior)):
         posterior = replace(posterior, labels=[])
     return replace(output, posterior=posterior)
@@ -174,12 +174,12 @@ def _whole(output: Any, rows: list[Any], cloud: Cloud) -> Any:
     if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
         labels = [None if r is None else r[cloud.learned_at(output.rows)] for r in rows]
         posterior = replace(posterior, labels=labels)
-        parts = posterior.parts
-        if all(type(part) is Part and not len(part.d.U) for part in parts):
+        components = posterior.components
+        if all(type(component) is Component and not len(component.d.U) for component in components):
             y = (output.labels - output.mean) / output.scale
             with blas_threads(len(y)):
-                parts = [
-                    replace(p, d=gp.decompose(p.setting.covariance, labels[p.setting.space], y)) for p in parts
+                components = [
+                    replace(p, d=gp.decompose(p.setting.covariance, labels[p.setting.space], y)) for p in components
                 ]  # fmt: skip
-            posterior = replace(posterior, parts=parts)
+            posterior = replace(posterior, components=components)
     return replace(output, posterior=posterior)

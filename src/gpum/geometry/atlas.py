@@ -8,7 +8,7 @@ import numpy as np
 
 from ..basics.progress import Reporter
 from ..heat.atlas import Atlas, AtlasEigenpairs
-from ..heat.histograms import walk_features
+from ..heat.histograms import jump_features
 from . import spaces
 from .base import KernelOptions, Projection
 from .family import Family
@@ -50,7 +50,7 @@ class AtlasGeometry:
             held, stiffness = self.atlas.jump_graph()
             surface = self.atlas.surface_
             asked = (options.n_paths, options.max_time, options.n_inducing, options.seed)
-            features = walk_features(
+            features = jump_features(
                 stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas, self.cloud, *asked,
                 n_jobs=options.n_jobs,
             )  # fmt: skip

@@ -18,7 +18,7 @@ from ..basics.checks import GpumError
 from ..basics.progress import Reporter
 from ..basics.workers import results
 from ..heat.elements import LinearNodes
-from ..heat.histograms import path_features, walk_features
+from ..heat.histograms import jump_features, path_features
 from ..manifold import Chart, CorridorBoundary, LearnedChart, evaluate, straighten, variance_boundary
 from ..persistence.checkpoint import Checkpoint
 from . import spaces
@@ -189,7 +189,7 @@ class ChartGeometry:
         """From node to node along curves."""
         places = evaluate(chart, "mean", nodes.curves.nodes)
         asked = (options.n_paths, options.max_time, options.n_inducing, options.seed)
-        features = walk_features(
+        features = jump_features(
             nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *asked, n_jobs=options.n_jobs
         )
         return PathRows.of(features, self.rows)

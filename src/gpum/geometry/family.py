@@ -77,7 +77,7 @@ class Family:
     spaces: list[Space]
     settings: list[Setting]
     rows: list[np.ndarray]
-    owners: list[int]
+    geometry_of: list[int]
     notes: list[str] = field(default_factory=list)
 
     @classmethod
@@ -123,15 +123,15 @@ def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) 
     spaces: list[Space] = []
     settings: list[Setting] = []
     rows: list[np.ndarray] = []
-    owners: list[int] = []
+    geometry_of: list[int] = []
     for owner, family in enumerate(families):
         begin = len(spaces)
         for s in family.settings:
             settings.append(replace(s, space=begin + s.space, log_prior=s.log_prior + log_priors[owner]))
         spaces += family.spaces
         rows += family.rows
-        owners += [owner] * len(family.spaces)
-    return Family(spaces, settings, rows, owners, [note for family in families for note in family.notes])
+        geometry_of += [owner] * len(family.spaces)
+    return Family(spaces, settings, rows, geometry_of, [note for family in families for note in family.notes])
 
 
 def smoothness_names(smoothness: str) -> list[str]:

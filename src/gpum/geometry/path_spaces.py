@@ -19,7 +19,7 @@ import numpy as np
 from ..heat.covariances import SMOOTHNESS, Features
 from ..heat.elements import LinearNodes, linear_nodes
 from ..heat.histograms import cleaned
-from ..heat.walks import WalkFeatures
+from ..heat.jumps import JumpFeatures
 from ..manifold import Chart, LearnedChart
 from ..manifold.boundary import DEFAULT_LEVEL
 from .family import Setting
@@ -54,7 +54,7 @@ class PathRows:
         if base is features:
             features = cleaned(features, rows)
             rows = features.clean(rows)
-        slowed = base.nodes.slowed if isinstance(base, WalkFeatures) else 0.0
+        slowed = base.nodes.slowed if isinstance(base, JumpFeatures) else 0.0
         notes = (
             (f"{slowed:.0%} of the nodes are so close that paths are slowed between them",) if slowed > SLOWED else ()
         )

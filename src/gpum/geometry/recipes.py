@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..heat import brownian
-from ..heat.walks import WalkFeatures
+from ..heat.jumps import JumpFeatures
 from ..manifold import Chart
 from . import graphs, spaces
 from .atlas import AtlasGeometry
@@ -133,7 +133,7 @@ def _all_modes(space: graphs.GraphSpace) -> bool:
 def _without_motion(features: Any) -> Any:
     if hasattr(features, "base"):
         return replace(features, base=_without_motion(features.base))
-    if isinstance(features, WalkFeatures):
+    if isinstance(features, JumpFeatures):
         return replace(features, n_jobs=None)
     return replace(features, moving=None, n_jobs=None)
 
@@ -141,7 +141,7 @@ def _without_motion(features: Any) -> Any:
 def _with_motion(features: Any) -> Any:
     if hasattr(features, "base"):
         return replace(features, base=_with_motion(features.base))
-    return features if isinstance(features, WalkFeatures) else replace(features, moving=brownian.motion(features.chart))
+    return features if isinstance(features, JumpFeatures) else replace(features, moving=brownian.motion(features.chart))
 
 
 def levels(parts: Sequence[Any]) -> dict[int, Any]:

@@ -74,7 +74,7 @@ class Memory:
     meta_fields=[],
 )
 @dataclass(frozen=True)
-class Walk:
+class State:
     """Where a walk stands, the line that it searches, and what it has done so far."""
 
     u: Array  # the last step's end, its value and gradient
@@ -126,7 +126,7 @@ def walk(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, data: A
         fine = jnp.isfinite(f) & jnp.all(jnp.isfinite(g))
         return jnp.where(fine, f, jnp.inf), jnp.where(fine, g, 0.0)
 
-    def turn(state: tuple[Walk, Array]) -> tuple[Walk, Array]:
+    def turn(state: tuple[State, Array]) -> tuple[State, Array]:
         now, start = state
         u = now.u + now.a * now.d
         f, g = evaluate(u)
@@ -146,7 +146,7 @@ def walk(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, data: A
         return now, jnp.where(first, f, start)
 
     zero, none = jnp.asarray(0.0), jnp.asarray(0)
-    begin = Walk(
+    begin = State(
         jnp.zeros(n), jnp.asarray(jnp.inf), jnp.zeros(n), Memory.empty(n), jnp.zeros(n), zero, (zero, zero, zero),
         (zero, zero, zero), zero, none, none, none, none,
     )  # fmt: skip
@@ -155,7 +155,7 @@ def walk(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, data: A
     return Walked(found, start, end.f, end.g @ end.g, end.steps, end.evaluations, end.status)
 
 
-def _arrive(now: Walk, u: Array, f: Array, g: Array, first: Array) -> tuple[Walk, Array]:
+def _arrive(now: State, u: Array, f: Array, g: Array, first: Array) -> tuple[State, Array]:
     """A step is taken: remember it; the next line begins."""
     s, y = u - now.u, g - now.g
     bends = ~first & (s @ y > jnp.finfo(f.dtype).eps * (y @ y))
@@ -166,7 +166,7 @@ def _arrive(now: Walk, u: Array, f: Array, g: Array, first: Array) -> tuple[Walk
     return now, jnp.asarray(True)
 
 
-def _line(now: Walk) -> Walk:
+def _line(now: State) -> State:
     """Begin a search along -H g, or where that does not go down along -g."""
     d = -now.memory.times(now.g)
     down = d @ now.g < 0
@@ -182,7 +182,7 @@ def _line(now: Walk) -> Walk:
     )  # fmt: skip
 
 
-def _search(now: Walk, f: Array, slope: Array, too_long: Array) -> tuple[Walk, Array]:
+def _search(now: State, f: Array, slope: Array, too_long: Array) -> tuple[State, Array]:
     """The next step to try; after too many, the line along -g, and if it was along -g already, the end."""
     choose = lambda new, old, which: tuple(jnp.where(which, n, o) for n, o in zip(new, old, strict=True))
     tried = (now.a, f, slope)

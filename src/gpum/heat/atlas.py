@@ -134,7 +134,7 @@ class Atlas:
         return _project(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
 
     def jump_graph(self) -> tuple[np.ndarray, Any]:
-        """The nodes that have simplices, and the stiffness between them: what jump processes run on (see `walks`)."""
+        """The nodes that have simplices, and the stiffness between them: what jump processes run on (see `jumps`)."""
         self._check_fitted()
         held = np.flatnonzero(self.surface_.piece >= 0)
         return held, operators(self.surface_.stars, held)[0]

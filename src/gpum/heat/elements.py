@@ -157,7 +157,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class LinearNodes:
-    """Linear elements of curves: stiffness and lumped mass of their nodes, as `walks` want them."""
+    """Linear elements of curves: stiffness and lumped mass of their nodes, as `jumps` want them."""
 
     curves: Curves
     stiffness: csr_matrix

@@ -29,7 +29,7 @@ from sklearn.cluster import KMeans
 
 from ..basics import neighbours
 from ..manifold import Chart, StraightChart, evaluate, grid, straighten
-from . import brownian, paths, walks
+from . import brownian, jumps, paths
 from .kernel import say_waited, step_sizes
 
 TIMES = 10
@@ -113,7 +113,7 @@ class PathFeatures:
 
 
 class Histograms(Protocol):
-    """Features F_t of any points from paths: on a chart (`PathFeatures`), or on nodes (`walks.WalkFeatures`)."""
+    """Features F_t of any points from paths: on a chart (`PathFeatures`), or on nodes (`jumps.JumpFeatures`)."""
 
     @property
     def times(self) -> np.ndarray:
@@ -200,7 +200,7 @@ def path_features(
     return induced(prepare, times, rows, places, n_inducing, seed)
 
 
-def walk_features(
+def jump_features(
     K: csr_matrix, mass: np.ndarray, places: np.ndarray, between: Any,
     rows: np.ndarray, n_paths: int, max_time: float | None, n_inducing: int | None, seed: int,
     n_jobs: int | None = None,
@@ -211,12 +211,12 @@ def walk_features(
     """
     index, weights = between.corners(rows)
     mine = np.einsum("nc,ncd->nd", weights, places[index])
-    extent = max(walks.longest_way(places, K), 1e-12)
+    extent = max(jumps.longest_way(places, K), 1e-12)
     times = times_between(float(neighbours.spacing(mine).mean()), extent, max_time)
-    nodes = walks.walk_on(K, mass, float(times[0]))
+    nodes = jumps.jump_nodes(K, mass, float(times[0]))
 
     def prepare(times: np.ndarray) -> Histograms:
-        return walks.WalkFeatures(between, nodes, times, n_paths, seed, n_jobs)
+        return jumps.JumpFeatures(between, nodes, times, n_paths, seed, n_jobs)
 
     return induced(prepare, times, rows, mine, n_inducing, seed)
 

@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..manifold import Chart, evaluate, straighten
-from . import brownian, paths, walks
+from . import brownian, jumps, paths
 from .atlas import TIMES, Atlas
 from .spectral import eigenpairs
 
@@ -112,11 +112,11 @@ def _across_atlas(
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
     held, stiffness = atlas.jump_graph()
-    nodes = walks.walk_on(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
+    nodes = jumps.jump_nodes(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)
     between = atlas.corners(both)
-    blocks = [walks.shares(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
+    blocks = [jumps.shares(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
     found = [

@@ -23,7 +23,7 @@ from scipy.special import gammaln, ive
 
 from ..geometry.family import Family, LabelRows, Setting
 from . import gp
-from .posterior import Located, Part, Posterior
+from .posterior import Component, Posterior, RowsInSpaces
 
 DRAWS = 2000  # of each row, for quantiles
 B0 = gp.B0 / 2  # of the prior of σ_h²: cos y and sin y of any angle have variance ½
@@ -43,16 +43,18 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
 
     found, total, notes = gp.weighed(family, labels, score)
     constant = gammaln(a) - gammaln(gp.A0) + gp.A0 * log(B0) - n * log(2 * pi) - float(np.log(own).sum())
-    parts = [[Part(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)]
-    at = labels.of({part.setting.space for part in parts[0]})
-    return [Posterior(some, at, 2 * a, total + constant, notes) for some in parts]
+    components = [
+        [Component(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)
+    ]
+    at = labels.of({component.setting.space for component in components[0]})
+    return [Posterior(some, at, 2 * a, total + constant, notes) for some in components]
 
 
 def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:
     """The one setting and ratio of largest posterior weight."""
-    i = int(np.argmax([part.weight for part in posteriors[0].parts]))
-    j = int(np.argmax(posteriors[0].parts[i].weights))
-    return [replace(posterior, parts=[posterior.parts[i].only(j)]) for posterior in posteriors]
+    i = int(np.argmax([component.weight for component in posteriors[0].components]))
+    j = int(np.argmax(posteriors[0].components[i].weights))
+    return [replace(posterior, components=[posterior.components[i].only(j)]) for posterior in posteriors]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -63,11 +65,11 @@ def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:
     return m / np.maximum(np.sqrt(np.sum(m**2, 0)), 1e-300) * length
 
 
-def moments(posteriors: Sequence[Posterior], rows: Located, noise: bool) -> tuple[np.ndarray, np.ndarray]:
+def moments(posteriors: Sequence[Posterior], rows: RowsInSpaces, noise: bool) -> tuple[np.ndarray, np.ndarray]:
     """Mean angle and circular standard deviation, [n] each, in radians."""
     total = np.zeros((2, len(rows)))
-    for (part, m1, v), (_, m2, _) in zip(*(p.components(rows, noise) for p in posteriors), strict=True):
-        total += directions(np.array([m1, m2]), v) @ part.weights
+    for (component, m1, v), (_, m2, _) in zip(*(p.conditionals(rows, noise) for p in posteriors), strict=True):
+        total += directions(np.array([m1, m2]), v) @ component.weights
     return _of(total)
 
 
@@ -78,7 +80,7 @@ def _of(total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def samples(
-    posteriors: Sequence[Posterior], rng: np.random.Generator, rows: Located, n: int, noise: bool
+    posteriors: Sequence[Posterior], rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool
 ) -> np.ndarray:
     """Joint draws of the angle, [rows, n]."""
     chosen = posteriors[0].choose(rng, n)
@@ -86,13 +88,13 @@ def samples(
     return np.arctan2(other, one)
 
 
-def quantiles(posteriors: Sequence[Posterior], rows: Located, levels: np.ndarray, noise: bool) -> np.ndarray:
+def quantiles(posteriors: Sequence[Posterior], rows: RowsInSpaces, levels: np.ndarray, noise: bool) -> np.ndarray:
     """Quantiles [n, levels] of the angle, counted from half a turn below its mean; from DRAWS draws of each row."""
     rng = np.random.default_rng(0)
     middle, _ = moments(posteriors, rows, noise)
-    weights = np.concatenate([part.weights for part in posteriors[0].parts])
-    m1, m2 = (np.concatenate([m for _, m, _ in p.components(rows, noise)], 1) for p in posteriors)
-    v = np.concatenate([v for _, _, v in posteriors[0].components(rows, noise)], 1)
+    weights = np.concatenate([component.weights for component in posteriors[0].components])
+    m1, m2 = (np.concatenate([m for _, m, _ in p.conditionals(rows, noise)], 1) for p in posteriors)
+    v = np.concatenate([v for _, _, v in posteriors[0].conditionals(rows, noise)], 1)
     j = rng.choice(len(weights), DRAWS, p=weights)
     z = rng.standard_normal((2, len(rows), DRAWS)) * np.sqrt(v[:, j])
     away = np.arctan2(m2[:, j] + z[1], m1[:, j] + z[0]) - middle[:, None]
@@ -103,8 +105,11 @@ def quantiles(posteriors: Sequence[Posterior], rows: Located, levels: np.ndarray
 def leave_one_out(posteriors: Sequence[Posterior], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean angle and circular standard deviation of each label as the others predict it; weights stay those of all."""
     total = np.zeros((2, len(y)))
-    for one, other in zip(*(p.parts for p in posteriors), strict=True):
-        found = [gp.inverse_parts(part.d, part.ratios, p) for part, p in ((one, np.cos(y)), (other, np.sin(y)))]
+    for one, other in zip(*(p.components for p in posteriors), strict=True):
+        found = [
+            gp.inverse_parts(component.d, component.ratios, p)
+            for component, p in ((one, np.cos(y)), (other, np.sin(y)))
+        ]
         c = found[0][0]
         m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(found, (np.cos(y), np.sin(y)), strict=True)])
         total += directions(m, one.signal / c) @ one.weights

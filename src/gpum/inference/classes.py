@@ -38,7 +38,7 @@ from scipy.special import logsumexp, softmax
 from ..basics.checks import GpumError
 from ..geometry.family import Family, LabelRows, Setting
 from ..heat.covariances import Covariance, Weighted
-from .posterior import Located, Mixture, Share
+from .posterior import Mixture, RowsInSpaces, WeightedSetting
 from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
@@ -60,7 +60,7 @@ AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 
 
 @dataclass(frozen=True)
-class Part(Share):
+class ClassComponent(WeightedSetting):
     """A setting with its share of the posterior, for each ratio r."""
 
     setting: Setting
@@ -71,41 +71,41 @@ class Part(Share):
 
 
 @dataclass(frozen=True)
-class ClassPosterior(Mixture[Part]):
+class ClassPosterior(Mixture[ClassComponent]):
     """A mixture over settings and ratios, and the weights of each sharpness γ."""
 
-    parts: list[Part]
-    labels: list[np.ndarray | None]  # representation of the labelled rows in each space that a part uses
+    components: list[ClassComponent]
+    labels: list[np.ndarray | None]  # representation of the labelled rows in each space that a component uses
     n_classes: int
     sharpness: np.ndarray  # weights of SHARPNESS
     log_evidence: float
     left_out: np.ndarray  # probabilities of each label's row as the other labels say, [n, C]
     notes: tuple[str, ...] = ()
 
-    def probabilities(self, rows: Located) -> np.ndarray:
+    def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
         """Of each class, [n, C]. A row far from a surface has even probabilities there."""
         found = np.zeros((len(rows), self.n_classes))
-        for part in self.parts:
-            k = part.setting.space
+        for component in self.components:
+            k = component.setting.space
             at = rows.at[k]
             assert at is not None, "rows were not located in a space that the posterior uses"
             places = rows.around[k] or [at]
-            p = sum(self._at(part, b) for b in places) / len(places)
-            found += np.where(rows.far[k][:, None], part.weight / self.n_classes, p)
+            p = sum(self._at(component, b) for b in places) / len(places)
+            found += np.where(rows.far[k][:, None], component.weight / self.n_classes, p)
         return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
 
-    def known(self, part: Part, b: np.ndarray) -> np.ndarray:
-        """k(x) of rows b: correlations with the labels, or modes, as a part's α and R have them."""
-        labels = self.labels[part.setting.space]
+    def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+        """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
+        labels = self.labels[component.setting.space]
         assert labels is not None
-        few = len(labels) == part.alpha.shape[1]
-        return correlation(part.setting.covariance, b, labels) if few else modes(part.setting.covariance, b)
+        few = len(labels) == component.alpha.shape[1]
+        return correlation(component.setting.covariance, b, labels) if few else modes(component.setting.covariance, b)
 
-    def _at(self, part: Part, b: np.ndarray) -> np.ndarray:
-        """Probabilities times the weights of a part, [n, C]."""
-        K = self.known(part, b)
+    def _at(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+        """Probabilities times the weights of a component, [n, C]."""
+        K = self.known(component, b)
         found = np.zeros((len(b), self.n_classes))
-        for r, weight, alpha, R in zip(part.ratios, part.weights, part.alpha, part.R, strict=True):
+        for r, weight, alpha, R in zip(component.ratios, component.weights, component.alpha, component.R, strict=True):
             variance = np.maximum(1 - np.sum((K @ R) * K, 1), 0.0) + r
             found += weight * softmax(LINK * (K @ alpha) / np.sqrt(variance)[:, None], axis=1)
         return found
@@ -175,10 +175,13 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
     )
     keep = weights.sum(1) > HOPELESS * weights.sum(1).max()
     scale = weights[keep].sum()
-    parts = [Part(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i]) for i in np.flatnonzero(keep)]
+    components = [
+        ClassComponent(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i])
+        for i in np.flatnonzero(keep)
+    ]
     left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
-    labels = LabelRows(family, known).of({part.setting.space for part in parts})
-    posterior = ClassPosterior(parts, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
+    labels = LabelRows(family, known).of({component.setting.space for component in components})
+    posterior = ClassPosterior(components, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
     score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
     score += _scores(left_out[several], y[several]).sum(1)
@@ -231,9 +234,9 @@ def _evidence(
 
 
 def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Class probabilities of each label as the others predict it, [n, C], from those of each part [B, n, C]."""
+    """Class probabilities of each label as the others predict it, [n, C], from those of each component [B, n, C]."""
     own = without[:, np.arange(len(y)), y]
-    share = weights[:, None] / np.maximum(own, 1e-300)  # of each part, had the label not been there
+    share = weights[:, None] / np.maximum(own, 1e-300)  # of each component, had the label not been there
     return np.einsum("bi,bic->ic", share / share.sum(0), without)
 
 
@@ -242,12 +245,12 @@ def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: 
     rng, C = np.random.default_rng(0), posterior.n_classes
     others = np.setdiff1d(np.arange(len(family.rows[0])), known)
     rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
-    cloud = Located.exactly([r[rows] for r in family.rows])
+    cloud = RowsInSpaces.exactly([r[rows] for r in family.rows])
     truth = posterior.probabilities(cloud).argmax(1)
     truth[: len(known)] = y
-    settings = [part.setting for part in posterior.parts for _ in part.ratios]
-    ratios = np.concatenate([part.ratios for part in posterior.parts])
-    share = np.cumsum(np.concatenate([part.weights for part in posterior.parts]))
+    settings = [component.setting for component in posterior.components for _ in component.ratios]
+    ratios = np.concatenate([component.ratios for component in posterior.components])
+    share = np.cumsum(np.concatenate([component.weights for component in posterior.components]))
     steps = (np.arange(DRAWN) + 0.5) / DRAWN * share[-1]  # components as often as they weigh
     drawn, times = np.unique(np.searchsorted(share, steps), return_counts=True)
     found = []
@@ -257,14 +260,14 @@ def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: 
         labels = [r[rows[chosen]] for r in family.rows]
         K = np.array([correlation(settings[i].covariance, *[labels[settings[i].space]] * 2) for i in drawn])
         sites = propagate(K, ratios[drawn], truth[chosen], C, FIRST_SWEEPS)
-        parts = [
-            Part(settings[i], ratios[[i]], times[[j]] / DRAWN, sites.alpha[j][None], sites.R[j][None])
+        components = [
+            ClassComponent(settings[i], ratios[[i]], times[[j]] / DRAWN, sites.alpha[j][None], sites.R[j][None])
             for j, i in enumerate(drawn)
             if np.isfinite(sites.log_evidence[j])
         ]
         rest = np.setdiff1d(np.arange(len(rows)), chosen)
-        if parts:
-            p = replace(posterior, parts=parts, labels=labels).probabilities(cloud)[rest]
+        if components:
+            p = replace(posterior, components=components, labels=labels).probabilities(cloud)[rest]
             found.append(_scores(p, truth[rest]).mean(1))
     return np.mean(found or [np.zeros(len(SHARPNESS))], 0)
 

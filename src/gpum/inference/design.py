@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from . import classes
-from .posterior import Located, Part, Posterior
+from .posterior import Component, Posterior, RowsInSpaces
 
 CRITERIA = ("variance", "information")
 PARTS = 8  # settings, the heaviest, over which a gain is averaged
@@ -162,24 +162,24 @@ def of_function(posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked,
 
     Each setting has one noise ratio here, the geometric mean of its own.
     """
-    heavy = sorted(posterior.parts, key=lambda part: -part.weight)[:PARTS]
-    return [_of_part(part, posterior.labels, cloud, asked, scale) for part in heavy]
+    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:PARTS]
+    return [_of_part(component, posterior.labels, cloud, asked, scale) for component in heavy]
 
 
 def _of_part(
-    part: Part, labels: Sequence[np.ndarray | None], cloud: Sequence[np.ndarray], asked: Asked, scale: float
+    component: Component, labels: Sequence[np.ndarray | None], cloud: Sequence[np.ndarray], asked: Asked, scale: float
 ) -> Belief:
-    share = part.weights / part.weight
-    ratio = float(np.exp(share @ np.log(part.ratios)))
-    signal = scale**2 * float(share @ part.signal)
-    covariance, k = part.setting.covariance, part.setting.space
+    share = component.weights / component.weight
+    ratio = float(np.exp(share @ np.log(component.ratios)))
+    signal = scale**2 * float(share @ component.signal)
+    covariance, k = component.setting.covariance, component.setting.space
     a, b = asked.of_cloud(cloud[k])
     known = labels[k]
     assert known is not None
-    of_a, of_b = (covariance.times(x, known, part.d.U) for x in (a, b))
-    scaled = of_a / (part.d.S + ratio)
+    of_a, of_b = (covariance.times(x, known, component.d.U) for x in (a, b))
+    scaled = of_a / (component.d.S + ratio)
     return Belief(
-        part.weight,
+        component.weight,
         signal * (covariance.gram(a, b) - scaled @ of_b.T),
         signal * np.maximum(covariance.diag(a) - np.sum(scaled * of_a, 1), 0.0),
         np.full(len(a), signal * ratio),
@@ -191,30 +191,30 @@ def _of_part(
 def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
     """Beliefs of a classifier, each setting with its heaviest ratio; `cloud` are its rows in every space."""
     at_a, at_b = (
-        Located.exactly([None if r is None else r[x] for r in cloud]) for x in (asked.candidates, asked.targets)
+        RowsInSpaces.exactly([None if r is None else r[x] for r in cloud]) for x in (asked.candidates, asked.targets)
     )
     p, q = posterior.probabilities(at_a), posterior.probabilities(at_b)
     square = np.sum(q**2, 1)
     swing = square - 2 * np.sum(q**3, 1) + square**2  # |diag(q) - qqᵀ|²
-    heavy = sorted(posterior.parts, key=lambda part: -part.weight)[:PARTS]
+    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:PARTS]
     differ = np.maximum(1 - np.sum(p**2, 1), 1e-12)
-    return [_of_class_part(part, posterior, cloud, asked, differ, swing) for part in heavy]
+    return [_of_class_part(component, posterior, cloud, asked, differ, swing) for component in heavy]
 
 
 def _of_class_part(
-    part: classes.Part, posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
+    component: classes.ClassComponent, posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
     differ: np.ndarray, swing: np.ndarray,
 ) -> Belief:  # fmt: skip
-    covariance, k, j = part.setting.covariance, part.setting.space, int(np.argmax(part.weights))
-    R, D = part.R[j], posterior.n_classes - 1
+    covariance, k, j = component.setting.covariance, component.setting.space, int(np.argmax(component.weights))
+    R, D = component.R[j], posterior.n_classes - 1
     a, b = asked.of_cloud(cloud[k])
-    of_a, of_b = (posterior.known(part, x) for x in (a, b))
+    of_a, of_b = (posterior.known(component, x) for x in (a, b))
     scaled = of_a @ R
     var_a = np.maximum(1 - np.sum(scaled * of_a, 1), 1e-9)
     var_b = np.maximum(1 - np.sum((of_b @ R) * of_b, 1), 1e-9)
-    steep_a, steep_b = (classes.LINK**2 / (v + part.ratios[j]) for v in (var_a, var_b))
+    steep_a, steep_b = (classes.LINK**2 / (v + component.ratios[j]) for v in (var_a, var_b))
     return Belief(
-        part.weight,
+        component.weight,
         classes.correlation(covariance, a, b) - scaled @ of_b.T,
         var_a,
         D / (steep_a * differ) - var_a,

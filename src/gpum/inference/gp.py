@@ -40,7 +40,7 @@ from ..basics.checks import GpumError
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
 from ..heat.covariances import Covariance
-from .posterior import Decomposed, Part, Posterior
+from .posterior import Component, Decomposed, Posterior
 from .quantiles import mixture_quantiles
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
@@ -111,7 +111,7 @@ def log_evidence(
     inverse = 1 / (d.S + r)
     moved = covariance.slope(a, np.concatenate([alpha[:, None], d.U], 1))
     by_scale = 0.5 * (moved[0] / signal - moved[1:] @ inverse)
-    square = float(np.sum(alpha**2 / d.precision))  # Q = yᵀ(K + rI)⁻¹y splits into K's and the noise's part
+    square = float(np.sum(alpha**2 / d.precision))  # Q = yᵀ(K + rI)⁻¹y splits into K's part and the noise's
     trace = float(inverse.sum()) + (n - len(d.S)) / r
     by_noise = 0.5 * r * (square / signal - trace)
     by_signal = 0.5 * (Q / signal - n) - by_noise
@@ -124,9 +124,11 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
     found, total, notes = weighed(family, labels, partial(_score, y, own))
-    parts = [Part(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
+    components = [Component(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
     constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
-    return Posterior(parts, labels.of({part.setting.space for part in parts}), 2 * a, total + constant, notes)
+    return Posterior(
+        components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes
+    )
 
 
 def weighed(
@@ -233,8 +235,8 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     covariance = setting.covariance.at(scale)
     d = decompose(covariance, labels[setting.space], y, noise)
     setting = replace(setting, covariance=covariance, log_prior=0.0)
-    part = Part(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
-    return Posterior([part], labels.of({setting.space}), np.inf, -float(found.fun), notes)
+    component = Component(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
+    return Posterior([component], labels.of({setting.space}), np.inf, -float(found.fun), notes)
 
 
 def leave_one_out(
@@ -243,7 +245,7 @@ def leave_one_out(
     """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
 
     y [n] are the labels in their own units. For "average" that is what a fit without the label would say of it (with
-    the weights, σ_h² and units of the other labels), but for settings too light to be among the posterior's parts. For
+    the weights, σ_h² and units of the other labels), but for settings too light to be components of the posterior. For
     "evidence" the hyperparameters stay those of all labels.
     """
     n, averaged = len(y), bool(np.isfinite(posterior.dof))
@@ -254,14 +256,16 @@ def leave_one_out(
     m = mean - y.mean()
     a = A0 + (n - 1) / 2
     found = []
-    for part in posterior.parts:
-        r = part.ratios
-        c, by_y, by_one = inverse_parts(part.d, r, y0, one)
+    for component in posterior.components:
+        r = component.ratios
+        c, by_y, by_one = inverse_parts(component.d, r, y0, one)
         alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
-        b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), part.signal, np.zeros_like(c)
+        b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
         if averaged:
-            log_p = part.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (part.d.log_det(r) + np.log(c))
+            log_p = (
+                component.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (component.d.log_det(r) + np.log(c))
+            )
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
     log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))

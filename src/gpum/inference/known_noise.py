@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from ..geometry.family import Family, LabelRows, Setting
 from .gp import A0, B0, decompose, inverse_parts, weighed
-from .posterior import Decomposed, Part, Posterior
+from .posterior import Component, Decomposed, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
 
@@ -38,28 +38,33 @@ def average(
         return log_p + prior + setting.log_prior, d
 
     found, total, notes = weighed(family, labels, score)
-    parts = [Part(setting, d, ratios, w, signals) for setting, w, d in found]
+    components = [Component(setting, d, ratios, w, signals) for setting, w, d in found]
     constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
-    return Posterior(parts, labels.of({part.setting.space for part in parts}), np.inf, total + constant, notes)
+    return Posterior(
+        components, labels.of({component.setting.space for component in components}), np.inf, total + constant, notes
+    )
 
 
 def heaviest(found: Posterior) -> Posterior:
     """The one setting and signal of largest posterior weight."""
-    part = found.best
-    return Posterior([part.only(int(np.argmax(part.weights)))], found.labels, np.inf, found.log_evidence, found.notes)
+    component = found.best
+    return Posterior(
+        [component.only(int(np.argmax(component.weights)))], found.labels, np.inf, found.log_evidence, found.notes
+    )
 
 
 def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances [components, n] of f at each label as the others predict it."""
     log_w, means, variances = [], [], []
-    for part in posterior.parts:
-        c, alpha = inverse_parts(part.d, part.ratios, y)
-        variance = part.signal / c  # of the label, its noise included
+    for component in posterior.components:
+        c, alpha = inverse_parts(component.d, component.ratios, y)
+        variance = component.signal / c  # of the label, its noise included
         log_w.append(
-            np.log(np.maximum(part.weights, 1e-300)) + 0.5 * (alpha**2 / c / part.signal + np.log(2 * pi * variance))
+            np.log(np.maximum(component.weights, 1e-300))
+            + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance))
         )
         means.append(y[:, None] - alpha / c)
-        own = part.signal * part.ratios / np.broadcast_to(part.d.precision, len(y))[:, None]
+        own = component.signal * component.ratios / np.broadcast_to(component.d.precision, len(y))[:, None]
         variances.append(np.maximum(variance - own, 1e-12 * variance))
     log_p = np.concatenate(log_w, 1).T
     weights = np.exp(log_p - logsumexp(log_p, axis=0))

@@ -37,7 +37,7 @@ from scipy.stats import gamma
 from ..geometry.family import Family
 from . import gp, known_noise
 from .observations import Observed
-from .posterior import Located, Posterior
+from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
 LIKELIHOODS = ("gaussian", "student", "poisson", "binomial")
@@ -70,7 +70,7 @@ class StudentPosterior(Posterior):
         """Draws of the noise over σ."""
         return rng.standard_t(DOF, shape)
 
-    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles of the mixture, [n, levels]; Student t noise as a mixture over λ."""
         if not noise:
             return super().quantiles(rows, levels, False)
@@ -130,11 +130,11 @@ def _reweighted(
     for turn in range(REWEIGHTS):
         found = infer(some, known, y, own / trust)
         if turn == FULL and infer is gp.average:  # the weights of the others have hardly a say in what comes
-            some = replace(family, settings=[part.setting for part in found.parts])
-        labels = Located.exactly(found.labels)
+            some = replace(family, settings=[component.setting for component in found.components])
+        labels = RowsInSpaces.exactly(found.labels)
         off = np.zeros(len(y))
-        for part, means, variances in found.components(labels, False):
-            off += (((y[:, None] - means) ** 2 + variances) / (part.signal * part.ratios)) @ part.weights
+        for component, means, variances in found.conditionals(labels, False):
+            off += (((y[:, None] - means) ** 2 + variances) / (component.signal * component.ratios)) @ component.weights
         log_q = prior + 0.5 * np.log(values) - 0.5 * np.outer(off / own, values)
         log_q -= logsumexp(log_q, axis=1, keepdims=True)
         q = np.exp(log_q)
@@ -146,7 +146,7 @@ def _reweighted(
     found = infer(family, known, y, own / trust) if some is not family else found
     gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
     bound = found.log_evidence + float(gap.sum())
-    return StudentPosterior(found.parts, found.labels, found.dof, bound, (*found.notes, *notes)), trust
+    return StudentPosterior(found.components, found.labels, found.dof, bound, (*found.notes, *notes)), trust
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Po
     for _ in range(SWEEPS):
         posterior = known_noise.average(some, known, nu / tau, 1 / tau, SIGNALS)
         if some is family:
-            some = replace(family, settings=[p.setting for p in posterior.parts if p.weight > LIGHT])
+            some = replace(family, settings=[p.setting for p in posterior.components if p.weight > LIGHT])
         cavity = _cavity(posterior, nu / tau)
         new_tau, new_nu, _ = _matched(observed, *cavity)
         change = np.abs(np.log(new_tau / tau)) * np.minimum(1.0, tau * cavity[1])  # weak sites may wander
@@ -215,13 +215,13 @@ def _matched(observed: Observed, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarr
     return tau, mean * (tau + 1 / v) - m / v, log_z + np.log(sd) - 0.5 * np.log(2 * pi * v)
 
 
-def nodes(posterior: Posterior, rows: Located) -> tuple[np.ndarray, np.ndarray]:
+def nodes(posterior: Posterior, rows: RowsInSpaces) -> tuple[np.ndarray, np.ndarray]:
     """f at rows as points [m, n] with weights [m, 1]."""
     weights, points = [], []
-    for part, means, variances in posterior.components(rows, False):
-        for j in np.flatnonzero(part.weights > 1e-3 * max(p.weights.max() for p in posterior.parts)):
+    for component, means, variances in posterior.conditionals(rows, False):
+        for j in np.flatnonzero(component.weights > 1e-3 * max(p.weights.max() for p in posterior.components)):
             for x, w in zip(FEW, FEW_WEIGHTS, strict=True):
-                weights.append(w * part.weights[j])
+                weights.append(w * component.weights[j])
                 points.append(means[:, j] + x * np.sqrt(variances[:, j]))
     found = np.array(weights)
     return (found / found.sum())[:, None], np.array(points)

@@ -23,7 +23,7 @@ from scipy.stats import norm
 from ..basics.checks import GpumError
 from ..geometry.family import Family
 from . import angles, classes, design, gp, known_noise, likelihoods, observations
-from .posterior import Located, Posterior
+from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
 TARGETS = ("value", "angle")
@@ -53,20 +53,20 @@ class Output:
     rows: np.ndarray
     labels: np.ndarray
 
-    def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each."""
         mean, variance = self.posterior.moments(rows, noise)
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance)
 
-    def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
+    def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Covariance between rows, [n, n]."""
         return self.scale**2 * self.posterior.covariance(rows, noise)
 
-    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles, [n, levels]."""
         return self.mean + self.scale * self.posterior.quantiles(rows, levels, noise)
 
-    def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
+    def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
         """Joint draws, [rows, n]."""
         return self.mean + self.scale * self.posterior.samples(rng, rows, n, noise)
 
@@ -115,8 +115,8 @@ class KnownNoise(Output):
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
         w, m, v = known_noise.without_each(self.posterior, (self.labels - self.mean) / self.scale)
-        part = self.posterior.parts[0]
-        v = v + part.signal[0] * part.ratios[0] / np.broadcast_to(part.d.precision, len(self.labels))
+        component = self.posterior.components[0]
+        v = v + component.signal[0] * component.ratios[0] / np.broadcast_to(component.d.precision, len(self.labels))
         mean = np.sum(w * m, 0)
         variance = np.sum(w * (v + (m - mean) ** 2), 0)
         ends = mixture_quantiles(w, m, np.sqrt(v), np.inf, np.asarray(levels, float))
@@ -144,11 +144,11 @@ class Observed(Output):
         """Successes as shares of their trials, counts as they are, [n]."""
         return self.labels / getattr(self.observed, "trials", 1.0)
 
-    def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the rate, or of observations."""
         return _observed_moments(self.observed, *likelihoods.nodes(self.posterior, rows), noise)
 
-    def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
+    def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Covariance between rows, from DRAWS draws; its diagonal is exact."""
         draws = self.samples(np.random.default_rng(0), rows, DRAWS, False)
         found = np.atleast_2d(np.cov(draws))
@@ -159,13 +159,13 @@ class Observed(Output):
         found[np.diag_indices_from(found)] = std**2
         return found
 
-    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Of observations whole numbers; of the rate those of f, carried over."""
         if noise:
             return observations.count_quantiles(self.observed, *likelihoods.nodes(self.posterior, rows), levels)
         return self.observed.mean(self.posterior.quantiles(rows, levels, False).T).T
 
-    def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
+    def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
         """Joint draws of the rate, or of observations."""
         f = self.posterior.samples(rng, rows, n, False).T
         return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
@@ -208,22 +208,22 @@ class Angle(Output):
         """What a full turn is."""
         return 2 * pi * self.scale
 
-    def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean direction, from 0 to the period, and circular standard deviation."""
         mean, std = angles.moments(self._both, rows, noise)
         return (self.scale * mean) % self.period, self.scale * std
 
-    def cov(self, rows: Located, noise: bool = True) -> np.ndarray:
+    def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Of angles there is none."""
         raise GpumError("return_cov is True, but angles have no covariance; use sample_y, or return_std=True")
 
-    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """About the mean direction: the ends of an interval may lie below 0 or above the period."""
         found = self.scale * angles.quantiles(self._both, rows, levels, noise)
         middle = angles.moments(self._both, rows, noise)[0]
         return found + self.period * (middle < 0)[:, None]  # as the mean, from 0 to the period
 
-    def samples(self, rng: np.random.Generator, rows: Located, n: int, noise: bool) -> np.ndarray:
+    def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
         """Joint draws, from 0 to the period."""
         return (self.scale * angles.samples(self._both, rng, rows, n, noise)) % self.period
 

@@ -1,10 +1,10 @@
 """The posterior of a GP as a mixture over settings and noise ratios, at rows that were located in every space.
 
-Given a part (a setting with K = U S Uᵀ on the labels, and noise ratios r),
+Given a component (a setting with K = U S Uᵀ on the labels, and noise ratios r),
 
     mean(x) = k(x)U (z/(S + r)),   var(x) = σ_h² (K(x, x) - Σ (k(x)U)²/(S + r))          (errata 4)
 
-A row whose place is uncertain is seen at several places (`Located.around`): a component's mean is the mean over
+A row whose place is uncertain is seen at several places (`RowsInSpaces.around`): a component's mean is the mean over
 them, its variance the mean of theirs plus the variance of their means. A row far from the surface has the prior.
 """
 
@@ -20,11 +20,11 @@ from scipy.linalg import eigh
 from ..geometry.family import Setting
 from .quantiles import mixture_quantiles
 
-S = TypeVar("S", bound="Share")
+S = TypeVar("S", bound="WeightedSetting")
 
 
 @dataclass(frozen=True)
-class Located:
+class RowsInSpaces:
     """n rows in every space (None in spaces that nobody asked for).
 
     at : representation [n, k] of each row's place.
@@ -37,7 +37,7 @@ class Located:
     far: list[np.ndarray]
 
     @classmethod
-    def exactly(cls, rows: Sequence[np.ndarray | None]) -> Located:
+    def exactly(cls, rows: Sequence[np.ndarray | None]) -> RowsInSpaces:
         """Rows that are where they are."""
         n = len(next(r for r in rows if r is not None))
         return cls(list(rows), [[] for _ in rows], [np.zeros(n, bool) for _ in rows])
@@ -77,7 +77,7 @@ class Decomposed:
         return replace(self, z=z, rest=rest)
 
 
-class Share:
+class WeightedSetting:
     """A setting with its share of a posterior: one weight for each noise ratio."""
 
     setting: Setting
@@ -92,21 +92,21 @@ class Share:
 class Mixture(Generic[S]):
     """A posterior that is a mixture over settings, whatever the likelihood."""
 
-    parts: list[S]
+    components: list[S]
 
     @property
     def best(self) -> S:
-        """The heaviest part."""
-        return max(self.parts, key=lambda part: part.weight)
+        """The heaviest component."""
+        return max(self.components, key=lambda component: component.weight)
 
     @property
     def spaces(self) -> set[int]:
         """The spaces in which rows must be located."""
-        return {part.setting.space for part in self.parts}
+        return {component.setting.space for component in self.components}
 
 
 @dataclass(frozen=True)
-class Part(Share):
+class Component(WeightedSetting):
     """A setting with its share of the posterior: one weight, and one E[σ_h²], for each noise ratio."""
 
     setting: Setting
@@ -115,17 +115,17 @@ class Part(Share):
     weights: np.ndarray
     signal: np.ndarray
 
-    def only(self, j: int) -> Part:
-        """The part with its noise ratio j alone, which has all the weight."""
+    def only(self, j: int) -> Component:
+        """The component with its noise ratio j alone, which has all the weight."""
         return replace(self, ratios=self.ratios[[j]], weights=np.ones(1), signal=self.signal[[j]])
 
 
 @dataclass(frozen=True)
-class Posterior(Mixture[Part]):
-    """A mixture of GPs. `dof` is that of each part's Student t (infinite for "evidence")."""
+class Posterior(Mixture[Component]):
+    """A mixture of GPs. `dof` is that of each component's Student t (infinite for "evidence")."""
 
-    parts: list[Part]
-    labels: list[np.ndarray | None]  # representation of the labelled points in each space that a part uses
+    components: list[Component]
+    labels: list[np.ndarray | None]  # representation of the labelled points in each space that a component uses
     dof: float
     log_evidence: float
     notes: tuple[str, ...] = ()
@@ -136,60 +136,62 @@ class Posterior(Mixture[Part]):
         """Draws of the noise over σ."""
         return rng.standard_normal(shape)
 
-    def components(self, rows: Located, noise: bool) -> Iterator[tuple[Part, np.ndarray, np.ndarray]]:
-        """Each part with its means [n, J] and variances [n, J]."""
-        for part in self.parts:
-            k = part.setting.space
+    def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[tuple[Component, np.ndarray, np.ndarray]]:
+        """Each component with its means [n, J] and variances [n, J]."""
+        for component in self.components:
+            k = component.setting.space
             at = rows.around[k] or [_known(rows.at[k])]
-            found = [self._conditioned(part, b) for b in at]
+            found = [self._conditioned(component, b) for b in at]
             means = np.array([mean for mean, _ in found])
             variances = np.array([variance for _, variance in found])
             mean, variance = means.mean(0), variances.mean(0) + means.var(0)
             far = rows.far[k][:, None]
             if far.any():
                 mean = np.where(far, 0.0, mean)
-                variance = np.where(far, part.signal * part.setting.covariance.prior, variance)
-            yield part, mean, variance + noise * self.spread * part.signal * part.ratios
+                variance = np.where(far, component.signal * component.setting.covariance.prior, variance)
+            yield component, mean, variance + noise * self.spread * component.signal * component.ratios
 
-    def _conditioned(self, part: Part, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _conditioned(self, component: Component, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of f, [n, J] each, at one place."""
-        G, inverse = self._project(part, b)
-        variance = np.maximum(part.setting.covariance.diag(b)[:, None] - G**2 @ inverse, 0.0)
-        return G @ (part.d.z[:, None] * inverse), part.signal * variance
+        G, inverse = self._project(component, b)
+        variance = np.maximum(component.setting.covariance.diag(b)[:, None] - G**2 @ inverse, 0.0)
+        return G @ (component.d.z[:, None] * inverse), component.signal * variance
 
-    def _project(self, part: Part, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        G = part.setting.covariance.times(b, _known(self.labels[part.setting.space]), part.d.U)
-        return G, 1 / (part.d.S[:, None] + part.ratios)
+    def _project(self, component: Component, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        G = component.setting.covariance.times(b, _known(self.labels[component.setting.space]), component.d.U)
+        return G, 1 / (component.d.S[:, None] + component.ratios)
 
-    def moments(self, rows: Located, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
         mean, square = np.zeros(len(rows)), np.zeros(len(rows))
-        for part, means, variances in self.components(rows, noise):
-            mean += means @ part.weights
-            square += (variances + means**2) @ part.weights
+        for component, means, variances in self.conditionals(rows, noise):
+            mean += means @ component.weights
+            square += (variances + means**2) @ component.weights
         return mean, np.maximum(square - mean**2, 0.0)
 
-    def covariance(self, rows: Located, noise: bool = True) -> np.ndarray:
+    def covariance(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Covariance of the mixture between rows, [n, n]; its diagonal is the variance in `moments`."""
         n = len(rows)
         total, mean = np.zeros((n, n)), np.zeros(n)
-        for part, means, variances in self.components(rows, False):
-            total += self._joint(part, part.weights, rows, variances)
-            total += noise * self.spread * float((part.weights * part.signal) @ part.ratios) * np.eye(n)
-            total += (means * part.weights) @ means.T
-            mean += means @ part.weights
+        for component, means, variances in self.conditionals(rows, False):
+            total += self._joint(component, component.weights, rows, variances)
+            total += noise * self.spread * float((component.weights * component.signal) @ component.ratios) * np.eye(n)
+            total += (means * component.weights) @ means.T
+            mean += means @ component.weights
         total -= np.outer(mean, mean)
         return 0.5 * (total + total.T)
 
-    def _joint(self, part: Part, weights: np.ndarray, rows: Located, variances: np.ndarray) -> np.ndarray:
-        """Covariance of f [n, n] given a part, summed over its ratios with weights [J]; variances [n, J] are exact.
+    def _joint(
+        self, component: Component, weights: np.ndarray, rows: RowsInSpaces, variances: np.ndarray
+    ) -> np.ndarray:
+        """Covariance of f [n, n] given a component, summed over its ratios with weights [J]; variances [n, J] stay.
 
         What an uncertain place adds to a row's variance is its own; rows far away go with no other.
         """
-        b, far = _known(rows.at[part.setting.space]), rows.far[part.setting.space]
-        G, inverse = self._project(part, b)
-        scaled = weights * part.signal
-        K = scaled.sum() * part.setting.covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T
+        b, far = _known(rows.at[component.setting.space]), rows.far[component.setting.space]
+        G, inverse = self._project(component, b)
+        scaled = weights * component.signal
+        K = scaled.sum() * component.setting.covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T
         if far.any():
             K[far] = K[:, far] = 0.0
         variance = variances @ weights
@@ -198,40 +200,40 @@ class Posterior(Mixture[Part]):
         K[np.diag_indices_from(K)] = variance
         return K
 
-    def quantiles(self, rows: Located, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles of the mixture, [n, levels]."""
         weights, means, variances, _ = self.flat(rows, noise)
         return mixture_quantiles(weights[:, None], means, np.sqrt(variances), self.dof, levels)
 
-    def flat(self, rows: Located, noise: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def flat(self, rows: RowsInSpaces, noise: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Weights [J], means and variances [J, n] of all components, and the variances σ² of their noise [J]."""
-        found = [(part, mean.T, variance.T) for part, mean, variance in self.components(rows, noise)]
+        found = [(component, mean.T, variance.T) for component, mean, variance in self.conditionals(rows, noise)]
         weights, own = (
             np.concatenate(v) for v in zip(*((p.weights, p.signal * p.ratios) for p, _, _ in found), strict=True)
         )
         return weights, np.concatenate([m for _, m, _ in found]), np.concatenate([v for _, _, v in found]), own
 
     def choose(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """A component, counted over parts and ratios, for each of n draws."""
-        weights = np.concatenate([part.weights for part in self.parts])
+        """A setting and noise ratio for each of n draws, as a number counted over all of them."""
+        weights = np.concatenate([component.weights for component in self.components])
         return rng.choice(len(weights), n, p=weights)
 
     def samples(
-        self, rng: np.random.Generator, rows: Located, n: int, noise: bool, chosen: np.ndarray | None = None
+        self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool, chosen: np.ndarray | None = None
     ) -> np.ndarray:
         """n draws of f (or, with noise, of new observations) at rows, [rows, n]; `chosen` are their components."""
-        flat = [(i, j) for i, part in enumerate(self.parts) for j in range(len(part.weights))]
+        flat = [(i, j) for i, component in enumerate(self.components) for j in range(len(component.weights))]
         chosen = self.choose(rng, n) if chosen is None else chosen
         draws = np.empty((len(rows), n))
-        found = list(self.components(rows, False))
+        found = list(self.conditionals(rows, False))
         for index in np.unique(chosen):
             i, j = flat[index]
-            part, means, variances = found[i]
+            component, means, variances = found[i]
             where = np.flatnonzero(chosen == index)
-            w, V = eigh(self._joint(part, np.eye(len(part.weights))[j], rows, variances))
+            w, V = eigh(self._joint(component, np.eye(len(component.weights))[j], rows, variances))
             # the symmetric root: unlike V√w it does not depend on the signs of eigenvectors, which rounding decides
             z = (V * np.sqrt(np.maximum(w, 0.0))) @ (V.T @ rng.standard_normal((len(rows), len(where))))
-            z += noise * np.sqrt(part.signal[j] * part.ratios[j]) * self.noise(rng, z.shape)
+            z += noise * np.sqrt(component.signal[j] * component.ratios[j]) * self.noise(rng, z.shape)
             if np.isfinite(self.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
                 z *= np.sqrt((0.5 * self.dof - 1) / rng.gamma(0.5 * self.dof, size=len(where)))
             draws[:, where] = means[:, [j]] + z

@@ -158,14 +158,14 @@ def shown_chart(model: Any) -> str | None:
 
 def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
     """The settings that the posterior consists of, over their scale."""
-    parts = sorted(_output(model, output).posterior.parts, key=lambda part: -part.weight)
-    settings = [part.setting for part in parts]
-    titles, owners = model.model_.geometries.titles, model.model_.geometries.family.owners
+    components = sorted(_output(model, output).posterior.components, key=lambda component: -component.weight)
+    settings = [component.setting for component in components]
+    titles, geometry_of = model.model_.geometries.titles, model.model_.geometries.family.geometry_of
     scale = np.array([s.scale for s in settings])
-    weight = np.array([part.weight for part in parts])
-    log_evidence = np.log(weight) - [part.setting.log_prior for part in parts]
+    weight = np.array([component.weight for component in components])
+    log_evidence = np.log(weight) - [component.setting.log_prior for component in components]
     return EvidenceOverScale(
-        [titles[owners[s.space]] for s in settings],
+        [titles[geometry_of[s.space]] for s in settings],
         [s.smoothness for s in settings],
         [s.level for s in settings],
         scale,
@@ -183,14 +183,18 @@ def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
     """
     found = _output(model, output)
     geometries, shown = model.model_.geometries, model.model_.shown
-    parts = [part for part in found.posterior.parts if geometries.family.owners[part.setting.space] == shown]
-    if not parts or any(part.setting.level is None for part in parts):
+    components = [
+        component
+        for component in found.posterior.components
+        if geometries.family.geometry_of[component.setting.space] == shown
+    ]
+    if not components or any(component.setting.level is None for component in components):
         return {}
     levels: list[Any] = [level for level, _ in levels_of(model.chart_, geometries.options.boundary)]
     if geometries.options.boundary == "average":
         levels.append(NO_BOUNDARY)
-    total = sum(part.weight for part in parts)
-    return {level: float(sum(p.weight for p in parts if p.setting.level == level)) / total for level in levels}
+    total = sum(component.weight for component in components)
+    return {level: float(sum(p.weight for p in components if p.setting.level == level)) / total for level in levels}
 
 
 def extents(model: Any) -> np.ndarray:
@@ -204,7 +208,7 @@ def extents(model: Any) -> np.ndarray:
 
 
 def learned_from(model: Any, X: np.ndarray) -> np.ndarray:
-    """The rows of the cloud X that the surfaces were learned from: all, or a part that covers a large one."""
+    """The rows of the cloud X that the surfaces were learned from: all, or a subset that covers a large one."""
     subset = model.model_.cloud.subset
     return np.arange(len(X)) if subset is None else subset
 

@@ -309,11 +309,11 @@ def _about_labels(labels: np.ndarray) -> list[str]:
 
 
 def _about_settings(model: Any, k: int) -> list[str]:
-    parts = model.model_.outputs[k].posterior.parts
+    components = model.model_.outputs[k].posterior.components
     at = dict.fromkeys(("low", "high"), 0.0)
-    for part in parts:
+    for component in components:
         for end in at:
-            at[end] += part.weight * part.setting.at_end(end)
+            at[end] += component.weight * component.setting.at_end(end)
     found = []
     if at["low"] > 0.25:
         found.append(

@@ -19,7 +19,7 @@ from ...estimators.classifier import infer as infer_classes
 from ...estimators.targets import LARGEST_LABEL
 from ...inference import classes, gp
 from ...inference.outputs import Target as TargetKind
-from ...inference.posterior import Located
+from ...inference.posterior import RowsInSpaces
 from ..findings import number, percent
 
 QUICK, POINTS = 12, 25_000  # settings that draw the quick map: at least so many, more while rows × settings are few
@@ -69,21 +69,26 @@ class Target(ABC):
         return before.settings[:CONSIDERED]
 
     def heaviest(self, posterior: Any, n: int | None = None) -> Any:
-        """The posterior with its heaviest parts alone."""
+        """The posterior with its heaviest components alone."""
         n = n or max(QUICK, POINTS // len(self.X))
-        parts = sorted(posterior.parts, key=lambda part: -part.weight)[:n]
-        total = sum(part.weight for part in parts)
-        return replace(posterior, parts=[replace(part, weights=part.weights / total) for part in parts])
+        components = sorted(posterior.components, key=lambda component: -component.weight)[:n]
+        total = sum(component.weight for component in components)
+        return replace(
+            posterior, components=[replace(component, weights=component.weights / total) for component in components]
+        )
 
     def settings_of(self, posterior: Any) -> list[int]:
         """Places of a posterior's settings, heaviest first."""
-        return [self.place[id(part.setting)] for part in sorted(posterior.parts, key=lambda part: -part.weight)]
+        return [
+            self.place[id(component.setting)]
+            for component in sorted(posterior.components, key=lambda component: -component.weight)
+        ]
 
     def weights_of(self, posterior: Any) -> dict[str, float]:
         """Weight of each geometry, heaviest first."""
         found = dict.fromkeys(self.titles, 0.0)
-        for part in posterior.parts:
-            found[self.titles[self.family.owners[part.setting.space]]] += part.weight
+        for component in posterior.components:
+            found[self.titles[self.family.geometry_of[component.setting.space]]] += component.weight
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def suggest(self, n: int, among: np.ndarray) -> tuple[list[int], str, bool]:
@@ -128,17 +133,17 @@ class Numbers(Target):
         self, whole: Any, drawn: Any, mean: float, scale: float, rows: np.ndarray, y: np.ndarray, exact: bool,
         stop: Callable[[], bool] = lambda: False,
     ) -> Any:  # fmt: skip
-        located = Located.exactly(self.family.rows)
+        located = RowsInSpaces.exactly(self.family.rows)
         middle, square = np.zeros(len(self.X)), np.zeros(len(self.X))
-        for part, means, variances in drawn.components(located, True):
+        for component, means, variances in drawn.conditionals(located, True):
             if stop():
                 return None
-            middle += means @ part.weights
-            square += (variances + means**2) @ part.weights
+            middle += means @ component.weights
+            square += (variances + means**2) @ component.weights
         spread = np.sqrt(np.maximum(square - middle**2, 0.0))
 
         def detail(row: int) -> dict[str, Any]:
-            here = Located.exactly([r[[row]] for r in self.family.rows])
+            here = RowsInSpaces.exactly([r[[row]] for r in self.family.rows])
             low, high = mean + scale * drawn.quantiles(here, INTERVAL)[0]
             return {"interval": [float(low), float(high)]}
 
@@ -185,7 +190,7 @@ class Classes(Target):
         family = replace(self.family, settings=[self.family.settings[k] for k in some])
         whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some])
         drawn = self.heaviest(whole)
-        p = drawn.probabilities(Located.exactly(self.family.rows))
+        p = drawn.probabilities(RowsInSpaces.exactly(self.family.rows))
         return self._belief(whole, p, codes, seen, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:

@@ -52,8 +52,8 @@ class LearnedGeometries:
         known = all(isinstance(setting, Setting) and 0 <= setting.space < n for setting in family.settings)
         if not (family.settings and known):
             raise GpumError("its settings do not belong to its spaces")
-        if not len(family.rows) == len(family.owners) == n or not all(
-            0 <= o < len(found.members) for o in family.owners
+        if not len(family.rows) == len(family.geometry_of) == n or not all(
+            0 <= o < len(found.members) for o in family.geometry_of
         ):
             raise GpumError("its spaces do not belong to its geometries")
         if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) == N for rows in family.rows):

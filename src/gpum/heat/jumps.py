@@ -40,7 +40,7 @@ Corners = tuple[np.ndarray, np.ndarray]  # nodes [n, c] that points lie between,
 
 @partial(jax.tree_util.register_dataclass, data_fields=["rate", "chance", "other"], meta_fields=[])
 @dataclass(frozen=True)
-class Walk:
+class JumpProcess:
     """From each node: rate of leaving [n], chance of the neighbours up to each one [n, s], and these [n, s]."""
 
     rate: Any
@@ -55,14 +55,14 @@ class Nodes:
     blocked : share of the conductance that was negative and is left out;  slowed : share of pairs that conduct less.
     """
 
-    walk: Walk
+    walk: JumpProcess
     volumes: np.ndarray
     piece: np.ndarray
     blocked: float
     slowed: float
 
 
-def walk_on(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
+def jump_nodes(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
     """The walk of a stiffness matrix K [n, n] and lumped masses [n], for times from `shortest` on."""
     W = coo_matrix(-K)
     off = (W.row != W.col) & (W.data != 0)
@@ -81,7 +81,7 @@ def walk_on(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
     chance = np.cumsum(chance, 1)
     chance[np.arange(slots) >= degree[:, None] - 1] = 1.0  # the last one takes what rounding leaves
     size = padding.size(n)
-    walk = Walk(
+    walk = JumpProcess(
         padding.fill(0.5 * total / mass, size),
         padding.fill(chance.astype(np.float32), size, value=1.0),
         padding.fill(other.astype(np.int32), size),
@@ -91,7 +91,7 @@ def walk_on(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
 
 
 @partial(jax.jit, static_argnames=("n_paths",))
-def counts(walk: Walk, keys: Array, corners: Array, upto: Array, spans: Array, n_paths: int) -> Array:
+def counts(walk: JumpProcess, keys: Array, corners: Array, upto: Array, spans: Array, n_paths: int) -> Array:
     """How many of n_paths from each start are at each node after each of the legs, [u, legs, n]."""
     place = (jnp.arange(n_paths, dtype=jnp.float32) + 0.5) / n_paths
 
@@ -120,7 +120,7 @@ def counts(walk: Walk, keys: Array, corners: Array, upto: Array, spans: Array, n
 
 
 @dataclass(frozen=True)
-class WalkFeatures:
+class JumpFeatures:
     """F_t of any points: see `histograms`. `places.corners` says between which nodes points lie."""
 
     places: Any
@@ -171,7 +171,13 @@ def shares(
 
 
 def _some(
-    walk: Walk, seed: int, ids: np.ndarray, corners: np.ndarray, weights: np.ndarray, times: np.ndarray, n_paths: int
+    walk: JumpProcess,
+    seed: int,
+    ids: np.ndarray,
+    corners: np.ndarray,
+    weights: np.ndarray,
+    times: np.ndarray,
+    n_paths: int,
 ) -> np.ndarray:
     """Counts for a few points; their number is filled up, so that programs are shared."""
     n, full = len(ids), padding.size(len(ids), AT_ONCE)

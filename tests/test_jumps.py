@@ -7,8 +7,8 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags
 
 from gpum import Atlas, GPUMRegressor, heat_kernel
-from gpum.heat.histograms import cleaned, walk_features
-from gpum.heat.walks import HASTE, shares, walk_on
+from gpum.heat.histograms import cleaned, jump_features
+from gpum.heat.jumps import HASTE, jump_nodes, shares
 
 
 def ring(n, length=1.0):
@@ -41,7 +41,7 @@ def test_walk_on_a_circle_has_its_heat_kernel():
     """The share of paths at each node over its volume, within four standard errors of the closed form."""
     n, t, paths = 60, np.array([0.02, 0.06]), 20_000
     K, mass, _ = ring(n)
-    nodes = walk_on(K, mass, 0.02)
+    nodes = jump_nodes(K, mass, 0.02)
     assert nodes.blocked == 0
     assert nodes.slowed == 0
     found = shares(nodes, at_nodes.corners([[7]]), np.array([[7.0]]), t, paths, 0)
@@ -57,9 +57,9 @@ def test_a_walk_does_not_depend_on_the_unit_of_time():
     K, mass, _ = ring(40)
     start = (at_nodes.corners([[7]]), np.array([[7.0]]))
     times = np.array([0.02, 0.06])
-    found = shares(walk_on(K, mass, 0.02), *start, times, 200, 0)
+    found = shares(jump_nodes(K, mass, 0.02), *start, times, 200, 0)
     for unit in (2.0**160, 2.0**-160):
-        assert np.array_equal(found, shares(walk_on(K, mass * unit, 0.02 * unit), *start, times * unit, 200, 0))
+        assert np.array_equal(found, shares(jump_nodes(K, mass * unit, 0.02 * unit), *start, times * unit, 200, 0))
 
 
 def test_nodes_all_but_in_one_place_are_slowed_and_told():
@@ -68,7 +68,7 @@ def test_nodes_all_but_in_one_place_are_slowed_and_told():
     K = K.tolil()
     K[3, 4] = K[4, 3] = -1e9
     K[3, 3] = K[4, 4] = 1e9 + 40
-    nodes = walk_on(csr_matrix(K), mass, 0.1)
+    nodes = jump_nodes(csr_matrix(K), mass, 0.1)
     assert nodes.slowed == pytest.approx(1 / 40)
     assert nodes.walk.rate[3] == pytest.approx(0.5 * (2 / 40 / (HASTE * 0.1) + 40) * 40, rel=1e-5)
     found = shares(nodes, at_nodes.corners([[0]]), np.array([[0.0]]), np.array([1.2]), 4000, 1)[0][0]
@@ -77,7 +77,7 @@ def test_nodes_all_but_in_one_place_are_slowed_and_told():
 
 def test_what_conducts_less_than_nothing_is_left_out_and_counted():
     K = csr_matrix(np.array([[2.0, -2.5, 0.5], [-2.5, 5.0, -2.5], [0.5, -2.5, 2.0]]))
-    nodes = walk_on(K, np.ones(3), 1.0)
+    nodes = jump_nodes(K, np.ones(3), 1.0)
     assert nodes.blocked == pytest.approx(1.0 / 11.0)
     assert np.all(nodes.walk.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
 
@@ -86,7 +86,7 @@ def test_features_are_the_kernel_and_depend_on_nothing_else():
     """Inner products are K_t less its mean; a point's features do not depend on the others, nor on workers."""
     K, mass, places = ring(48)
     rows = np.arange(0, 48, 2).reshape(-1, 1)
-    features = walk_features(K, mass, places, at_nodes, rows, 2000, None, None, seed=0)
+    features = jump_features(K, mass, places, at_nodes, rows, 2000, None, None, seed=0)
     raw = features(rows)
     clean = cleaned(features, raw)
     k = len(features.times) // 2
