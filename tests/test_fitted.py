@@ -179,3 +179,15 @@ def test_attributes_are_computed_once_and_are_the_users_own():
     classes = GPUMClassifier(geometry="flat", random_state=0).fit(X, np.where(np.isnan(y), -1, y > 0))
     assert classes.model_.of_cloud is classes.model_.of_cloud
     np.testing.assert_array_equal(classes.label_distributions_, classes.predict_proba(X))
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_labelled_rows_with_gaps_go_through_files(tmp_path, copies):
+    """A labelled row is in the file as it was in the fit: filled in, not projected anew."""
+    X, y = bent()
+    X[::3, 1], X[1::4, 3] = np.nan, np.nan
+    X, y = (np.concatenate([X, X[:9]]), np.concatenate([y, y[:9]])) if copies else (X, y)
+    model = GPUMRegressor(geometry=["graph", "flat"], random_state=0).fit(X, y)
+    model.save(tmp_path / "gaps.gpum")
+    found = GPUMRegressor.load(tmp_path / "gaps.gpum").predict(X, return_std=True)
+    np.testing.assert_allclose(found, model.predict(X, return_std=True), rtol=1e-8, atol=1e-10)

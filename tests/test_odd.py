@@ -20,7 +20,7 @@ def test_a_library_that_refuses_everything_fails(monkeypatch):
         raise GpumError("X is refused, whatever it is")
 
     monkeypatch.setattr(GPUMRegressor, "fit", refuse)
-    with pytest.raises(AssertionError, match="only 0 of 5 questions were answered"):
+    with pytest.raises(AssertionError, match=r"only 0 of \d+ questions were answered"):
         test_properties.test_flat_regressors()
 
 

@@ -189,3 +189,25 @@ def test_a_forked_child_says_so_instead_of_waiting_for_ever(tmp_path):
     assert before == here == "it works", done.stderr
     assert "forked" in after
     assert "forkserver" in after
+
+
+def test_programs_in_memory_are_let_go_before_maps_run_out(folder, monkeypatch):
+    """A process may have 65 530 memory maps, and a dozen go to each program: hundreds of shapes would crash it."""
+    monkeypatch.setattr(programs, "COUNTED", 1)
+    monkeypatch.setattr(programs, "FULL", 0.0)
+    cleared, clear = [], jax.clear_caches
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True) or clear())
+    run = jax.jit(lambda x: jnp.cos(x) * 3)
+    with programs.kept_programs():
+        first = run(np.arange(5.0))
+        with programs.kept_programs():
+            pass
+        assert not cleared  # another scope is open
+    assert cleared
+    with programs.kept_programs():
+        np.testing.assert_array_equal(run(np.arange(5.0)), first)  # from the disk
+    monkeypatch.setattr(programs, "FULL", 1.1)
+    cleared.clear()
+    compiled(2.0)
+    assert not cleared
+    assert 0 < programs.maps_used() < 1

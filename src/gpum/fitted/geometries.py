@@ -94,8 +94,9 @@ class Geometries:
 
     def labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
         """The family with the cloud's rows `known` in it, and where these stand there."""
-        if self.cloud.subset is None:
-            return self.family, known
+        own = self.cloud.learned_at(known)
+        if np.all(own >= 0):  # all rows, or copies of rows, that the geometries were learned from
+            return self.family, own
         placed = self.locate(self.cloud.rows[known], known, frozenset(range(len(self.family.spaces))))
         rows: list[Any] = [SpaceRows(placed, k) for k in range(len(self.family.spaces))]
         if len(known) <= HELD:

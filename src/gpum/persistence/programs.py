@@ -10,6 +10,10 @@ run code in your name.
     GPUM_CACHE=folder   keeps programs in a subfolder of that one instead; GPUM_CACHE=off keeps none
 
 Only files with the ending of programs, in the subfolder of programs, are ever removed.
+
+In memory a program takes a dozen memory maps, of which Linux gives a process 65 530: one that fits clouds of hundreds
+of sizes would crash. When it has used FULL of them, programs in memory are let go at the end of a scope; they are on
+the disk.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from secrets import token_hex
 from threading import Lock
 from typing import Any
 
+import jax
 import platformdirs
 
 from ..basics.checks import GpumError
@@ -46,6 +51,8 @@ LARGEST = 500 * 2**20  # bytes of all programs together, above which those not u
 OWN_FOLDER = "gpum-programs"
 ENDING, UNFINISHED = ".gpum-program", ".gpum-program-part"
 DIGEST = 32  # bytes of sha256 before each program
+FULL = 0.4  # share of the memory maps of a process above which programs in memory are let go
+COUNTED = 50  # programs after which maps are counted again, which takes milliseconds
 # A child of os.fork has no threads but its own, and whatever asks those of JAX for something would wait for ever.
 FORKED = (
     "this process was forked from one in which GPUM had computed with JAX, whose threads do not live on in a child; "
@@ -77,10 +84,12 @@ class Programs:
             return None
         with suppress(OSError):  # of somebody else, or read-only
             os.utime(path)  # it was used
+        PROCESS.programs += 1
         return found[DIGEST:]
 
     def put(self, key: str, value: bytes) -> None:
         """Keep a program; where that fails it is compiled the next time."""
+        PROCESS.programs += 1
         part = self.folder / f"{token_hex(8)}{UNFINISHED}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -110,10 +119,14 @@ class Programs:
 
 @dataclass
 class Process:
-    """Whether JAX has computed in this scope in this process, or in the one that this one was forked from."""
+    """Whether JAX has computed in this scope in this process, or in the one that this one was forked from.
+
+    `programs` are those that came into memory since maps were counted.
+    """
 
     computed: bool = False
     forked: bool = False
+    programs: int = 0
 
     def in_child(self) -> None:
         """Called in a child right after a fork."""
@@ -146,6 +159,10 @@ def kept_programs() -> Iterator[None]:
             mine.inside.pop()
             if not mine.inside and compilation_cache._cache is mine:
                 compilation_cache._cache = None
+            if not mine.inside and PROCESS.programs >= COUNTED:
+                PROCESS.programs = 0
+                if maps_used() > FULL:
+                    jax.clear_caches()
 
 
 def _enter() -> Programs | None:
@@ -162,6 +179,16 @@ def _enter() -> Programs | None:
             return None
         mine.inside.append(None)
         return mine
+
+
+def maps_used() -> float:
+    """The share of its memory maps that this process uses; 0 where nobody knows."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            used = sum(1 for _ in file)
+        return used / int(Path("/proc/sys/vm/max_map_count").read_text())
+    except OSError:
+        return 0.0
 
 
 def _folder() -> Path | None:
