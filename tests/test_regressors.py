@@ -295,11 +295,12 @@ def test_messages(roll_model, labelled):
 SMALL = BayesianGPLVM(1, starts="pca", n_inducing=5, max_iter=100, tol=1.0, random_state=0)
 
 
-WITH_CHARTS = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[:2]]  # every check learns a chart
+# Every check learns a chart, or all the graphs of GL-GP. Without them the same code is checked by the others.
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES if name in ("GPUM", "Latent", "GraphLaplacian")]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*WITH_CHARTS, *NAMES[2:]])
+@pytest.mark.parametrize("name", [*LONG, "Euclidean", "GraphMatern"])
 def test_scikit_learn_contract(name, monkeypatch):
     """No expected failure; two checks skip themselves without pandas and the array API. Few settings do."""
     inside.lower(monkeypatch, scales=3)
@@ -675,7 +676,7 @@ def test_inducing_points_may_be_more_than_distinct_rows():
         GPUMRegressor(1, geometry="chart", latent_model=latent.set_params(n_inducing=99)).fit(X, y)
 
 
-@pytest.mark.parametrize("distinct", [1, 2, 3, 4])
+@pytest.mark.parametrize("distinct", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_few_distinct_rows(distinct):
     """Geometries that need more are left out, with a note; the others are there."""
     X = np.random.default_rng(0).standard_normal((distinct, 3))[np.arange(12) % distinct]
