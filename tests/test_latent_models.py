@@ -322,14 +322,14 @@ def test_interrupt_keeps_what_was_reached(monkeypatch):
 
 
 BAD = [
-    ({}, np.full((30, 3), np.nan), "S has no reading at all"),
-    ({}, np.where(np.eye(30)[:, :3] > 0, np.inf, 1.0), "S has 3 infinite"),
-    ({}, np.ones((1, 3)), "S has 1 row"),
+    ({}, np.full((30, 3), np.nan), "X has no reading at all"),
+    ({}, np.where(np.eye(30)[:, :3] > 0, np.inf, 1.0), "X has 3 infinite"),
+    ({}, np.ones((1, 3)), "X has 1 row"),
     ({}, np.ones((30, 3)), "identical rows"),
     ({}, np.ones(30), "two dimensions"),
     ({}, [["a", "b", "c"]] * 30, "numbers only"),
     ({}, np.array([[1.0, "x", 2.0]] * 30, dtype=object), "numbers only"),
-    ({"latent_dim": 4}, None, "latent_dim is 4 but S has only 4"),
+    ({"latent_dim": 4}, None, "latent_dim is 4 but X has only 4"),
     ({"latent_dim": 0}, None, "latent_dim must be an integer of at least 1, got 0"),
     ({"latent_dim": 1.5}, None, "latent_dim must be"),
     ({"latent_dim": "atuo"}, None, "latent_dim must be"),
@@ -340,7 +340,7 @@ BAD = [
     ({"starts": [np.zeros((3, 2))]}, None, "starts must have shape"),
     ({"max_iter": 0}, None, "max_iter must be"),
     ({"tol": 0.0}, None, "tol must be a positive"),
-    ({}, np.where(np.arange(160).reshape(40, 4) == 14, 1e300, small_cloud()), "S has 1e.300 at row 3, column 2"),
+    ({}, np.where(np.arange(160).reshape(40, 4) == 14, 1e300, small_cloud()), "X has 1e.300 at row 3, column 2"),
     ({}, np.where(np.arange(160).reshape(40, 4) == 14, -1.7e308, small_cloud()), "-1.7e.308 at row 3, column 2"),
 ]
 

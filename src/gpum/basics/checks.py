@@ -29,34 +29,34 @@ class NoSurface(GpumError):
 
 
 def cloud(
-    S: Any, name: str = "S", min_rows: int = 1, columns: int | None = None, missing: bool = False
+    X: Any, name: str = "X", min_rows: int = 1, columns: int | None = None, missing: bool = False
 ) -> np.ndarray:  # fmt: skip
-    """S as a finite float64 array [N, p], row after row, with at least `min_rows` rows (and `columns` columns).
+    """X as a finite float64 array [N, p], row after row, with at least `min_rows` rows (and `columns` columns).
 
     With `missing`, NaN (one and the same) stands for a missing reading.
     """
     from scipy.sparse import issparse  # commands that need none of it do not wait for it
 
-    if issparse(S):
+    if issparse(X):
         raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
         # A column of pandas that may hold NA becomes an array of objects, unless it is told what NA is.
-        S = S.to_numpy(na_value=np.nan) if hasattr(S, "isna") else np.asarray(S)
-        if S.dtype.kind not in "biuf":
-            S = S.astype(float) if S.dtype.kind == "O" else _refuse_text(S, name)
+        X = X.to_numpy(na_value=np.nan) if hasattr(X, "isna") else np.asarray(X)
+        if X.dtype.kind not in "biuf":
+            X = X.astype(float) if X.dtype.kind == "O" else _refuse_text(X, name)
     except (TypeError, ValueError) as error:
         kind = GpumTypeError if isinstance(error, TypeError) else GpumError
         raise kind(f"{name} must hold numbers only, but {error}; encode or drop such columns") from None
-    if S.ndim != 2:
+    if X.ndim != 2:
         raise GpumError(
-            f"{name} must have two dimensions (rows, columns), got shape {S.shape}; "
+            f"{name} must have two dimensions (rows, columns), got shape {X.shape}; "
             f"Reshape your data: {name}.reshape(-1, 1) for a single column, {name}.reshape(1, -1) for a single row"
         )
-    if S.shape[1] == 0:
-        raise GpumError(f"{name} has 0 feature(s) (shape={S.shape}) while a minimum of 1 is required; add columns")
+    if X.shape[1] == 0:
+        raise GpumError(f"{name} has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required; add columns")
     # Row after row, as data frames are not: sums are rounded alike. And 0.0 and -0.0 are one number.
-    S = np.array(S, np.float64, order="C") + 0.0
-    bad = np.isinf(S) if missing else ~np.isfinite(S)
+    X = np.array(X, np.float64, order="C") + 0.0
+    bad = np.isinf(X) if missing else ~np.isfinite(X)
     if bad.any():
         row, column = map(int, np.argwhere(bad)[0])
         entries = "entry" if bad.sum() == 1 else "entries"
@@ -66,28 +66,28 @@ def cloud(
             + ("correct them, or mark them as missing by NaN" if missing else f"remove or fill them; {TAKE_NAN}")
         )
     if missing:
-        S[np.isnan(S)] = np.nan
-        empty = np.isnan(S).all(1)
+        X[np.isnan(X)] = np.nan
+        empty = np.isnan(X).all(1)
         if empty.any():
             raise GpumError(
                 f"{name} has no reading at all (all NaN) in row {int(empty.argmax())}; leave out such rows, of which "
                 "nothing is known"
             )
-    if len(S) < min_rows:
+    if len(X) < min_rows:
         raise GpumError(
-            f"{name} has {len(S)} row(s) (n_samples = {len(S)}), but at least {min_rows} are needed; add rows"
+            f"{name} has {len(X)} row(s) (n_samples = {len(X)}), but at least {min_rows} are needed; add rows"
         )
-    if columns is not None and S.shape[1] != columns:
+    if columns is not None and X.shape[1] != columns:
         raise GpumError(
-            f"{name} has {counted(S.shape[1], 'column')}, but the model was fitted with {columns}; "
+            f"{name} has {counted(X.shape[1], 'column')}, but the model was fitted with {columns}; "
             "pass the same columns in the same order"
         )
-    return S
+    return X
 
 
-def columns_read(S: np.ndarray, name: str = "S") -> None:
+def columns_read(X: np.ndarray, name: str = "X") -> None:
     """Refuse a cloud with a column that is NaN in every row."""
-    empty = np.isnan(S).all(0)
+    empty = np.isnan(X).all(0)
     if empty.any():
         raise GpumError(
             f"{name} has no reading at all (all NaN) in column {int(empty.argmax())}; leave out such columns, of which "
@@ -95,9 +95,9 @@ def columns_read(S: np.ndarray, name: str = "S") -> None:
         )
 
 
-def rows_for(S: np.ndarray, dim: int, name: str = "S") -> None:
+def rows_for(X: np.ndarray, dim: int, name: str = "X") -> None:
     """Refuse a cloud with too few rows for a surface of a dimension."""
-    n = len(S)
+    n = len(X)
     if n < dim + 2:
         raise NoSurface(
             f"{name} has {n} row(s) (n_samples = {n}), but a surface of dimension {dim} needs at least {dim + 2}; "
@@ -105,10 +105,10 @@ def rows_for(S: np.ndarray, dim: int, name: str = "S") -> None:
         )
 
 
-def _refuse_text(S: np.ndarray, name: str) -> np.ndarray:
-    if S.dtype.kind == "c":
+def _refuse_text(X: np.ndarray, name: str) -> np.ndarray:
+    if X.dtype.kind == "c":
         raise GpumError("Complex data not supported: its entries are complex numbers")
-    raise GpumError(f"its entries are of type {S.dtype}")
+    raise GpumError(f"its entries are of type {X.dtype}")
 
 
 def counted(n: int, noun: str) -> str:

@@ -63,7 +63,7 @@ class Scaling:
         return rows / np.maximum(away / FARTHEST, 1.0)
 
 
-def check(S: np.ndarray, name: str = "S") -> None:
+def check(S: np.ndarray, name: str = "X") -> None:
     """Refuse a cloud with a number so large that beside it all other rows are alike."""
     row, column = map(int, np.unravel_index(np.nanargmax(np.abs(S)), S.shape))
     if abs(S[row, column]) > LARGEST:

@@ -77,20 +77,20 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _model(self) -> Model:
         """The model as pure functions."""
 
-    def fit(self, S: Any, y: Any = None) -> Any:
-        """Learn the chart of a cloud S [N, p]; y is ignored."""
-        features.remember(self, S)
-        S = self._check(S)
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn the chart of a cloud X [N, p]; y is ignored."""
+        features.remember(self, X)
+        X = self._check(X)
         rng = np.random.default_rng(checks.random_state(self.random_state).randint(2**31 - 1))
-        self.n_features_in_ = S.shape[1]
-        self._scaling = Scaling.of(S, checks.flag(self.scale_columns, "scale_columns"))
+        self.n_features_in_ = X.shape[1]
+        self._scaling = Scaling.of(X, checks.flag(self.scale_columns, "scale_columns"))
         self.unit_, self.offset_, self.scale_ = self._scaling.unit, self._scaling.offset, self._scaling.scale
-        self._rows = self._scaling.rows(S)  # NaN where a reading is missing
-        self._whole = fill_in(self._rows) if np.isnan(S).any() else Filled.complete(self._rows)
+        self._rows = self._scaling.rows(X)  # NaN where a reading is missing
+        self._whole = fill_in(self._rows) if np.isnan(X).any() else Filled.complete(self._rows)
         self.history_: list[dict[str, Any]] = []
-        pieces = open_checkpoint(self, S=S)
+        pieces = open_checkpoint(self, X=X)
         self.notes_ = pieces.notes
-        q = self._initial_dim(*S.shape)
+        q = self._initial_dim(*X.shape)
         with (
             jax.enable_x64(True),
             kept_programs(),
@@ -113,23 +113,23 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self._finish(self._settled(outcome), rng)
         return self
 
-    def fit_transform(self, S: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the latent means of the rows of S."""
-        return self.fit(S).latent_
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and return the latent means of the rows of X."""
+        return self.fit(X).latent_
 
-    def transform(self, S: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows S [n, p], seen or not: posterior means [n, q] (and sds [n, q]).
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X [n, p], seen or not: posterior means [n, q] (and sds [n, q]).
 
         The mapping stays as fitted; each row is projected by itself, from the nearest fitted rows. A row a million
         times as far away as the cloud is wide is projected by its direction (`project` says that it is far).
         """
         check_is_fitted(self, "chart_")
-        found = self._means(features.like_fitted(self, S))
+        found = self._means(features.like_fitted(self, X))
         return found if return_std else found[0]
 
-    def _means(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _means(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`transform` for an array [n, p] that has been checked: means and sds, [n, q] each."""
-        rows = self._scaling.near_rows(S)
+        rows = self._scaling.near_rows(X)
         return self._projected(rows, self._whole.nearest(rows, NEAR))
 
     def _projected(self, rows: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -145,22 +145,22 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 mu[some], s[some] = place_incomplete(rows[some], begin[some], self.chart_.mapping, self._as_points)
         return mu, np.sqrt(s)
 
-    def _coordinates(self, S: np.ndarray) -> np.ndarray:
-        """Latent means of rows S [n, p]: as fitted for fitted rows, by `transform` for others."""
+    def _coordinates(self, X: np.ndarray) -> np.ndarray:
+        """Latent means of rows X [n, p]: as fitted for fitted rows, by `transform` for others."""
         known = {row.tobytes(): i for i, row in reversed(list(enumerate(self._rows)))}
-        index = np.array([known.get(row.tobytes(), -1) for row in self._scaling.rows(S)], int)
+        index = np.array([known.get(row.tobytes(), -1) for row in self._scaling.rows(X)], int)
         found, new = self.latent_[index], index < 0
         if new.any():
-            found[new] = self._means(S[new])[0]
+            found[new] = self._means(X[new])[0]
         return found
 
-    def project(self, S: np.ndarray) -> Projection:
-        """Rows S [n, p] on the surface: latent means and sds, and which rows are far from it.
+    def project(self, X: np.ndarray) -> Projection:
+        """Rows X [n, p] on the surface: latent means and sds, and which rows are far from it.
 
         Far is what lies farther from the surface than fitted rows do, by more than FAR times the distance between
         neighbours there; a few stray rows in the fitted cloud change neither.
         """
-        rows = self._scaling.near_rows(S)
+        rows = self._scaling.near_rows(X)
         near = self._whole.nearest(rows, NEAR)
         points, sd = self._projected(rows, near)
         if self._yardstick is None:
@@ -169,7 +169,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             own = float(np.quantile(self._away(self._rows, self.latent_), USUAL))
             self._yardstick = np.clip(spacing, usual, SPARSE * usual), own
         step, own = self._yardstick
-        far = self._away(self._scaling.rows(S), points) > own + FAR * step[near[:, 0]]
+        far = self._away(self._scaling.rows(X), points) > own + FAR * step[near[:, 0]]
         return Projection(points, sd, far)
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -180,9 +180,9 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return scaling.norms(away)
         return scaling.norms(np.where(seen, away, 0.0)) * np.sqrt(rows.shape[1] / seen.sum(1))
 
-    def geometry(self, S: np.ndarray) -> ChartGeometry:
-        """The learned chart with the coordinates of a cloud S [N, p] in it; what is computed on it serves refits."""
-        rows = self._coordinates(S)
+    def geometry(self, X: np.ndarray) -> ChartGeometry:
+        """The learned chart with the coordinates of a cloud X [N, p] in it; what is computed on it serves refits."""
+        rows = self._coordinates(X)
         kept: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
         return kept.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self))
 
@@ -217,29 +217,29 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.allow_nan = True
         return tags
 
-    def _check(self, S: Any) -> np.ndarray:
+    def _check(self, X: Any) -> np.ndarray:
         if self.latent_dim != "auto":
             checks.integer(self.latent_dim, "latent_dim", 1, None, "give the surface's dimension, or 'auto'")
         q = 1 if self.latent_dim == "auto" else int(self.latent_dim)
-        S = checks.cloud(S, missing=True)
-        checks.columns_read(S)
-        N, p = S.shape
-        checks.rows_for(S, q)
+        X = checks.cloud(X, missing=True)
+        checks.columns_read(X)
+        N, p = X.shape
+        checks.rows_for(X, q)
         if q >= p:
             raise NoSurface(
-                f"latent_dim is {checks.shown(self.latent_dim)} but S has only {p} column(s) (n_features = {p}); a "
+                f"latent_dim is {checks.shown(self.latent_dim)} but X has only {p} column(s) (n_features = {p}); a "
                 f"surface has fewer dimensions than the data space: use latent_dim < {p}"
             )
-        if not np.any(np.nanmax(S, axis=0) > np.nanmin(S, axis=0)):
-            raise NoSurface(f"S has {N} identical rows; there is no surface to learn: add rows that differ")
-        scaling.check(S)
+        if not np.any(np.nanmax(X, axis=0) > np.nanmin(X, axis=0)):
+            raise NoSurface(f"X has {N} identical rows; there is no surface to learn: add rows that differ")
+        scaling.check(X)
         for start in self._start_list():
             if not isinstance(start, str):
                 shape = np.shape(start)
                 if shape != (N, q) or self.latent_dim == "auto":
                     raise GpumError(
                         f"an array in starts must have shape ({N}, latent_dim), got {shape}; "
-                        "pass one row for each row of S"
+                        "pass one row for each row of X"
                     )
                 checks.cloud(start, "starts")
             else:
@@ -249,7 +249,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         checks.positive(self.tol, "tol", "0.05 nats per row is the default")
         checks.jobs(self.n_jobs)
         checks.integer(self.max_iter, "max_iter", 1, None, "10000 is the default")
-        return S
+        return X
 
     def _start_list(self) -> list[Any]:
         if isinstance(self.starts, str):
@@ -367,7 +367,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         mapping = jax.tree.map(np.asarray, mapping)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mapping)):
             raise NoSurface(
-                "the fitted mapping has non-finite weights; use fewer inducing points (n_inducing) or rescale S"
+                "the fitted mapping has non-finite weights; use fewer inducing points (n_inducing) or rescale X"
             )
         return mapping.filled()
 

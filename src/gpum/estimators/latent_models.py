@@ -72,11 +72,11 @@ class BayesianGPLVM(LatentModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check(self, S: Any) -> np.ndarray:
-        S = super()._check(S)
+    def _check(self, X: Any) -> np.ndarray:
+        X = super()._check(X)
         if self.n_inducing is not None:
-            checks.integer(self.n_inducing, "n_inducing", 1, len(S), "use at most one inducing point for each row of S")
-        return S
+            checks.integer(self.n_inducing, "n_inducing", 1, len(X), "use at most one inducing point for each row of X")
+        return X
 
     def _model(self) -> Variational:
         return Variational(self.n_inducing)

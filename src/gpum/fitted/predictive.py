@@ -20,21 +20,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictive:
-    """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.
-
-    trials : of likelihood="binomial": of how many trials an observation counts the successes, [n, outputs]; None: one.
-
-    Noise: True is a new observation, False the function itself.
-    """
+class AtRows:
+    """A fitted model and n rows that were located in it."""
 
     model: FittedModel
     rows: ProjectedRows
-    trials: np.ndarray | None = None
-
-    def of_trials(self, trials: Any) -> Predictive:
-        """The same for observations of so many trials, a number, [n] or [n, outputs]; None: of one."""
-        return self if trials is None else replace(self, trials=self._checked_trials(trials))
 
     @cached_property
     def far(self) -> np.ndarray:
@@ -45,6 +35,22 @@ class Predictive:
     def latent(self) -> np.ndarray | None:
         """Coordinates of the rows on the learned chart, [n, q]; None where there is no chart."""
         return self.model.latent_of(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictive(AtRows):
+    """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.
+
+    trials : of likelihood="binomial": of how many trials an observation counts the successes, [n, outputs]; None: one.
+
+    Noise: True is a new observation, False the function itself.
+    """
+
+    trials: np.ndarray | None = None
+
+    def of_trials(self, trials: Any) -> Predictive:
+        """The same for observations of so many trials, a number, [n] or [n, outputs]; None: of one."""
+        return self if trials is None else replace(self, trials=self._checked_trials(trials))
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -116,24 +122,11 @@ class Predictive:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassPredictive:
+class ClassPredictive(AtRows):
     """Predictions of a classifier for n rows."""
-
-    model: FittedModel
-    rows: ProjectedRows
 
     @cached_property
     def probabilities(self) -> np.ndarray:
         """Probability of each class, [n, classes]."""
         posterior = self.model.outputs[0].posterior
         return np.concatenate([posterior.probabilities(block) for block in self.rows.blocks()])
-
-    @cached_property
-    def far(self) -> np.ndarray:
-        """Which rows are so far from the fitted surface that their prediction is the prior's, [n] of bool."""
-        return self.model.far(self.rows)
-
-    @cached_property
-    def latent(self) -> np.ndarray | None:
-        """Coordinates of the rows on the learned chart, [n, q]; None where there is no chart."""
-        return self.model.latent_of(self.rows)
