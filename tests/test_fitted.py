@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, NoSurface
+from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, NoSurface
 from gpum.geometry import spaces
 
 
@@ -191,3 +192,21 @@ def test_labelled_rows_with_gaps_go_through_files(tmp_path, copies):
     model.save(tmp_path / "gaps.gpum")
     found = GPUMRegressor.load(tmp_path / "gaps.gpum").predict(X, return_std=True)
     np.testing.assert_allclose(found, model.predict(X, return_std=True), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("cls", [GPUMRegressor, GPUMClassifier])
+def test_a_fit_that_fails_leaves_the_last_one(cls):
+    X, y = bent()
+    y = y if cls is GPUMRegressor else np.where(np.isnan(y), -1, y > 0)
+    model = cls(geometry="flat", random_state=0).fit(X, y)
+    before = model.predict(NEW)
+    nothing = np.full(len(X), np.nan)
+    with pytest.raises(GpumError, match="no labelled row"):
+        model.fit(X[:, :2], nothing)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+    assert model.n_features_in_ == 4
+    fresh = cls(geometry="flat")
+    with pytest.raises(GpumError, match="no labelled row"):
+        fresh.fit(X[:, :2], nothing)
+    with pytest.raises(NotFittedError):
+        fresh.predict(NEW)

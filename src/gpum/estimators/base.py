@@ -37,12 +37,13 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             for all labels.
         trials : of likelihood="binomial": y counts the successes of so many trials, a number, [N] or as y; None: 1.
         """
-        cloud = self._read_cloud(X)
-        labels = Labels.of(self, y, len(cloud), noise_std, trials)
-        geometries = self._geometries(cloud, labels.y)
-        outputs = [infer(geometries, column, target) for column, target in labels.columns()]
-        warn_of_edges(outputs)
-        shell.keep(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
+        with shell.fitting(self):
+            cloud = self._read_cloud(X)
+            labels = Labels.of(self, y, len(cloud), noise_std, trials)
+            geometries = self._geometries(cloud, labels.y)
+            outputs = [infer(geometries, column, target) for column, target in labels.columns()]
+            warn_of_edges(outputs)
+            shell.keep(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
         return self
 
     def _read_cloud(self, X: Any) -> Cloud:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -93,22 +94,15 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
 
     def fit(self, X: Any, y: Any) -> Any:
         """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
-        learning.check_parameters(self)
-        cloud = learning.read_cloud(self, X)
-        y = _column(y, len(cloud))
-        labelled, labels = split_labels(y, self.unlabelled)
-        if not labelled.any():
-            raise GpumError(f"y has no labelled row; give the class of at least one row of each class; {FOLDS}")
-        known = np.flatnonzero(labelled)
-        check_classification_targets(labels)
-        found, codes = np.unique(labels, return_inverse=True)
-        _check_classes(found, y, labelled, self.unlabelled)
-        everyone = np.full(len(cloud), -1)
-        everyone[known] = codes
-        geometries = learning.learn(self, cloud, everyone, cluster_spaces, random=True)
-        output = infer(geometries, known, codes, len(found))
-        self.classes_ = found
-        shell.keep(self, FittedModel(geometries, [output], classes=found, settings=shell.settings_of(self)))
+        with shell.fitting(self):
+            learning.check_parameters(self)
+            cloud = learning.read_cloud(self, X)
+            labels = ClassLabels.of(y, len(cloud), self.unlabelled)
+            geometries = learning.learn(self, cloud, labels.everyone, cluster_spaces, random=True)
+            output = infer(geometries, labels.known, labels.codes, len(labels.classes))
+            self.classes_ = labels.classes
+            model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
+            shell.keep(self, model)
         return self
 
     model_: Any = shell.model
@@ -177,6 +171,30 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         tags.target_tags.required = True
         tags.classifier_tags.poor_score = True  # on data without a surface, such as white noise
         return learning.tags_of_geometry(self, tags)
+
+
+@dataclass(frozen=True)
+class ClassLabels:
+    """The rows that have a label, their classes as positions in `classes`, and these, sorted."""
+
+    known: np.ndarray
+    codes: np.ndarray
+    classes: np.ndarray
+    everyone: np.ndarray  # the codes of all rows, -1 without a label
+
+    @classmethod
+    def of(cls, y: Any, n: int, unlabelled: Any) -> ClassLabels:
+        """Labels y of n rows, checked; `unlabelled` is the estimator's parameter."""
+        y = _column(y, n)
+        labelled, labels = split_labels(y, unlabelled)
+        if not labelled.any():
+            raise GpumError(f"y has no labelled row; give the class of at least one row of each class; {FOLDS}")
+        check_classification_targets(labels)
+        found, codes = np.unique(labels, return_inverse=True)
+        _check_classes(found, y, labelled, unlabelled)
+        everyone = np.full(n, -1)
+        everyone[labelled] = codes
+        return cls(np.flatnonzero(labelled), codes, found, everyone)
 
 
 def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:

@@ -6,6 +6,8 @@ An estimator is parameters, checks and `fit`. A class takes these functions as i
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,19 @@ def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
     unfitted = lambda value: isinstance(value, LatentModel) and not hasattr(value, "chart_")
     found = estimator.get_params(deep=False)
     return {name: clone(value) if unfitted(value) else value for name, value in found.items()}
+
+
+@contextmanager
+def fitting(estimator: Any) -> Iterator[None]:
+    """While an estimator is fitted; where that fails, one that was fitted before is as it was."""
+    before = {name: value for name, value in vars(estimator).items() if name in COLUMNS}
+    try:
+        yield
+    except BaseException:
+        for name in COLUMNS:
+            vars(estimator).pop(name, None)
+        vars(estimator).update(before)
+        raise
 
 
 def keep(estimator: Any, model: FittedModel) -> None:
