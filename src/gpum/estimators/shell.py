@@ -52,7 +52,8 @@ def keep(estimator: Any, model: FittedModel) -> None:
     estimator._fitted = LazyModel(model)
 
 
-def _is_fitted(self: Any) -> bool:
+def is_fitted(self: Any) -> bool:
+    """Whether the estimator was fitted, or read from a file."""
     return "_fitted" in vars(self)
 
 
@@ -62,7 +63,6 @@ def _model(self: Any) -> FittedModel:
     return self._fitted.model
 
 
-is_fitted = _is_fitted
 model = property(_model)
 notes = property(lambda self: list(self.model_.notes), doc="What was left out or could not be done as asked.")
 log_evidence = property(lambda self: self.model_.log_evidence, doc="Of the average, or of the best setting.")
