@@ -27,7 +27,7 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-from gpum import GPUMRegressor, SwissRoll
+from gpum import GPUMRegressor, KernelOptions, SwissRoll
 from gpum.datasets.swiss_roll import swiss_roll_points
 
 LABELS = (5, 20, 100)
@@ -58,13 +58,21 @@ TASKS = (
     Task("sphere, atlas", "sphere", {"geometry": "atlas", "latent_dim": 2}),
     Task("sheet, atlas", "sheet", {"geometry": "atlas", "latent_dim": 2}),
     Task("ring, atlas", "ring", {"geometry": "atlas", "latent_dim": 1}),
-    Task("ring, atlas, paths", "ring", {"geometry": "atlas", "latent_dim": 1, "kernel": "brownian", "n_paths": 200}),
+    Task(
+        "ring, atlas, paths",
+        "ring",
+        {"geometry": "atlas", "latent_dim": 1, "kernel": KernelOptions("brownian", n_paths=200)},
+    ),
     Task("roll, paths", "roll", {"kernel": "brownian"}),
     Task("ring, paths", "ring", {"kernel": "brownian"}),
     Task("sphere, paths", "sphere", {"kernel": "brownian"}),
     Task("sheet, paths", "sheet", {"kernel": "brownian"}),
     Task("roll, chart", "roll", {"geometry": "chart", "latent_dim": 2}),
-    Task("roll, chart, 5 metrics", "roll", {"geometry": "chart", "latent_dim": 2, "metric_draws": 5}),
+    Task(
+        "roll, chart, 5 metrics",
+        "roll",
+        {"geometry": "chart", "latent_dim": 2, "kernel": KernelOptions(metric_draws=5)},
+    ),
 )
 
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
-from gpum import GPUMRegressor, SwissRoll, datasets
+from gpum import GPUMRegressor, KernelOptions, SwissRoll, datasets
 from gpum.geometry.spaces import spectral_settings, spectral_space
 
 console = Console()
@@ -46,9 +46,11 @@ def sparse() -> None:
         cloud = datasets.make_swiss_roll(n_labeled=N, n_unlabeled=0, random_state=0)
         X, y, truth = cloud.chart_coords, cloud.y, cloud.y_true
         labels = np.where(np.arange(N) < n, y, np.nan)
-        GPUMRegressor(latent_model=chart, n_kernel_inducing=100, smoothness="heat", random_state=0).fit(X[:50], y[:50])
+        GPUMRegressor(latent_model=chart, kernel=KernelOptions(n_modes=100), smoothness="heat", random_state=0).fit(
+            X[:50], y[:50]
+        )
         begin = time.perf_counter()
-        model = GPUMRegressor(latent_model=chart, n_kernel_inducing=100, smoothness="heat", random_state=0)
+        model = GPUMRegressor(latent_model=chart, kernel=KernelOptions(n_modes=100), smoothness="heat", random_state=0)
         model.fit(X, labels)
         mean, _ = model.predict(X[n:], return_std=True)
         seconds = time.perf_counter() - begin

@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpum import GPUMRegressor, diagnostics
+from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions, diagnostics
 
 rng = np.random.default_rng(0)
 s, t = rng.uniform(0, 4, 120), rng.uniform(0, 1.5, 120)
@@ -42,7 +42,16 @@ folds = [
 pipeline = Pipeline(
     [
         ("scale", StandardScaler()),
-        ("gpum", GPUMRegressor(2, geometry="chart", n_inducing=20, boundary=0.5, random_state=0)),
+        (
+            "gpum",
+            GPUMRegressor(
+                2,
+                geometry="chart",
+                latent_model=BayesianGPLVM(n_inducing=20),
+                kernel=KernelOptions(boundary=0.5),
+                random_state=0,
+            ),
+        ),
     ]
 )
 
@@ -72,7 +81,7 @@ best = search.best_estimator_
 # settings of the regression takes seconds.
 
 surface = FrozenEstimator(best["gpum"].latent_model_)
-gpum = GPUMRegressor(geometry="chart", latent_model=surface, boundary=0.5, random_state=0)
+gpum = GPUMRegressor(geometry="chart", latent_model=surface, kernel=KernelOptions(boundary=0.5), random_state=0)
 frozen = Pipeline([("scale", FrozenEstimator(best["scale"])), ("gpum", gpum)])
 names = ["average", "heat", "matern32"]
 again = GridSearchCV(frozen, {"gpum__smoothness": names}, cv=folds, scoring="neg_root_mean_squared_error").fit(X, y)

@@ -59,7 +59,7 @@ def features(model):
 def weighed(model, geometries, weights):
     """A copy of a fitted estimator as if it had these geometries, with these weights."""
     true = model.model_.geometries
-    found, held = copy(model), _Weighed(true.cloud, list(geometries), true.family, true.options)
+    found, held = copy(model), _Weighed(true.cloud, list(geometries), true.family, true.kernels)
     object.__setattr__(held, "given", np.array(weights))
     found._fitted = LazyModel(replace(model.model_, geometries=held))
     return found

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import inside
-from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor
+from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, KernelOptions
 from gpum.persistence.checkpoint import Checkpoint
 
 # One cloud, made the same way here and in the process that is killed.
@@ -213,7 +213,7 @@ def test_what_is_damaged_of_them_is_made_again(tmp_path, piece, damage):
 @pytest.mark.parametrize("kernel", ["spectral", "brownian"])
 def test_domains_of_a_chart_are_recalled(tmp_path, whole, kernel):
     """Of a model that was learned in another process: a copy from a file has computed nothing yet."""
-    options = {"geometry": "chart", "kernel": kernel, "n_paths": 20}
+    options = {"geometry": "chart", "kernel": KernelOptions(kernel, n_paths=20)}
     whole.save(tmp_path / "whole.gpum")
     copy = lambda: BayesianGPLVM.load(tmp_path / "whole.gpum")
     folder = tmp_path / "kept"
@@ -239,7 +239,7 @@ def test_killed_at_ten_random_moments(tmp_path):
     command = [sys.executable, "-c", "import sys\n" + CLOUD + fit, str(tmp_path / "kept")]
     rng, kills = np.random.default_rng(0), 0
     begin = time.perf_counter()
-    whole = GPUMRegressor(1, n_inducing=10, random_state=0).fit(S, y)
+    whole = GPUMRegressor(1, latent_model=BayesianGPLVM(n_inducing=10), random_state=0).fit(S, y)
     longest = 3 + time.perf_counter() - begin
     while kills < 10:
         process = subprocess.Popen(command)
@@ -249,6 +249,8 @@ def test_killed_at_ten_random_moments(tmp_path):
             process.send_signal(signal.SIGKILL)
             process.wait()
         kills += 1
-    found = GPUMRegressor(1, n_inducing=10, random_state=0, checkpoint=tmp_path / "kept").fit(S, y)
+    found = GPUMRegressor(
+        1, latent_model=BayesianGPLVM(n_inducing=10), random_state=0, checkpoint=tmp_path / "kept"
+    ).fit(S, y)
     np.testing.assert_allclose(found.predict(S), whole.predict(S), rtol=1e-10)
     assert found.log_evidence_ == pytest.approx(whole.log_evidence_, rel=1e-10)

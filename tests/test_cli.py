@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gpum import GPUMRegressor, __version__, diagnostics, model_io
+from gpum import GPUMRegressor, KernelOptions, __version__, diagnostics, model_io
 from gpum.cli import app
 from gpum.persistence import atomic as whole
 from gpum.persistence import tables
@@ -20,7 +20,7 @@ from gpum.persistence.labels import Kind, LabelFile, Line, beside
 N = 40
 FAST = [
     *("--latent-dim", "1", "--n-inducing", "8", "--boundary", "0.5"),
-    *("--smoothness", "heat", "--n-kernel-inducing", "20", "--geometry", "chart"),
+    *("--smoothness", "heat", "--n-modes", "20", "--geometry", "chart"),
 ]
 
 
@@ -125,7 +125,7 @@ def test_what_the_model_file_says(model):
     assert (held.features, held.targets) == (["c1", "c2", "c 3"], ["y", "z"])
     assert held.rows[:2] == ["r0", "r1"]
     assert held.about["source"] == "data.csv"
-    assert held.about["settings"]["boundary"] == 0.5
+    assert held.about["settings"]["kernel"] == KernelOptions(boundary=0.5, n_modes=20)
     assert {"version", "date", "seconds", "warnings"} <= set(held.about)
     result = gpum("info", model)
     assert result.exit_code == 0
@@ -133,7 +133,7 @@ def test_what_the_model_file_says(model):
         "data.csv",
         "40, named by id",
         "3: c1, c2, c 3",
-        "map        chart of dimension 1 (bgplvm)",
+        "map        chart of dimension 1 (BayesianGPLVM(n_inducing=8))",
         "geometry: chart of dimension 1 100%",
         "target z",
         "10 labels from 100 to 10",
@@ -403,7 +403,7 @@ def test_help_and_version():
     assert gpum("version").output.strip() == __version__
     for command, text in [
         ([], "gpum fit data.csv --target y --out model.gpum"),
-        (["fit"], "--n-kernel-inducing"),
+        (["fit"], "--n-modes"),
         (["fit"], "--geometry"),
         (["predict"], "--decimal"),
         (["info"], "gpum info model.gpum"),
@@ -751,6 +751,7 @@ def test_odd_tables_are_refused_in_a_helpful_sentence(tmp_path, name, content, a
         (["--target", "y", "--likelihood", "poisson"], ["the target is -0.8 at row 2", "--likelihood poisson"]),
         (["--target", "y", "--angle", "0"], ["--angle must be a positive number"]),
         (["--target", "y", "--seed", "-1"], ["'--seed'", "greater than or equal to 0"]),
+        (["--target", "y", "--n-kernel-inducing", "9"], ["no option --n-kernel-inducing any more; use --n-modes"]),
         (["--target", "y", "--lateral-dim", "2"], ["No such option: --lateral-dim", "fit --help)"]),
     ],
 )

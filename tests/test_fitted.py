@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, NoSurface
+from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, NoSurface
 from gpum.geometry import spaces
 
 
@@ -48,13 +48,15 @@ def test_parameters_set_after_the_fit_change_nothing(tmp_path):
     X, y = bent()
     model = curve().fit(X, y)
     before = model.predict(NEW, return_std=True)
-    model.set_params(n_kernel_inducing=40, kernel="brownian", boundary=0.5, likelihood="poisson", target="angle")
+    model.set_params(
+        kernel=KernelOptions("brownian", n_path_starts=40, boundary=0.5), likelihood="poisson", period=360.0
+    )
     np.testing.assert_array_equal(before, model.predict(NEW, return_std=True))
     assert model.score(X[1::2], y[1::2]) > 0.9  # R², not that of angles
     model.save(tmp_path / "model.gpum")
     loaded = GPUMRegressor.load(tmp_path / "model.gpum")
     np.testing.assert_allclose(loaded.predict(NEW, return_std=True), before, rtol=1e-9)
-    assert loaded.n_kernel_inducing is None  # the file holds the parameters of the fit
+    assert loaded.kernel == "auto"  # the file holds the parameters of the fit
     assert loaded.kernel == "auto"
 
 
@@ -91,7 +93,7 @@ def test_warm_starts_see_what_parameters_hold():
     model = curve(warm_start=True).fit(X, y)
     chart = model.chart_
     assert model.fit(X, -y).chart_ is chart
-    assert model.set_params(latent_model__boundary_level=0.7).fit(X, y).chart_ is not chart
+    assert model.set_params(latent_model__boundary=0.7).fit(X, y).chart_ is not chart
     # A fitted latent model that is fitted anew is another one.
     latent = BayesianGPLVM(1, n_inducing=12, starts="pca", random_state=0).fit(X)
     model = GPUMRegressor(geometry="chart", latent_model=latent, random_state=0, warm_start=True).fit(X, y)
@@ -162,7 +164,7 @@ def test_atlases_have_the_eigenfunctions_that_were_asked_for():
     """With fewer of them the smallest scale that a kernel can follow is larger."""
     X, y = bent(60)
     smallest = [
-        GPUMRegressor(2, geometry="atlas", n_kernel_inducing=n, smoothness="heat", random_state=0)
+        GPUMRegressor(2, geometry="atlas", kernel=KernelOptions(n_modes=n), smoothness="heat", random_state=0)
         .fit(X, y)
         .best_setting_["scales"][0]
         for n in (10, 40, None)

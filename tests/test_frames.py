@@ -17,6 +17,7 @@ from gpum import (
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
+    KernelOptions,
     LatentGPRegressor,
 )
 
@@ -30,7 +31,9 @@ CHEAP = {
     "laplacian": GraphLaplacianGPRegressor(),
     "matern": GraphMaternGPRegressor(smoothness="heat", n_neighbors=3),
 }
-CHART = GPUMRegressor(geometry="chart", latent_model=SMALL, boundary=0.5, smoothness="heat", n_kernel_inducing=10)
+CHART = GPUMRegressor(
+    geometry="chart", latent_model=SMALL, kernel=KernelOptions(boundary=0.5, n_modes=10), smoothness="heat"
+)
 LEARNED = {
     "variational": SMALL,
     "points": POINTS,
@@ -131,7 +134,7 @@ def surface(curve):
 
 def test_a_latent_model_of_other_columns_is_refused(curve, surface):
     X, y = curve
-    model = GPUMRegressor(geometry="chart", latent_model=surface, boundary=0.5)
+    model = GPUMRegressor(geometry="chart", latent_model=surface, kernel=KernelOptions(boundary=0.5))
     with pytest.raises(ValueError, match="in another order"):
         model.fit(frame(X)[["c2", "c0", "c1"]], y)
 
@@ -140,7 +143,9 @@ def test_a_latent_model_of_other_columns_is_refused(curve, surface):
 def test_outputs_are_frames(curve, surface):
     X, y = frame(curve[0]), curve[1]
     assert list(surface.get_feature_names_out()) == ["bayesiangplvm0"]
-    model = GPUMRegressor(geometry="chart", latent_model=surface, boundary=0.5, n_kernel_inducing=10).fit(X, y)
+    model = GPUMRegressor(geometry="chart", latent_model=surface, kernel=KernelOptions(boundary=0.5, n_modes=10)).fit(
+        X, y
+    )
     plain = model.transform(X)
     assert list(model.get_feature_names_out()) == ["gpumregressor0"]
     for kind, cls in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):

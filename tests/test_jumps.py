@@ -6,7 +6,7 @@ from joblib import parallel_config
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags
 
-from gpum import Atlas, GPUMRegressor, heat_kernel
+from gpum import Atlas, GPUMRegressor, KernelOptions, heat_kernel
 from gpum.heat.histograms import cleaned, jump_features
 from gpum.heat.jumps import HASTE, jump_nodes, shares
 
@@ -134,7 +134,7 @@ def test_regression_with_paths_on_an_atlas(sphere):
     truth = X[:, 2] * X[:, 0]  # varies within the range of the paths' times
     y[:60] = truth[:60]
     paths, exact = (
-        GPUMRegressor(2, geometry="atlas", kernel=kernel, n_paths=300, random_state=0).fit(X, y)
+        GPUMRegressor(2, geometry="atlas", kernel=KernelOptions(kernel, n_paths=300), random_state=0).fit(X, y)
         for kernel in ("brownian", "spectral")
     )
     error, best = (np.sqrt(np.mean((model.predict(X) - truth)[60:] ** 2)) for model in (paths, exact))
@@ -159,7 +159,9 @@ def test_regression_with_paths_along_a_curve(tmp_path):
     angle = np.linspace(0.2, 2.6, 36)
     X = np.stack([np.cos(angle), np.sin(angle), 0.3 * angle], 1)
     y = np.where(np.arange(36) % 3 == 0, np.sin(3 * angle), np.nan)
-    model = GPUMRegressor(1, geometry=["chart", "atlas"], kernel="brownian", n_paths=200, random_state=0).fit(X, y)
+    model = GPUMRegressor(
+        1, geometry=["chart", "atlas"], kernel=KernelOptions("brownian", n_paths=200), random_state=0
+    ).fit(X, y)
     assert np.sqrt(np.mean((model.predict(X) - np.sin(3 * angle)) ** 2)) < 0.15
     model.save(tmp_path / "paths.gpum")
     again = GPUMRegressor.load(tmp_path / "paths.gpum")

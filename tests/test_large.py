@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 import inside
-from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, LatentGPRegressor, diagnostics, model_io, report
+from gpum import (
+    BayesianGPLVM,
+    GPUMClassifier,
+    GPUMRegressor,
+    KernelOptions,
+    LatentGPRegressor,
+    diagnostics,
+    model_io,
+    report,
+)
 from gpum.basics import neighbours
 from gpum.datasets.swiss_roll import swiss_roll_points
 from test_report import contents
@@ -93,7 +102,9 @@ def test_a_chart_of_a_part_places_all_rows(ring, small_parts, monkeypatch, tmp_p
     inside.lower(monkeypatch, rows_learned_from=60)
     X, y, _ = (v[ring[0][:, 1] > -0.2][:150] for v in ring)  # an open curve
     learned = BayesianGPLVM(1, starts="isomap", n_inducing=10, random_state=0)
-    chart = GPUMRegressor(1, geometry="chart", latent_model=learned, boundary="variance", random_state=0).fit(X, y)
+    chart = GPUMRegressor(
+        1, geometry="chart", latent_model=learned, kernel=KernelOptions(boundary="variance"), random_state=0
+    ).fit(X, y)
     latent = LatentGPRegressor(1, latent_model=chart.latent_model_, random_state=0).fit(X, y)
     for model in (chart, latent):
         assert model.latent_.shape == (len(X), 1)
@@ -115,7 +126,9 @@ def test_rows_are_placed_once(ring, small_parts, monkeypatch):
     inside.lower(monkeypatch, rows_learned_from=60)
     X, y, _ = (v[ring[0][:, 1] > -0.2][:150] for v in ring)
     learned = BayesianGPLVM(1, starts="isomap", n_inducing=10, random_state=0)
-    model = GPUMRegressor(1, geometry="chart", latent_model=learned, boundary="variance", random_state=0).fit(X, y)
+    model = GPUMRegressor(
+        1, geometry="chart", latent_model=learned, kernel=KernelOptions(boundary="variance"), random_state=0
+    ).fit(X, y)
     seen = []
     project = BayesianGPLVM.project
     monkeypatch.setattr(BayesianGPLVM, "project", lambda self, S: seen.append(len(S)) or project(self, S))

@@ -280,7 +280,7 @@ def test_a_stray_row_does_not_hide_what_is_far(model):
         assert not fitted.project(small_cloud(100, seed=9)[60:]).far.any()
 
 
-@pytest.mark.parametrize("boundary", ["corridors", "variance"])
+@pytest.mark.parametrize("boundary", [0.5, "variance"])
 @pytest.mark.parametrize("model", MODELS)
 def test_two_patches_far_apart(model, boundary):
     """One chart, no crash and no endless search; the way between the patches is one corridor, or none."""
@@ -335,7 +335,7 @@ BAD = [
     ({"latent_dim": "atuo"}, None, "latent_dim must be"),
     ({"n_inducing": 41}, None, "n_inducing must be an integer from 1 to 40, got 41"),
     ({"boundary": "varience"}, None, "did you mean 'variance'"),
-    ({"boundary_level": -1}, None, "boundary_level must be a non-negative"),
+    ({"boundary": -1}, None, "boundary must be a non-negative"),
     ({"starts": "isomop"}, None, "did you mean 'isomap'"),
     ({"starts": [np.zeros((3, 2))]}, None, "starts must have shape"),
     ({"max_iter": 0}, None, "max_iter must be"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpum import Atlas, BayesianGPLVM, EuclideanGPRegressor, GPUMRegressor, diagnostics
+from gpum import Atlas, BayesianGPLVM, EuclideanGPRegressor, GPUMRegressor, KernelOptions, diagnostics
 from gpum.basics.checks import GpumError
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -17,7 +17,7 @@ def regressor(**settings):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: GPUMRegressor(max_time=np.float64(-1)).fit(X, y), "got -1.0;"),
+        (lambda: GPUMRegressor(kernel=KernelOptions(max_time=np.float64(-1))).fit(X, y), "got -1.0;"),
         (lambda: GPUMRegressor(latent_dim=[1, np.int64(-2)]).fit(X, y), "got -2;"),
         (lambda: GPUMRegressor(n_jobs=np.int64(0)).fit(X, y), "got 0;"),
         (lambda: Atlas(np.int64(0)).fit(X), "got 0;"),

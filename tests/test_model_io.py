@@ -21,6 +21,7 @@ from gpum import (
     GPUMClassifier,
     GPUMRegressor,
     GraphLaplacianGPRegressor,
+    KernelOptions,
     __version__,
     model_io,
 )
@@ -183,7 +184,7 @@ def test_known_charts(sheet_fit, tmp_path):
     agree(sheet_fit.model, GPUMRegressor.load(tmp_path / "m.gpum"), sheet_fit.X[::20] + 0.01)
     rows = sheet_fit.X[:30]
     own = EmbeddedChart(lambda x: x, [(0, 13), (0, 13)])
-    model = GPUMRegressor(latent_model=own, n_kernel_inducing=9, random_state=0).fit(rows, rows[:, 0])
+    model = GPUMRegressor(latent_model=own, kernel=KernelOptions(n_modes=9), random_state=0).fit(rows, rows[:, 0])
     with pytest.raises(ValueError, match=r"holds no code, and so not a chart of your own \(.*EmbeddedChart\)"):
         model.save(tmp_path / "e")
     assert not (tmp_path / "e").exists()
@@ -194,8 +195,8 @@ def test_paths(sheet_fit, tmp_path):
     chart, rows = sheet_fit.model.latent_model, sheet_fit.X[:30]
     for some in (None, 10):
         model = GPUMRegressor(
-            latent_model=chart, kernel="brownian", n_paths=50, n_kernel_inducing=some, random_state=0
-        ).fit(rows, rows[:, 0])  # fmt: skip
+            latent_model=chart, kernel=KernelOptions("brownian", n_paths=50, n_path_starts=some), random_state=0
+        ).fit(rows, rows[:, 0])
         model.save(tmp_path / "paths.gpum", force=True)
         agree(model, GPUMRegressor.load(tmp_path / "paths.gpum"), rows[::10] + 0.01)
 

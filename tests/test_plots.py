@@ -7,7 +7,7 @@ import pytest
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from gpum import Atlas, EuclideanGPRegressor, GPUMRegressor, brownian_path, diagnostics, plots
+from gpum import Atlas, EuclideanGPRegressor, GPUMRegressor, KernelOptions, brownian_path, diagnostics, plots
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,12 @@ def closed():
 
 @pytest.fixture(scope="module")
 def fitted(roll, roll_model):
-    settings = {"latent_model": roll_model, "boundary": 0.5, "smoothness": "heat", "random_state": 0}
+    settings = {
+        "latent_model": roll_model,
+        "kernel": KernelOptions(boundary=0.5),
+        "smoothness": "heat",
+        "random_state": 0,
+    }
     return GPUMRegressor(geometry=["chart", "flat"], **settings).fit(roll.X, roll.y)
 
 

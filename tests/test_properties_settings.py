@@ -14,6 +14,7 @@ from gpum import (
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
+    KernelOptions,
     LatentGPRegressor,
     datasets,
 )
@@ -22,13 +23,13 @@ from odd import ODD, answered, covers, finite, setting
 pytestmark = pytest.mark.usefixtures("one_thread")
 SOUND = {
     "latent_dim": (1, "average"), "geometry": ("flat", ("flat", "graph")), "latent_model": ("bgplvm",),
-    "n_inducing": (None, 5), "boundary": ("average", "variance", "corridors", 0.5), "kernel": ("auto", "spectral"),
+    "n_inducing": (None, 5), "boundary": ("average", "variance", 0.5), "kernel": ("auto", KernelOptions(max_time=1.0)),
     "smoothness": ("heat", "average"), "hyperparameters": ("average", "evidence"), "n_paths": (1000,),
-    "step_size": (None,), "max_time": (None, 1.0), "n_kernel_inducing": (None, 20), "metric_draws": (0,),
-    "likelihood": ("gaussian", "student"), "target": ("value", "angle"), "period": (360.0,), "warm_start": (False,),
+    "step_size": (None,), "max_time": (None, 1.0), "n_modes": (None, 20), "metric_draws": (0,), "method": ("auto",),
+    "n_path_starts": (None, 5), "likelihood": ("gaussian", "student"), "period": (None, 360.0), "warm_start": (False,),
     "checkpoint": (None,), "n_jobs": (None, 1), "random_state": (None, 3), "verbose": (0,), "n_neighbors": (3, None),
     "normalisation": ("paper", "authors"), "starts": ("pca", ("pca", "isomap")), "scale_columns": (False, True),
-    "boundary_level": (0.5,), "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None),
+    "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None),
 }  # fmt: skip
 QUICK = {"smoothness": "heat"}
 LATENT = {"latent_dim": 1, "starts": "pca", "max_iter": 20, "random_state": 0}

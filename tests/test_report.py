@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import inside
-from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, diagnostics
+from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, KernelOptions, diagnostics
 from gpum.persistence.model_io import Fitted
 from gpum.report import classes, findings, render, write_report
 
@@ -203,9 +203,7 @@ def test_three_dimensions_one_label_one_setting():
     chart = EmbeddedChart(lambda x: x, [(0.0, 1.0)] * 3)
     model = GPUMRegressor(
         latent_model=chart,
-        kernel="brownian",
-        n_paths=10,
-        n_kernel_inducing=5,
+        kernel=KernelOptions("brownian", n_paths=10, n_path_starts=5),
         hyperparameters="evidence",
         random_state=0,
     )

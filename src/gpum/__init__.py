@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         LatentGPRegressor,
         model_selection,
     )
+    from .geometry.base import KernelOptions
     from .heat import Atlas, brownian_path, heat_kernel, spectral
     from .manifold import Chart, EmbeddedChart, LearnedChart, SwissRoll
     from .persistence import model_io
@@ -32,6 +33,7 @@ _HOMES = {
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
         "GraphMaternGPRegressor LabelledKFold LatentGPRegressor model_selection"
     ),
+    "geometry.base": "KernelOptions",
     "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
     "heat": "Atlas brownian_path heat_kernel spectral",
     "persistence": "model_io",
@@ -52,6 +54,7 @@ __all__ = [
     "GpumError",
     "GraphLaplacianGPRegressor",
     "GraphMaternGPRegressor",
+    "KernelOptions",
     "LabelledKFold",
     "LatentGPRegressor",
     "LearnedChart",

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from gpum import BayesianGPLVM, EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, GraphMaternGPRegressor
+from gpum import (
+    BayesianGPLVM,
+    EuclideanGPRegressor,
+    GPUMClassifier,
+    GPUMRegressor,
+    GraphMaternGPRegressor,
+    KernelOptions,
+)
 
 CORPUS = Path(__file__).parent / "corpus"
 PREDICTIONS = Path(__file__).parent / "predictions.json"
@@ -30,7 +37,9 @@ def main():
     curve = np.stack([np.cos(u), np.sin(u), 0.3 * u], 1)
     latent = BayesianGPLVM(1, n_inducing=4, starts="pca", tol=1.0, max_iter=200, random_state=0)
     one = {"smoothness": "heat", "hyperparameters": "evidence"}
-    chart = GPUMRegressor(1, geometry=["chart", "atlas"], latent_model=latent, boundary=0.5, random_state=0, **one)
+    chart = GPUMRegressor(
+        1, geometry=["chart", "atlas"], latent_model=latent, kernel=KernelOptions(boundary=0.5), random_state=0, **one
+    )
     models = {
         "flat": EuclideanGPRegressor(**one).fit(X, y),
         "graph": GraphMaternGPRegressor(n_neighbors=3, **one).fit(X, y),

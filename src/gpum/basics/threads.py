@@ -1,8 +1,8 @@
-"""Threads: how many tasks run side by side in this process (what `n_jobs=None` means), and how many BLAS has.
+"""Threads: how many tasks run at the same time (what `n_jobs` means), and how many threads BLAS has.
 
-Compiled programs, LAPACK and sparse solvers let go of Python's lock, and each of our problems is too small for threads
-of its own. What joblib was told (`n_jobs`, `joblib.parallel_config`) comes first, and what joblib runs as one of many
-tasks already has its share of the cores.
+`n_jobs` has scikit-learn's meaning: None is 1 unless a joblib context says otherwise, and -1 is one task a core. Tasks
+run in threads of this process, since compiled programs, LAPACK and sparse solvers release Python's lock; a joblib
+context that names another backend (`joblib.parallel_config(backend="loky")` or "dask") gets the tasks instead.
 """
 
 from __future__ import annotations
@@ -11,18 +11,28 @@ from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any
 
-from joblib import cpu_count, effective_n_jobs
-from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
+from joblib.parallel import ThreadingBackend, get_active_backend
 from threadpoolctl import ThreadpoolController
 
 
 def at_once(n_jobs: int | None) -> int:
-    """How many threads to use: one a core for None, unless joblib has been told something; else 1."""
-    if n_jobs is not None:
-        return 1
-    backend, _ = get_active_backend()
-    usual = isinstance(backend, BACKENDS[DEFAULT_BACKEND]) and backend.nesting_level == 0
-    return cpu_count() if usual and effective_n_jobs(None) == 1 else 1
+    """How many threads to use; 1 where joblib runs the tasks (see `joblib_runs`)."""
+    backend, n = _backend(n_jobs)
+    return n if type(backend) is ThreadingBackend else 1
+
+
+def joblib_runs(n_jobs: int | None) -> bool:
+    """Whether tasks go to several workers of a backend that the user chose in a joblib context."""
+    backend, n = _backend(n_jobs)
+    return n > 1 and type(backend) is not ThreadingBackend
+
+
+def _backend(n_jobs: int | None) -> tuple[Any, int]:
+    """The backend that runs tasks, and how many it runs at once."""
+    backend, of_context = get_active_backend(prefer="threads")
+    if n_jobs is not None and n_jobs < 0 and type(backend) is ThreadingBackend and backend.nesting_level:
+        return backend, 1  # this process is one of many workers, which use all cores already
+    return backend, backend.effective_n_jobs(of_context if n_jobs is None else n_jobs)
 
 
 class _OneBlasThread:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 
-from .threads import at_once, one_blas_thread
+from .threads import at_once, joblib_runs, one_blas_thread
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ def results(tasks: Iterable[Callable[[], T]], n_jobs: int | None) -> Iterator[T]
     tasks = list(tasks)
     if len(tasks) > 1 and at_once(n_jobs) > 1:
         return _in_threads(tasks, at_once(n_jobs))
-    if len(tasks) < 2 or effective_n_jobs(n_jobs) == 1:
+    if len(tasks) < 2 or not joblib_runs(n_jobs):
         return (task() for task in tasks)
     return iter(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_quietly)(task) for task in tasks))
 

@@ -22,6 +22,7 @@ from .report import report
 from .reproduce import reproduce
 from .suggest import suggest
 
+RENAMED = {"--n-kernel-inducing": "--n-modes, or with --kernel brownian --n-path-starts"}  # options of earlier versions
 EXPECTED = (GpumError, OSError, MemoryError)
 INTERRUPTED = 130
 
@@ -52,7 +53,10 @@ def _sentence(error: Exception) -> tuple[str, int]:
     """What an error says, on one line, and the exit status."""
     if hasattr(error, "format_message"):  # of the command line itself, such as a missing option
         where = getattr(getattr(error, "ctx", None), "command_path", "gpum")
-        said, status = f"{error.format_message().rstrip('.')} (see {where} --help)", 2
+        problem, old = error.format_message().rstrip("."), getattr(error, "option_name", None)
+        if old in RENAMED:
+            problem = f"There is no option {old} any more; use {RENAMED[old]}"
+        said, status = f"{problem} (see {where} --help)", 2
     elif isinstance(error, OSError) and error.strerror:
         said, status = f"{error.filename or 'a file'}: {error.strerror}", 2
     elif isinstance(error, EXPECTED) and str(error):

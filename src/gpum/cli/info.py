@@ -22,7 +22,7 @@ def info(model: Model, debug: Debug = False) -> None:
 
     told = model_io.summary(model)
     settings, about, targets = (told.get(key, {}) for key in ("settings", "about", "targets"))
-    chosen = ("geometry", "latent_dim", "kernel", "boundary", "smoothness", "hyperparameters", "random_state")
+    chosen = ("geometry", "latent_dim", "kernel", "smoothness", "hyperparameters", "random_state")
     names = told.get("names") or (["y"] if len(targets) == 1 else [f"y_{k + 1}" for k in range(len(targets))])
     features = told.get("features")
     lines = [

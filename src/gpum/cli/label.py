@@ -75,9 +75,7 @@ def label(
         str | None, setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average.")
     ] = None,
     seed: Annotated[int, setting("N", "The same seed gives the same geometry.")] = 0,
-    n_jobs: Annotated[
-        int | None, setting("N", "Processes at once while the geometry is learned (default: threads, one a core).")
-    ] = None,
+    n_jobs: Annotated[int, setting("N", "Threads while the geometry is learned; -1 is one a core.")] = -1,
     missing: Missing = None,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",

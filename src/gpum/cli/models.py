@@ -99,15 +99,12 @@ def fit(
     boundary: Annotated[str, setting("LEVEL", "A level such as 0.5, average, or variance (the paper's).")] = "average",
     smoothness: Annotated[str, setting("WORD", "average, heat, matern12, matern32 or matern52.")] = "average",
     hyperparameters: Annotated[str, setting("WORD", "average, or evidence: the single best.")] = "average",
-    n_kernel_inducing: Annotated[
-        int | None, setting("N", "Eigenfunctions (spectral), or points that paths start from (brownian).")
-    ] = None,
+    n_modes: Annotated[int | None, setting("N", "Eigenfunctions (spectral); 100 by default.")] = None,
+    n_path_starts: Annotated[int | None, setting("N", "Rows that paths start from (brownian); all by default.")] = None,
     n_paths: Annotated[int, setting("N", "Paths from each point (brownian).")] = 1000,
     max_time: Annotated[float | None, setting("T", "Largest diffusion time of heat kernels.")] = None,
     seed: Annotated[int, setting("N", "The same seed gives the same model.", min=0, max=2**32 - 1)] = 0,
-    n_jobs: Annotated[
-        int | None, setting("N", "Processes at once (default: threads, one a core); the model does not depend on it.")
-    ] = None,
+    n_jobs: Annotated[int, setting("N", "Threads; -1 is one a core. The model does not depend on it.")] = -1,
     checkpoint: Annotated[
         Path | None, setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
     ] = None,
@@ -171,18 +168,19 @@ def fit(
     with stage("starting", out):
         from ..estimators.classifier import GPUMClassifier
         from ..estimators.regressor import GPUMRegressor
+        from ..geometry.base import KernelOptions
         from ..persistence import model_io
+    with called(data.name):
+        options = KernelOptions(
+            kernel, boundary=_number(boundary), n_modes=n_modes, max_time=max_time, n_paths=n_paths,
+            n_path_starts=n_path_starts,
+        )  # fmt: skip
     settings: dict[str, Any] = {
         "latent_dim": several(latent_dim),
         "geometry": several(geometry),
-        "latent_model": latent_model,
-        "n_inducing": n_inducing,
-        "boundary": _number(boundary),
-        "kernel": kernel,
+        "latent_model": _latent_model(latent_model, n_inducing),
+        "kernel": kernel if options == KernelOptions(kernel) else options,
         "smoothness": smoothness,
-        "n_kernel_inducing": n_kernel_inducing,
-        "n_paths": n_paths,
-        "max_time": max_time,
         "n_jobs": n_jobs,
         "checkpoint": None if checkpoint is None else str(checkpoint),
         "random_state": seed,
@@ -193,8 +191,7 @@ def fit(
             del settings["geometry"]  # a classifier's own default
         model: Any = GPUMClassifier(**settings, unlabelled=mark_of(unlabelled))
     else:
-        turn: dict[str, Any] = {} if angle is None else {"target": "angle", "period": angle}
-        model = GPUMRegressor(**settings, hyperparameters=hyperparameters, likelihood=likelihood, **turn)
+        model = GPUMRegressor(**settings, hyperparameters=hyperparameters, likelihood=likelihood, period=angle)
     begin = time.perf_counter()
     with stage("fitting", out), collected() as warned, called(data.name):
         X = X if scales is None else X / scales
@@ -223,6 +220,17 @@ def fit(
     predictions, page = str(_free(Path("predictions.csv"))), str(_free(Path("report.html")))
     say(quiet, f"Next: {shlex.join(['gpum', 'predict', str(out), str(data), *read, '--out', predictions])}")
     say(quiet, f"      {shlex.join(['gpum', 'report', str(out), '--out', page])}")
+
+
+def _latent_model(name: str, n_inducing: int | None) -> Any:
+    """The latent model by its name, or, with a number of inducing points, as an object that has it."""
+    if n_inducing is None:
+        return name
+    from ..estimators.latent_models import BayesianGPLVM
+
+    if name != "bgplvm":
+        raise GpumError(f"--n-inducing is {n_inducing}, but --latent-model {name} has no inducing points; leave it out")
+    return BayesianGPLVM(n_inducing=n_inducing)
 
 
 def _named(option: str, value: str, default: str) -> list[str]:

@@ -100,8 +100,10 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
                 report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
                 continue
             found = fitted.model.predictive(rows)
-            mean, std = (v.reshape(n, -1) for v in found.moments())
-            low, high = np.moveaxis(found.quantiles(INTERVAL, not chances).reshape(n, 2, -1), 1, 0)
+            mean, std = (v.reshape(n, -1) for v in (found.mean, found.std))
+            low, high = np.moveaxis(
+                (found.of_function() if chances else found).quantiles(INTERVAL).reshape(n, 2, -1), 1, 0
+            )
             made.append((mean, std, low, high, found.latent, found.far))
             report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
     *parts, latent, far = zip(*made, strict=True)

@@ -17,7 +17,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Two label sets and few paths: a first look.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of the real data; default GPUM_DATA, else a cache.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of clouds, label sets and fits.")] = 0,
-    n_jobs: Annotated[int | None, typer.Option(help="joblib workers; results do not depend on it.")] = None,
+    n_jobs: Annotated[int, typer.Option(help="Threads; -1 is one a core. Results do not depend on it.")] = -1,
     debug: Debug = False,
 ) -> None:
     """The paper's tables and figures beside ours. Interrupted, the same command goes on where it stopped.

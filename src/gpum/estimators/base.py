@@ -11,12 +11,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import get_tags
 
-from ..basics import checks, scaling
+from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
 from ..inference.outputs import Output, Target, regress
-from . import features, shell
+from . import shell
 from .targets import Labels, score
 
 
@@ -25,8 +25,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
 
     hyperparameters: str
     likelihood: str = "gaussian"
-    target: str = "value"
-    period: float = 360.0
+    period: float | None = None
 
     def fit(self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None) -> Any:
         """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
@@ -48,13 +47,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
 
     def _read_cloud(self, X: Any) -> Cloud:
         """X, checked, in units in which squares of its numbers are numbers."""
-        features.remember(self, X)
-        X = checks.cloud(X, "X", min_rows=2, missing=get_tags(self).input_tags.allow_nan)
-        checks.columns_read(X, "X")
-        scaling.check(X, "X")
-        self.n_features_in_ = X.shape[1]
-        unit = scaling.Scaling.of(X, by_column=False).unit
-        return Cloud(X / unit, unit)
+        return shell.read_cloud(self, X, missing=get_tags(self).input_tags.allow_nan)
 
     @abstractmethod
     def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
@@ -87,10 +80,10 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         if return_std and return_cov:
             raise GpumError("return_std and return_cov are both True; ask for one of them")
-        found: Predictive = self.predictive(X).of_trials(trials)
+        found = self._predicted(X, include_noise, trials)
         if return_cov:
-            return found.mean, found.cov(include_noise)
-        return found.moments(include_noise) if return_std else found.mean
+            return found.mean, found.cov
+        return (found.mean, found.std) if return_std else found.mean
 
     def predict_quantiles(
         self, X: Any, quantiles: Any = (0.025, 0.5, 0.975), include_noise: bool = True, trials: Any = None
@@ -100,13 +93,20 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         With include_noise=False those of the function itself. Of likelihood="binomial" an observation of one trial is 0
         or 1: ask for those of so many `trials`, or of the probability with include_noise=False.
         """
-        return self.predictive(X).of_trials(trials).quantiles(quantiles, include_noise)
+        return self._predicted(X, include_noise, trials).quantiles(quantiles)
 
     def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False, trials: Any = None
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True, trials: Any = None
     ) -> np.ndarray:
-        """Draws of the function (with include_noise, of observations) at rows X, [rows, n_samples] or [rows, k, n]."""
-        return self.predictive(X).of_trials(trials).samples(n_samples, random_state, include_noise)
+        """Joint draws of new observations at rows X, [rows, n_samples] or, for several outputs, [rows, k, n_samples].
+
+        With include_noise=False they are draws of the function itself.
+        """
+        return self._predicted(X, include_noise, trials).samples(n_samples, random_state)
+
+    def _predicted(self, X: Any, include_noise: bool, trials: Any) -> Predictive:
+        found: Predictive = self.predictive(X).of_trials(trials)
+        return found if checks.flag(include_noise, "include_noise") else found.of_function()
 
     @property
     def transduction_(self) -> np.ndarray:
@@ -114,8 +114,11 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return self.model_.of_cloud.mean.copy()
 
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
-        """Mean (and std) for every row of the fitted cloud."""
-        return self.model_.of_cloud.moments(include_noise) if return_std else self.transduction_
+        """Mean (and std) for every row of the fitted cloud, as `predict` has them."""
+        found = (
+            self.model_.of_cloud if checks.flag(include_noise, "include_noise") else self.model_.of_cloud.of_function()
+        )
+        return (found.mean.copy(), found.std.copy()) if return_std else found.mean.copy()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, trials: Any = None) -> float:
         """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs.
@@ -143,7 +146,8 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
 def warn_of_edges(outputs: Sequence[Output]) -> None:
     """Warn where the heaviest setting's scale is at an end of its range beyond which the kernel would still change."""
     advice = {
-        "low": "faster than the kernel can follow; use more eigenfunctions or inducing points (n_kernel_inducing)",
+        "low": "faster than the kernel can follow; use more eigenfunctions (n_modes), or more path starts "
+        "(n_path_starts) for method='brownian'",
         "high": "so slowly that a larger max_time may be better",
     }
     for setting in (output.posterior.best.setting for output in outputs):

@@ -11,9 +11,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from ..basics import renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import FittedModel, Geometries
+from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
 from ..inference.classes import classify
 from ..inference.outputs import ClassOutput
@@ -22,6 +24,7 @@ from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
 
+@renamed.parameters(**learning.RENAMED)
 @learning.transforms_with_a_chart
 class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Gaussian process classification on an unknown surface.
@@ -39,8 +42,8 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     unlabelled : the value of y that marks a row without a label. "auto" (default): -1, as a number or as text, whatever
         else y holds. Where -1 is a class: None (no value does), or another value. NaN, None, pandas' NA and empty text
         always mark such rows.
-    latent_dim, latent_model, n_inducing, boundary, kernel, smoothness, n_paths, step_size, max_time,
-        n_kernel_inducing, metric_draws, warm_start, checkpoint, n_jobs, random_state, verbose : as for `GPUMRegressor`.
+    latent_dim, latent_model, kernel, smoothness, warm_start, checkpoint, n_jobs, random_state, verbose : as for
+        `GPUMRegressor`.
 
     Attributes
     ----------
@@ -57,34 +60,20 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         *,
         geometry: Any = ("graph", "flat"),
         latent_model: Any = "bgplvm",
-        n_inducing: int | None = None,
-        boundary: Any = "average",
-        kernel: str = "auto",
+        kernel: str | KernelOptions = "auto",
         smoothness: str = "average",
-        n_paths: int = 1000,
-        step_size: float | None = None,
-        max_time: float | None = None,
-        n_kernel_inducing: int | None = None,
-        metric_draws: int = 0,
         unlabelled: Any = AUTO,
         warm_start: bool = False,
         checkpoint: Any = None,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.latent_dim = latent_dim
         self.geometry = geometry
         self.latent_model = latent_model
-        self.n_inducing = n_inducing
-        self.boundary = boundary
         self.kernel = kernel
         self.smoothness = smoothness
-        self.n_paths = n_paths
-        self.step_size = step_size
-        self.max_time = max_time
-        self.n_kernel_inducing = n_kernel_inducing
-        self.metric_draws = metric_draws
         self.unlabelled = unlabelled
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -95,7 +84,6 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     def fit(self, X: Any, y: Any) -> Any:
         """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
         with shell.fitting(self):
-            learning.check_parameters(self)
             cloud = learning.read_cloud(self, X)
             labels = ClassLabels.of(y, len(cloud), self.unlabelled)
             geometries = learning.learn(self, cloud, labels.everyone, cluster_spaces, random=True)

@@ -16,7 +16,7 @@ from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import SUBSET, with_subset
 from ..geometry import graphs
-from ..geometry.base import Geometry, KernelOptions
+from ..geometry.base import Geometry, KernelTask
 from ..geometry.family import smoothness_names
 from ..geometry.flat import FlatGeometry, flat_geometry
 from ..geometry.graph import GraphGeometry
@@ -29,10 +29,10 @@ STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 
 def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Geometry], seed: Any = 0) -> Geometries:
     """The geometry that `make` learns from the rows of a cloud, or from a subset that covers a large one."""
-    options = KernelOptions(smoothness_names(smoothness))
+    kernels = KernelTask(smoothness_names(smoothness))
     with one_blas_thread:
         cloud, notes = with_subset(cloud, learning.drawn_seed(seed))
-        return Geometries.of(cloud, [make(cloud.learned)], [0.0], notes, options)
+        return Geometries.of(cloud, [make(cloud.learned)], [0.0], notes, kernels)
 
 
 class EuclideanGPRegressor(GPRegressor):
@@ -41,7 +41,7 @@ class EuclideanGPRegressor(GPRegressor):
     Parameters
     ----------
     smoothness : "average" (the evidence chooses, or all are averaged), "heat" (squared exponential) or a Matérn.
-    hyperparameters : "evidence" (default) or "average".
+    hyperparameters : "evidence" (default, as in the paper: the single best setting) or "average".
     """
 
     def __init__(self, *, smoothness: str = "average", hyperparameters: str = "evidence") -> None:
@@ -70,7 +70,7 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
         latent_model: Any = "bgplvm",
         smoothness: str = "average",
         hyperparameters: str = "evidence",
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from ..basics import checks, neighbours, scaling
-from ..basics.checks import GpumError, NoSurface
+from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in
 from ..basics.progress import Reporter
 from ..basics.scaling import Scaling
@@ -39,6 +39,7 @@ from ..manifold.metric import expected_metric
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import kept_programs
 from . import features
+from .latent_checks import check, start_list
 from .stored import load, open_checkpoint, save
 
 # A row is far from the surface when it is farther than fitted rows are (USUAL of them) by FAR steps. A step is the
@@ -50,7 +51,7 @@ NEAR = 3  # fitted rows from which a new row is placed
 RACED = 10  # rows for each inducing point with which the starts are told apart, if there are twice as many
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
-BOUNDARIES: dict[str, Any] = {"corridors": corridor_boundary, "variance": variance_boundary}
+DIM = 2  # of latent_dim=None
 
 
 class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -61,8 +62,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     latent_dim: Any
     starts: Any
     scale_columns: bool
-    boundary: str
-    boundary_level: float
+    boundary: float | str
     max_iter: int
     tol: float
     n_jobs: int | None
@@ -98,7 +98,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ):
             try:
                 outcome = self._race(q, rng, report, pieces)
-                if self.latent_dim == "auto":
+                if self._dim == "auto":
                     self.relevance_ = self._relevance(outcome.finalists[0])
                     keep = int(np.sum(self.relevance_ >= AUTO_SHARE))
                     report.say(f"latent_dim='auto': {keep} of {q} latent dimensions are relevant")
@@ -218,49 +218,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return tags
 
     def _check(self, X: Any) -> np.ndarray:
-        if self.latent_dim != "auto":
-            checks.integer(self.latent_dim, "latent_dim", 1, None, "give the surface's dimension, or 'auto'")
-        q = 1 if self.latent_dim == "auto" else int(self.latent_dim)
-        X = checks.cloud(X, missing=True)
-        checks.columns_read(X)
-        N, p = X.shape
-        checks.rows_for(X, q)
-        if q >= p:
-            raise NoSurface(
-                f"latent_dim is {checks.shown(self.latent_dim)} but X has only {p} column(s) (n_features = {p}); a "
-                f"surface has fewer dimensions than the data space: use latent_dim < {p}"
-            )
-        if not np.any(np.nanmax(X, axis=0) > np.nanmin(X, axis=0)):
-            raise NoSurface(f"X has {N} identical rows; there is no surface to learn: add rows that differ")
-        scaling.check(X)
-        for start in self._start_list():
-            if not isinstance(start, str):
-                shape = np.shape(start)
-                if shape != (N, q) or self.latent_dim == "auto":
-                    raise GpumError(
-                        f"an array in starts must have shape ({N}, latent_dim), got {shape}; "
-                        "pass one row for each row of X"
-                    )
-                checks.cloud(start, "starts")
-            else:
-                checks.option(start, "starts", ("pca", "isomap"))
-        checks.option(self.boundary, "boundary", BOUNDARIES)
-        checks.positive(self.boundary_level, "boundary_level", "0 is the tightest", zero=True)
-        checks.positive(self.tol, "tol", "0.05 nats per row is the default")
-        checks.jobs(self.n_jobs)
-        checks.integer(self.max_iter, "max_iter", 1, None, "10000 is the default")
-        return X
+        return check(self, self._dim, X)
 
-    def _start_list(self) -> list[Any]:
-        if isinstance(self.starts, str):
-            return [self.starts]
-        if not isinstance(self.starts, list | tuple | np.ndarray) or not len(self.starts):
-            raise GpumError(f"starts is {self.starts!r}; give 'pca', 'isomap', an array of latent rows, or several")
-        several = any(isinstance(start, str) for start in self.starts) or np.ndim(self.starts) != 2
-        return list(self.starts) if several else [self.starts]
+    @property
+    def _dim(self) -> Any:
+        return DIM if self.latent_dim is None else self.latent_dim
 
     def _initial_dim(self, N: int, p: int) -> int:
-        return min(AUTO_START, p - 1, N - 2) if self.latent_dim == "auto" else int(self.latent_dim)
+        return min(AUTO_START, p - 1, N - 2) if self._dim == "auto" else int(self._dim)
 
     def _race(self, q: int, rng: np.random.Generator, report: Reporter, pieces: Checkpoint) -> Outcome:
         """All starts in q dimensions; every round is written down as it comes."""
@@ -315,7 +280,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         near = np.cumsum(sound) - 1
         if not sound.all():
             near[~sound] = near[self._whole.donors(self._rows[~sound], 1, among=sound)[:, 0]]
-        for name, X, own in starts.named(self._whole.rows[sound], q, self._start_list(), rng):
+        for name, X, own in starts.named(self._whole.rows[sound], q, start_list(self.starts), rng):
             yield name, X if name == "given" or sound.all() else X[near], own
 
     def _settled(self, outcome: Outcome) -> list[Fit]:
@@ -395,6 +360,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._geometries = {}
         self._yardstick = None
-        self.chart_ = LearnedChart(mapping, BOUNDARIES[self.boundary](rng, mapping, self.latent_))
-        if self.boundary == "corridors":
-            self.chart_ = self.chart_.with_level(self.boundary_level)
+        make = variance_boundary if self.boundary == "variance" else corridor_boundary
+        self.chart_ = LearnedChart(mapping, make(rng, mapping, self.latent_))
+        if not isinstance(self.boundary, str):
+            self.chart_ = self.chart_.with_level(self.boundary)

@@ -6,27 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from ..basics import checks
+from ..basics import checks, renamed
 from ..gplvm.models import ByPoints, Variational
 from ..manifold.boundary import DEFAULT_LEVEL
 from .latent_base import LatentModel
 
+RENAMED = {"boundary_level": "boundary=..., the level itself"}
 
+
+@renamed.parameters(**RENAMED)
 class BayesianGPLVM(LatentModel):
     """Bayesian Gaussian process latent variable model: learns the chart of a point cloud.
 
     Parameters
     ----------
-    latent_dim : dimension q of the surface, or "auto" (kept small by ARD, see the documentation).
+    latent_dim : dimension q of the surface, or "auto" (kept small by ARD, see the documentation). None (default): 2,
+        or, as `latent_model` of another estimator, the dimensions that it asks for.
     n_inducing : inducing inputs m; by default min(N, 50). Cost grows as N m².
     starts : "pca", "isomap", an array [N, q], or a list of these; the best bound wins.
     scale_columns : False scales the whole cloud by one number, which keeps its geometry; True each column.
-    boundary : "corridors" (default, a family of domains) or "variance" (the paper's rule).
-    boundary_level : level of the default family; 0 is the tightest.
+    boundary : a level of the family of domains (default 0.5; 0 is the tightest), or "variance" (the paper's rule).
     max_iter, tol : a run stops when 100 iterations gain less than tol nats per row; a run that stops otherwise, at
         max_iter or because the optimiser breaks down, raises a ConvergenceWarning.
-    n_jobs : starts that run at once: None (default) in threads, one a core; else joblib's workers
-        (`joblib.parallel_config(backend="dask")` takes a cluster); the fit does not depend on it.
+    n_jobs : starts that run at the same time, in threads: -1 (default) is one a core, None is 1;
+        `joblib.parallel_config(backend="dask")` takes a cluster. The fit does not depend on it.
     checkpoint : a folder in which every finished run of a start is kept: killed, the same fit goes on from there.
     random_state : seed; the same seed gives the same fit.
     verbose : 1 shows progress.
@@ -45,16 +48,15 @@ class BayesianGPLVM(LatentModel):
 
     def __init__(
         self,
-        latent_dim: int | str = 2,
+        latent_dim: int | str | None = None,
         *,
         n_inducing: int | None = None,
         starts: Any = ("pca", "isomap"),
         scale_columns: bool = False,
-        boundary: str = "corridors",
-        boundary_level: float = DEFAULT_LEVEL,
+        boundary: float | str = DEFAULT_LEVEL,
         max_iter: int = 10_000,
         tol: float = 0.05,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         checkpoint: Any = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -64,7 +66,6 @@ class BayesianGPLVM(LatentModel):
         self.starts = starts
         self.scale_columns = scale_columns
         self.boundary = boundary
-        self.boundary_level = boundary_level
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
@@ -82,6 +83,7 @@ class BayesianGPLVM(LatentModel):
         return Variational(self.n_inducing)
 
 
+@renamed.parameters(**RENAMED)
 class GPLVM(LatentModel):
     """Maximum-likelihood GPLVM (section 5.1): latent rows are point estimates, cost grows as N³.
 
@@ -92,15 +94,14 @@ class GPLVM(LatentModel):
 
     def __init__(
         self,
-        latent_dim: int | str = 2,
+        latent_dim: int | str | None = None,
         *,
         starts: Any = ("pca", "isomap"),
         scale_columns: bool = False,
-        boundary: str = "corridors",
-        boundary_level: float = DEFAULT_LEVEL,
+        boundary: float | str = DEFAULT_LEVEL,
         max_iter: int = 10_000,
         tol: float = 0.05,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         checkpoint: Any = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -109,7 +110,6 @@ class GPLVM(LatentModel):
         self.starts = starts
         self.scale_columns = scale_columns
         self.boundary = boundary
-        self.boundary_level = boundary_level
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs

@@ -1,7 +1,6 @@
 """How `GPUMRegressor` and `GPUMClassifier` learn the geometries of a cloud.
 
-check_parameters     the parameters of an estimator that say which geometries it wants
-read_cloud           the cloud, checked against them
+read_cloud           the parameters and the cloud, checked
 learn                its geometries; with `warm_start` those of the last fit, where nothing they depend on changed
 reuse                those of another process, in the place of the last fit's
 """
@@ -20,52 +19,44 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
-from ..basics import checks, scaling
+from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import with_subset
-from ..geometry.base import KernelOptions
+from ..geometry.base import KernelOptions, KernelTask
 from ..geometry.build import Built, build, dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
 from ..manifold import Chart
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.tree import digest
-from . import features
+from . import features, shell
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
 from .stored import NOT_RESULTS, open_checkpoint
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
-KERNELS = ("auto", "spectral", "brownian")
 # Parameters that other labels may come with: geometries do not depend on them.
-OF_LABELS = ("hyperparameters", "likelihood", "target", "period", "unlabelled", *NOT_RESULTS)
+OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", *NOT_RESULTS)
+RENAMED = {
+    "n_inducing": "latent_model=BayesianGPLVM(n_inducing=...)",
+    "n_kernel_inducing": "kernel=KernelOptions(n_modes=...), or n_path_starts=... with method='brownian'",
+    **{
+        name: f"kernel=KernelOptions({name}=...)"
+        for name in ("boundary", "n_paths", "step_size", "max_time", "metric_draws")
+    },
+}
 
 
-def check_parameters(estimator: Any) -> None:
+def _check_parameters(estimator: Any) -> None:
     """Refuse parameters of geometries that cannot be."""
     names = geometry_names(estimator.geometry)
     dimensions(estimator.latent_dim)
     check_latent_model(estimator.latent_model)
-    checks.option(estimator.kernel, "kernel", KERNELS)
+    KernelOptions.of(estimator.kernel)
     smoothness_names(estimator.smoothness)
-    if isinstance(estimator.boundary, str):
-        checks.option(estimator.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
-    else:
-        checks.positive(estimator.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
     checks.jobs(estimator.n_jobs)
-    checks.integer(estimator.n_paths, "n_paths", 10, None, "1000 is the default")
-    checks.integer(estimator.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
-    if estimator.max_time is not None:
-        checks.positive(estimator.max_time, "max_time", "None finds it")
-    if estimator.n_kernel_inducing is not None:
-        checks.integer(estimator.n_kernel_inducing, "n_kernel_inducing", 2, None, "None uses every labelled row")
-    if estimator.n_inducing is not None and estimator.latent_model == "gplvm":
-        raise GpumError(
-            f"n_inducing is {estimator.n_inducing!r}, but latent_model='gplvm' has no inducing points; use "
-            "latent_model='bgplvm', or n_inducing=None"
-        )
     if isinstance(estimator.latent_model, Chart) and "chart" not in names:
         raise GpumError(
             f"latent_model is a known chart, but geometry is {estimator.geometry!r}; use geometry='chart' or 'average'"
@@ -94,21 +85,19 @@ def tags_of_geometry(estimator: Any, tags: Any) -> Any:
 
 
 def read_cloud(estimator: Any, X: Any) -> Cloud:
-    """X, checked; divided by a unit unless the latent model was given, which has units of its own."""
-    features.remember(estimator, X)
+    """X, checked against the parameters; divided by a unit unless a chart was given, which has units of its own."""
+    _check_parameters(estimator)
     given = estimator.latent_model
     known = isinstance(given, Chart)
-    X = checks.cloud(X, "X", min_rows=2 if known else 3, missing=not known)
-    checks.columns_read(X, "X")
-    if known and X.shape[1] != given.dim:
+    cloud = shell.read_cloud(
+        estimator, X, min_rows=2 if known else 3, missing=not known, by_unit=not known and not _is_fitted(given)
+    )
+    if known and cloud.rows.shape[1] != given.dim:
         raise GpumError(
-            f"X has {X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a known chart X "
-            "holds coordinates in it"
+            f"X has {cloud.rows.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
+            "known chart X holds coordinates in it"
         )
-    scaling.check(X, "X")
-    estimator.n_features_in_ = X.shape[1]
-    unit = scaling.Scaling.of(X, by_column=False).unit if isinstance(given, str) else 1.0
-    return Cloud(X / unit, unit)
+    return cloud
 
 
 def learn(estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any], *, random: bool) -> Geometries:
@@ -140,28 +129,31 @@ def _learned(
     estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int, random: bool
 ) -> Geometries:
     cloud, notes = with_subset(cloud, drawn_seed(seed), random)
-    options = kernel_options(estimator, drawn_seed(seed))
+    kernels = KernelTask(
+        smoothness_names(estimator.smoothness), KernelOptions.of(estimator.kernel), drawn_seed(seed),
+        estimator.n_jobs, estimator.verbose,
+    )  # fmt: skip
     built = _build(estimator, cloud, graphs, run, seed)
-    return Geometries.of(cloud, built.surfaces, built.log_priors, [*notes, *built.notes], options)
+    return Geometries.of(cloud, built.surfaces, built.log_priors, [*notes, *built.notes], kernels)
 
 
 def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int) -> Built:
     given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
     if isinstance(given, Chart):
         return Built.one(_in_checkpoint(ChartGeometry(given, X), run))
-    named = isinstance(given, str)
+    every = isinstance(given, str) or (getattr(_thawed(given), "latent_dim", 0) is None and not _is_fitted(given))
 
     def charts(latent_dim: Any, verbose: int) -> Iterator[ChartGeometry]:
-        options = {} if estimator.n_inducing is None else {"n_inducing": estimator.n_inducing}
-        options |= {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
+        options = {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
         model = fitted_latent_model(estimator, given, X, n_rows, latent_dim, run, **options)
-        # A given model is used as it is; of those learned here, other fits may stand beside the best.
-        for one in model._different_fits() if named else [model]:
+        # A model of one dimension is used alone; of those of every dimension, other fits may stand beside the best.
+        for one in model._different_fits() if every else [model]:
             yield _in_checkpoint(one.geometry(X), run)
 
     built = build(
-        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, pieces=run, once=not named,
-        n_modes=estimator.n_kernel_inducing, seed=drawn_seed(seed), n_jobs=estimator.n_jobs, verbose=estimator.verbose,
+        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, pieces=run, once=not every,
+        n_modes=KernelOptions.of(estimator.kernel).n_modes, seed=drawn_seed(seed), n_jobs=estimator.n_jobs,
+        verbose=estimator.verbose,
     )  # fmt: skip
     learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartGeometry)]
     built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))
@@ -173,13 +165,17 @@ def fitted_latent_model(
 ) -> LatentModel:
     """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X.
 
-    It has at most one inducing point for each of the rows of X, which may be fewer than the `n_rows` of the cloud.
+    A model without a dimension of its own gets `latent_dim`, and the options. It has at most one inducing point for
+    each of the rows of X, which may be fewer than the `n_rows` of the cloud.
     """
     given = _thawed(given)
-    fitted = isinstance(given, LatentModel) and hasattr(given, "chart_")
     model = given
-    if not fitted:
-        model = clone(given) if isinstance(given, LatentModel) else LATENT_MODELS[given](latent_dim, **options)
+    if not _is_fitted(given):
+        model = clone(given) if isinstance(given, LatentModel) else LATENT_MODELS[given]()
+        if model.latent_dim is None:
+            if model.random_state is not None:
+                options.pop("random_state")
+            model.set_params(latent_dim=latent_dim, **options)
         m = getattr(model, "n_inducing", None)
         if isinstance(m, Integral) and len(X) < int(m) <= n_rows:  # of which some are copies
             model.set_params(n_inducing=len(X))
@@ -193,24 +189,6 @@ def fitted_latent_model(
         )
     features.same_names(estimator, model)
     return model
-
-
-def kernel_options(estimator: Any, seed: int) -> KernelOptions:
-    """What the estimator's parameters ask of kernels."""
-    return KernelOptions(
-        smoothness_names(estimator.smoothness),
-        boundary=estimator.boundary,
-        kernel=estimator.kernel,
-        n_modes=estimator.n_kernel_inducing,
-        metric_draws=estimator.metric_draws,
-        max_time=estimator.max_time,
-        n_paths=estimator.n_paths,
-        step_size=estimator.step_size,
-        n_inducing=estimator.n_kernel_inducing,
-        seed=seed,
-        n_jobs=estimator.n_jobs,
-        verbose=estimator.verbose,
-    )
 
 
 def seed_of(random_state: Any) -> int:
@@ -263,13 +241,19 @@ def _value(parameter: Any) -> Any:
     if isinstance(parameter, LatentModel):
         settings = {name: _value(one) for name, one in parameter.get_params(deep=False).items()}
         return type(parameter), settings, _Same(getattr(parameter, "chart_", None))
-    if parameter is None or np.isscalar(parameter):
+    if parameter is None or np.isscalar(parameter) or isinstance(parameter, KernelOptions):
         return parameter
     return _Same(parameter)
 
 
 def _thawed(given: Any) -> Any:
     return given.estimator if isinstance(given, FrozenEstimator) else given
+
+
+def _is_fitted(given: Any) -> bool:
+    """Whether a `latent_model` is fitted, so that it is used as it is."""
+    given = _thawed(given)
+    return isinstance(given, LatentModel) and hasattr(given, "chart_")
 
 
 def check_latent_model(given: Any) -> None:

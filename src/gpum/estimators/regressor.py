@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from ..basics import renamed
 from ..fitted import Cloud, Geometries
+from ..geometry.base import KernelOptions
 from ..geometry.graphs import graph_spaces
 from . import learning, shell
 from .base import GPRegressor
 
 
+@renamed.parameters(**learning.RENAMED, target="period=360.0 for angles, period=None for values")
 @learning.transforms_with_a_chart
 class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):
     """Gaussian process regression on an unknown surface.
@@ -28,33 +31,28 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     geometry : "average" (default: all of them, weighted by evidence), a name or a list of names of "chart" (learned
         charts), "atlas" (many small charts, glued: closed, branched, in pieces), "graph" (nearest neighbours) and
         "flat" (no surface). With a known chart there is nothing but the chart.
-    latent_model : "bgplvm", "gplvm"; a latent model, fitted (it is used as it is, also inside
-        `sklearn.frozen.FrozenEstimator`) or not (a copy is fitted); or a known chart, and X holds coordinates in it.
-    n_inducing : inducing points of the latent model.
-    boundary : "average" (default: over a family of domains, and no boundary at all), a level of that family (a number),
-        or "variance", the paper's rule.
-    kernel : of charts and atlases: "spectral", "brownian" (from paths: in charts at the default boundary level and in
-        every domain that is made of curves; across an atlas from node to node), or "auto": spectral up to three
-        dimensions.
+    latent_model : of charts: "bgplvm", "gplvm"; a latent model with options of its own, such as
+        `BayesianGPLVM(n_inducing=30)`, of which copies are fitted (in the dimensions of `latent_dim`, unless it has a
+        latent_dim of its own); a fitted one, which is used as it is (also inside `sklearn.frozen.FrozenEstimator`); or
+        a known chart, and X holds coordinates in it.
+    kernel : "auto" (default), "spectral" or "brownian": how the heat kernels of charts and atlases are computed; or a
+        `gpum.KernelOptions` with more to say: boundary, number of eigenfunctions, paths, steps, times.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.
-    n_paths, step_size, max_time : of the Brownian kernel; max_time also bounds the spectral heat kernel's time.
-    n_kernel_inducing : for many labels: as many eigenfunctions (spectral) or inducing points that paths start from.
-    metric_draws : average the kernel over so many draws of the random metric instead of using its mean (0).
-    n_jobs : None (default) learns charts, atlases and graphs side by side in threads, one a core; 1 one by one; else
-        joblib workers for starts of the latent model, domains, atlases, graphs and paths. Results do not depend on it.
-        `joblib.parallel_config(backend="dask")` takes a cluster.
     likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
         "poisson" (y counts; the prediction is their mean) or "binomial" (y counts the successes of `trials`, which
         `fit`, `score` and `predict` take; by default of one, so that y is 0 or 1 and the prediction a probability).
-    target : "value" (default), or "angle": two values of y that differ by `period` are one.
-    period : of angles: 360 (default) for degrees, 2π for radians.
+    period : None (default), or y is an angle: values that differ by `period` are the same. 360 for degrees, 2π for
+        radians.
     warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
         take a fraction of a second.
     checkpoint : a folder in which finished parts of the latent models, atlases, graphs and domains are kept: killed at
         any moment, the same fit to the same data goes on from there, to the same answer. Other settings or data are
         refused.
+    n_jobs : how many charts, starts of latent models, domains, atlases, graphs and blocks of paths are computed at the
+        same time, in threads: -1 (default) is one a core, None is 1. `joblib.parallel_config(backend="loky")` or
+        "dask" takes processes or a cluster instead. Results do not depend on it.
     random_state : seed; verbose : 1 shows progress.
 
     Attributes
@@ -65,7 +63,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         chart, and the rows in it; all None where no geometry is a chart. `transform` gives the coordinates of rows in
         it, and is there where `geometry` has "chart" in it.
     notes_ : what was left out, cut short or could not be done as asked, in sentences.
-    diffusion_time_, best_setting_ : of the heaviest setting.
+    best_setting_ : the setting of largest weight.
+    length_scale_ : its length scale: √t of a heat kernel, κ of a Matérn kernel.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
     """
 
@@ -75,40 +74,24 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         *,
         geometry: Any = "average",
         latent_model: Any = "bgplvm",
-        n_inducing: int | None = None,
-        boundary: Any = "average",
-        kernel: str = "auto",
+        kernel: str | KernelOptions = "auto",
         smoothness: str = "average",
         hyperparameters: str = "average",
-        n_paths: int = 1000,
-        step_size: float | None = None,
-        max_time: float | None = None,
-        n_kernel_inducing: int | None = None,
-        metric_draws: int = 0,
         likelihood: str = "gaussian",
-        target: str = "value",
-        period: float = 360.0,
+        period: float | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.latent_dim = latent_dim
         self.geometry = geometry
         self.latent_model = latent_model
-        self.n_inducing = n_inducing
-        self.boundary = boundary
         self.kernel = kernel
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
-        self.n_paths = n_paths
-        self.step_size = step_size
-        self.max_time = max_time
-        self.n_kernel_inducing = n_kernel_inducing
-        self.metric_draws = metric_draws
         self.likelihood = likelihood
-        self.target = target
         self.period = period
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -117,7 +100,6 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         self.verbose = verbose
 
     def _read_cloud(self, X: Any) -> Cloud:
-        learning.check_parameters(self)
         return learning.read_cloud(self, X)
 
     def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
@@ -129,10 +111,11 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     latent_: Any = shell.latent
 
     @property
-    def diffusion_time_(self) -> Any:
-        """t of the heaviest setting (for Matérn the squared length scale), one for each output."""
-        best = [output.posterior.best.setting for output in self.model_.outputs]
-        return self.model_.shaped([setting.scale**2 for setting in best])
+    def length_scale_(self) -> Any:
+        """Length scale of the heaviest setting, one for each output: √t of a heat kernel, κ of a Matérn kernel."""
+        return self.model_.shaped([output.posterior.best.setting.scale for output in self.model_.outputs])
+
+    diffusion_time_ = renamed.attribute("length_scale_, which is its square root")
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""

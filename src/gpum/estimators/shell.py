@@ -14,8 +14,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..basics import checks, scaling
 from ..basics.checks import GpumError
-from ..fitted import FittedModel, LazyModel, StoredModel
+from ..fitted import Cloud, FittedModel, LazyModel, StoredModel
 from ..inference.design import Suggestions
 from ..persistence import model_io
 from . import features
@@ -73,6 +74,19 @@ chart = property(lambda self: self.model_.chart, doc="The chart of largest weigh
 latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on that chart, [N, q].")
 
 
+def read_cloud(
+    estimator: Any, X: Any, *, min_rows: int = 2, missing: bool = False, by_unit: bool = True
+) -> Cloud:  # fmt: skip
+    """X, checked, in units in which squares of its numbers are numbers (`by_unit`); its columns are remembered."""
+    features.remember(estimator, X)
+    X = checks.cloud(X, "X", min_rows=min_rows, missing=missing)
+    checks.columns_read(X, "X")
+    scaling.check(X, "X")
+    estimator.n_features_in_ = X.shape[1]
+    unit = scaling.Scaling.of(X, by_column=False).unit if by_unit else 1.0
+    return Cloud(X / unit, unit)
+
+
 def check_rows(estimator: Any, X: Any) -> np.ndarray:
     """Rows like those of the fitted cloud, as an array [n, p]."""
     check_is_fitted(estimator)
@@ -80,7 +94,7 @@ def check_rows(estimator: Any, X: Any) -> np.ndarray:
 
 
 def predictive(self: Any, X: Any) -> Any:
-    """Everything that is predicted for rows X, seen or not; they are located once."""
+    """Everything that is predicted for rows X, seen or not; they are projected once."""
     found = self.model_.predictive(check_rows(self, X))
     if found.far.any():
         warnings.warn(

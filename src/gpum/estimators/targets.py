@@ -15,7 +15,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Predictive
 from ..inference.likelihoods import LIKELIHOODS
-from ..inference.outputs import INFERENCE, TARGETS, Angle, Target
+from ..inference.outputs import INFERENCE, Angle, Target
 
 FOLDS = "in a cross-validation use cv=gpum.LabelledKFold(), which has labels in every fold"
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
@@ -30,7 +30,7 @@ class Labels:
 
     @classmethod
     def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any) -> Labels:
-        """Labels of n rows, checked against what the estimator's `likelihood`, `target` and `period` say of them."""
+        """Labels of n rows, checked against what the estimator's `likelihood` and `period` say of them."""
         if y is None:
             name = type(estimator).__name__
             raise GpumError(f"{name} requires y to be passed, but the target y is None; give NaN where it is unknown")
@@ -112,14 +112,17 @@ def _check_labelled(columns: np.ndarray) -> None:
 
 
 def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[Target]:
-    """What each column of y [N] or [N, k] is, given an estimator's `likelihood`, `target` and `period`."""
+    """What each column of y [N] or [N, k] is, given an estimator's `likelihood` and `period`."""
     likelihood = checks.option(model.likelihood, "likelihood", LIKELIHOODS)
-    kind = checks.option(model.target, "target", TARGETS)
-    period = checks.positive(model.period, "period", "360 is for degrees, 2π for radians")
-    if kind == "angle" and likelihood != "gaussian":
-        raise GpumError(f"likelihood is {likelihood!r}, but target='angle' has 'gaussian' only; use that")
-    if noise_std is not None and (likelihood != "gaussian" or kind == "angle"):
-        what = "target='angle'" if kind == "angle" else f"likelihood={likelihood!r}"
+    period = model.period
+    if period is not None:
+        period = checks.positive(period, "period", "360 is for degrees, 2π for radians, None for values")
+        if likelihood != "gaussian":
+            raise GpumError(
+                f"likelihood is {likelihood!r}, but angles (period={period:g}) have 'gaussian' only; use it"
+            )
+    if noise_std is not None and (likelihood != "gaussian" or period is not None):
+        what = f"likelihood={likelihood!r}" if period is None else f"an angle (period={period:g})"
         raise GpumError(f"noise_std was given, but {what} has noise of its own kind; leave it out")
     if trials is not None and likelihood != "binomial":
         raise GpumError(f"trials was given, but likelihood is {likelihood!r}; use likelihood='binomial'")
@@ -134,7 +137,7 @@ def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[T
         _check_successes(columns, known, tried)
     return [
         Target(
-            likelihood, model.hyperparameters, kind, period,
+            likelihood, model.hyperparameters, period,
             None if noise is None else noise[known[:, k], k], None if tried is None else tried[known[:, k], k],
         )
         for k in range(columns.shape[1])

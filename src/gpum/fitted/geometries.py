@@ -16,7 +16,7 @@ import numpy as np
 from ..basics.checks import NoSurface
 from ..basics.missing import fill_in
 from ..geometry.atlas import AtlasGeometry
-from ..geometry.base import Geometry, KernelOptions, Projection, titles
+from ..geometry.base import Geometry, KernelTask, Projection, titles
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import Family, join
 from ..geometry.flat import FlatGeometry
@@ -38,26 +38,26 @@ class Geometries:
     cloud : the rows.
     members : the geometries; `family.geometry_of` says to which of them each space belongs.
     family : all their spaces, the settings on them and the learned rows in each space.
-    options : what was asked of the kernels.
+    kernels : which kernels were computed, and how.
     coordinates : of all rows of a large cloud on a member, where these were asked for.
     """
 
     cloud: Cloud
     members: list[Geometry]
     family: Family
-    options: KernelOptions
+    kernels: KernelTask
     coordinates: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, cloud: Cloud, members: Sequence[Geometry], log_priors: Sequence[float], notes: Sequence[str],
-        options: KernelOptions,
+        kernels: KernelTask,
     ) -> Geometries:  # fmt: skip
         """Members with their prior weights; one that has no space on this cloud is left out, and a note says why."""
         families, usable, priors, said = [], [], [], list(notes)
         for member, prior in zip(members, log_priors, strict=True):
             try:
-                families.append(member.family(options))
+                families.append(member.family(kernels))
             except NoSurface as error:
                 if len(members) == 1:
                     raise
@@ -68,7 +68,7 @@ class Geometries:
         if not families:
             raise NoSurface(f"no geometry can be used on this cloud: {'; '.join(said)}")
         family = join(families, priors)
-        return cls(cloud, usable, replace(family, notes=[*said, *family.notes]), options)
+        return cls(cloud, usable, replace(family, notes=[*said, *family.notes]), kernels)
 
     @property
     def titles(self) -> list[str]:
@@ -134,7 +134,7 @@ class Geometries:
         """The chart of member k, with the kind of boundary that was asked for."""
         member = self.members[k]
         assert isinstance(member, ChartGeometry)
-        return member.bounded(self.options)
+        return member.bounded(self.kernels)
 
     def _projected(self, k: int, rows: np.ndarray, index: np.ndarray) -> Projection:
         """Rows on member k; those of the cloud that were projected onto it before keep their coordinates."""

@@ -1,4 +1,4 @@
-"""What is predicted for some rows, in the units of the labels; rows are located once, whatever is asked of them."""
+"""What is predicted for some rows, in the units of the labels; rows are projected once, whatever is asked of them."""
 
 from __future__ import annotations
 
@@ -41,37 +41,48 @@ class AtRows:
 class Predictive(AtRows):
     """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.
 
+    Attributes
+    ----------
+    include_noise : True (default): predictions of a new observation; False: of the function itself.
     trials : of likelihood="binomial": of how many trials an observation counts the successes, [n, outputs]; None: one.
-
-    Noise: True is a new observation, False the function itself.
     """
 
+    include_noise: bool = True
     trials: np.ndarray | None = None
+
+    def of_function(self) -> Predictive:
+        """The same rows with predictions of the function itself, without the noise of observations."""
+        return replace(self, include_noise=False)
 
     def of_trials(self, trials: Any) -> Predictive:
         """The same for observations of so many trials, a number, [n] or [n, outputs]; None: of one."""
         return self if trials is None else replace(self, trials=self._checked_trials(trials))
 
-    @cached_property
+    @property
     def mean(self) -> np.ndarray:
         """Predictive mean, [n]."""
-        return self.moments()[0]
+        return self._moments[0]
 
-    def std(self, noise: bool = True) -> np.ndarray:
+    @property
+    def std(self) -> np.ndarray:
         """Predictive standard deviation, [n]."""
-        return self.moments(noise)[1]
+        return self._moments[1]
 
-    def moments(self, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation, [n] each, for the price of one."""
-        parts = [[output.moments(block, noise) for output in outputs] for block, outputs in self._blocks()]
-        found = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*parts, strict=True)]
+    @cached_property
+    def cov(self) -> np.ndarray:
+        """Predictive covariance between the rows, [n, n]."""
+        outputs = self._outputs(slice(None))
+        return self._stacked([output.cov(self.rows.whole, self.include_noise) for output in outputs])
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation, [n] each."""
+        noise = self.include_noise
+        blocks = [[output.moments(block, noise) for output in outputs] for block, outputs in self._blocks()]
+        found = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*blocks, strict=True)]
         return self._stacked([mean for mean, _ in found]), self._stacked([std for _, std in found])
 
-    def cov(self, noise: bool = True) -> np.ndarray:
-        """Predictive covariance between the rows, [n, n]."""
-        return self._stacked([output.cov(self.rows.whole, noise) for output in self._outputs(slice(None))])
-
-    def quantiles(self, levels: Any = (0.025, 0.5, 0.975), noise: bool = True) -> np.ndarray:
+    def quantiles(self, levels: Any = (0.025, 0.5, 0.975)) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
         given, levels = levels, np.atleast_1d(np.asarray(levels, float))
         if not len(levels) or not np.all((levels > 0) & (levels < 1)):
@@ -79,14 +90,16 @@ class Predictive(AtRows):
                 f"quantiles must lie strictly between 0 and 1, got {checks.shown(given)}; (0.025, 0.975) is a 95 % "
                 "interval"
             )
-        parts = [[output.quantiles(block, levels, noise) for output in outputs] for block, outputs in self._blocks()]
-        return self._stacked([np.concatenate(one) for one in zip(*parts, strict=True)])
+        noise = self.include_noise
+        blocks = [[output.quantiles(block, levels, noise) for output in outputs] for block, outputs in self._blocks()]
+        return self._stacked([np.concatenate(one) for one in zip(*blocks, strict=True)])
 
-    def samples(self, n: int = 1, random_state: Any = 0, noise: bool = False) -> np.ndarray:
+    def samples(self, n: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint draws, [rows, n] or, for several outputs, [rows, k, n]."""
         checks.integer(n, "n_samples", 1, None, "1 is one draw")
         rng = np.random.default_rng(checks.random_state(random_state).randint(2**31 - 1))
-        draws = [output.samples(rng, self.rows.whole, n, noise) for output in self._outputs(slice(None))]
+        outputs = self._outputs(slice(None))
+        draws = [output.samples(rng, self.rows.whole, n, self.include_noise) for output in outputs]
         return np.stack(draws, 1) if self.model.several else draws[0]
 
     def _blocks(self) -> Iterator[tuple[RowsInSpaces, list[Output]]]:

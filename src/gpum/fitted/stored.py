@@ -18,7 +18,7 @@ from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
 from ..geometry import recipes
 from ..geometry.atlas import AtlasGeometry
-from ..geometry.base import KernelOptions, UnweightedGeometry
+from ..geometry.base import KernelTask, UnweightedGeometry
 from ..geometry.family import Family
 from ..inference import gp
 from ..inference.outputs import Output
@@ -43,7 +43,7 @@ class StoredModel:
     rows: list[Any]
     geometry_of: list[int]
     notes: list[str]
-    options: KernelOptions
+    kernels: KernelTask
     coordinates: dict[int, np.ndarray]
     outputs: list[Any]
     several: bool
@@ -66,7 +66,7 @@ class StoredModel:
         for k, level in levels.items():
             owner = family.geometry_of[k]
             found = recipes.recipe(
-                family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.options
+                family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.kernels
             )
             if found is not None:
                 spaces[k] = found
@@ -76,7 +76,7 @@ class StoredModel:
                 spaces[k], rows[k] = family.spaces[k], family.rows[k]
         return cls(
             model.cloud, members, spaces, rows, list(family.geometry_of), list(family.notes),
-            replace(geometries.options, n_jobs=None, verbose=0), dict(geometries.coordinates),
+            replace(geometries.kernels, n_jobs=None, verbose=0), dict(geometries.coordinates),
             [_light(output, model.cloud) for output in model.outputs], model.several, model.classes,
             dict(model.settings), model.version,
         )  # fmt: skip
@@ -99,7 +99,7 @@ class StoredModel:
         outputs = [_whole(output, rows, self.cloud) for output in self.outputs]
         settings = [component.setting for output in outputs for component in output.posterior.components]
         family = Family(spaces, settings, rows, list(self.geometry_of), list(self.notes))
-        geometries = Geometries(self.cloud, members, family, self.options, dict(self.coordinates))
+        geometries = Geometries(self.cloud, members, family, self.kernels, dict(self.coordinates))
         return FittedModel(geometries, outputs, self.several, self.classes, self.settings, self.version)
 
     def check_restored(self) -> None:

@@ -10,7 +10,7 @@ from ..basics.progress import Reporter
 from ..heat.atlas import Atlas, AtlasEigenpairs
 from ..heat.histograms import jump_features
 from . import spaces
-from .base import KernelOptions, Projection
+from .base import KernelTask, Projection
 from .family import Family
 from .path_spaces import PathRows, of_paths
 
@@ -43,25 +43,25 @@ class AtlasGeometry:
         """Rows of the data space are their own points; the atlas knows which are far from it."""
         return Projection(X, None, self.atlas.project(X).far)
 
-    def family(self, options: KernelOptions) -> Family:
+    def family(self, task: KernelTask) -> Family:
         """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""
         notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
-        if options.kernel == "brownian":
+        if task.options.method == "brownian":
             held, stiffness = self.atlas.jump_graph()
             surface = self.atlas.surface_
-            asked = (options.n_paths, options.max_time, options.n_inducing, options.seed)
+            asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
             features = jump_features(
                 stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas, self.cloud, *asked,
-                n_jobs=options.n_jobs,
+                n_jobs=task.n_jobs,
             )  # fmt: skip
-            with Reporter(options.verbose, None, "simulating Brownian paths"):
+            with Reporter(task.verbose, None, "simulating Brownian paths"):
                 paths = PathRows.of(features, self.cloud)
             return Family.of(
-                [of_paths(paths, self.atlas.dim, options.smoothness, 0.0)],
+                [of_paths(paths, self.atlas.dim, task.smoothness, 0.0)],
                 [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
             )
         power = np.mean(self.rows**2, 0)
         settings = spaces.spectral_settings(
-            self.pairs.values, power, self.atlas.dim, options.smoothness, 0.0, options.max_time
+            self.pairs.values, power, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
         )
         return Family.of([(self.pairs, self.rows, settings)], [*notes, *spaces.unreached(self.title, self.pairs)])

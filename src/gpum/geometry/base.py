@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..basics import checks
 from ..basics.checks import GpumError
 from .family import Family
+
+METHODS = ("auto", "spectral", "brownian")
 
 
 @dataclass(frozen=True)
@@ -31,19 +34,75 @@ class Projection:
     others: tuple[np.ndarray, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KernelOptions:
-    """What is asked of the kernels on a geometry; see `GPUMRegressor`."""
+    """How heat kernels are computed; `kernel=` of `GPUMRegressor` and `GPUMClassifier`.
 
-    smoothness: Sequence[str]
+    Parameters
+    ----------
+    method : of charts and atlases: "spectral" (eigenfunctions of the Laplace operator), "brownian" (paths of Brownian
+        motion: in charts at the default boundary level and in every domain that is made of curves; across an atlas from
+        node to node), or "auto": spectral up to three dimensions.
+    boundary : of charts: "average" (default: over a family of domains, and no boundary at all), a level of that family
+        (a number), or "variance", the paper's rule.
+    n_modes : of spectral kernels: eigenfunctions of each domain of a chart and of each atlas; None: 100.
+    metric_draws : of spectral kernels on charts: average over so many draws of the random metric instead of using its
+        mean (0).
+    max_time : the largest diffusion time; None: from the extent of the surface.
+    n_paths, step_size : of Brownian kernels: paths from each point, and their step (None: from the geometry).
+    n_path_starts : of Brownian kernels: the rows that paths start from, for many labels; None: every row.
+    """
+
+    method: str = "auto"
     boundary: float | str = "average"
-    kernel: str = "auto"
     n_modes: int | None = None
     metric_draws: int = 0
     max_time: float | None = None
     n_paths: int = 1000
     step_size: float | None = None
-    n_inducing: int | None = None
+    n_path_starts: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.option(self.method, "method", METHODS)
+        if isinstance(self.boundary, str):
+            checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
+        else:
+            checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
+        checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
+        checks.integer(self.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
+        if self.max_time is not None:
+            checks.positive(self.max_time, "max_time", "None finds it")
+        if self.step_size is not None:
+            checks.positive(self.step_size, "step_size", "None chooses it from the geometry")
+        if self.n_modes is not None:
+            checks.integer(self.n_modes, "n_modes", 2, None, "None is 100 eigenfunctions")
+        if self.n_path_starts is not None:
+            checks.integer(self.n_path_starts, "n_path_starts", 2, None, "None uses every row")
+        if self.metric_draws and self.method == "brownian":
+            raise GpumError(
+                f"metric_draws is {self.metric_draws}, but method='brownian' has no draws of the metric; use "
+                "method='spectral', or metric_draws=0"
+            )
+
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return f"KernelOptions({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    @classmethod
+    def of(cls, kernel: Any) -> KernelOptions:
+        """The options that an estimator's `kernel` stands for: these, or a method alone."""
+        if isinstance(kernel, KernelOptions):
+            return kernel
+        options = "KernelOptions(method=...) with other options"
+        return cls(checks.option(kernel, "kernel", METHODS, options))
+
+
+@dataclass(frozen=True)
+class KernelTask:
+    """The kernels that a geometry is asked for: options, smoothness, and how they are computed."""
+
+    smoothness: Sequence[str]
+    options: KernelOptions = field(default_factory=KernelOptions)
     seed: int = 0
     n_jobs: int | None = None
     verbose: int = 0
@@ -61,7 +120,7 @@ class Geometry(Protocol):
     def project(self, X: np.ndarray) -> Projection:
         """Rows X [n, p] that are not of the cloud on the geometry."""
 
-    def family(self, options: KernelOptions) -> Family:
+    def family(self, task: KernelTask) -> Family:
         """Spaces of the geometry, settings on them, and the cloud in each."""
 
 
@@ -76,7 +135,7 @@ class UnweightedGeometry:
         """It has no points."""
         raise GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
 
-    def family(self, options: KernelOptions) -> Family:
+    def family(self, task: KernelTask) -> Family:
         """It has no spaces."""
         raise GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
 

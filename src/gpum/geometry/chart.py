@@ -19,10 +19,11 @@ from ..basics.progress import Reporter
 from ..basics.workers import results
 from ..heat.elements import LinearNodes
 from ..heat.histograms import jump_features, path_features
+from ..heat.spectral import MAX_SPECTRAL_DIM
 from ..manifold import Chart, CorridorBoundary, LearnedChart, evaluate, straighten, variance_boundary
 from ..persistence.checkpoint import Checkpoint
 from . import spaces
-from .base import KernelOptions, Projection, in_data_space
+from .base import KernelTask, Projection, in_data_space
 from .family import NO_BOUNDARY, Family, Setting
 from .path_spaces import PathRows, of_paths, walked_levels
 
@@ -30,7 +31,6 @@ T = TypeVar("T")
 
 PLANE = 0.25  # prior weight of no boundary at all
 N_MODES = 100
-MAX_SPECTRAL_DIM = 3  # kernel="auto" takes paths above
 
 
 @dataclass(eq=False)
@@ -57,13 +57,13 @@ class ChartGeometry:
         """Points of the chart for rows X."""
         return in_data_space(X) if self.model is None else self.model.project(X)
 
-    def family(self, options: KernelOptions) -> Family:
+    def family(self, task: KernelTask) -> Family:
         """Eigenfunctions of every boundary level and no boundary at all, or path histograms."""
-        chart = self.bounded(options)
-        kernel = options.kernel
-        if kernel == "auto":
-            kernel = "spectral" if chart.dim <= MAX_SPECTRAL_DIM else "brownian"
-        return self._spectral(chart, options) if kernel == "spectral" else self._brownian(chart, options)
+        chart = self.bounded(task)
+        method = task.options.method
+        if method == "auto":
+            method = "spectral" if chart.dim <= MAX_SPECTRAL_DIM else "brownian"
+        return self._spectral(chart, task) if method == "spectral" else self._brownian(chart, task)
 
     def _once(self, key: Hashable, make: Callable[[], T], kind: type = tuple) -> T:
         """`make()`, which is of a `kind`, or what it returned the last time for this key."""
@@ -76,19 +76,19 @@ class ChartGeometry:
             self.cache[key] = found
         return key in self.cache
 
-    def bounded(self, options: KernelOptions) -> Chart:
+    def bounded(self, task: KernelTask) -> Chart:
         """The chart with the kind of boundary that is asked for."""
-        if options.boundary == "variance" and isinstance(self.chart, LearnedChart):
-            mapping, rng = self.chart.mapping, np.random.default_rng(options.seed)
+        if task.options.boundary == "variance" and isinstance(self.chart, LearnedChart):
+            mapping, rng = self.chart.mapping, np.random.default_rng(task.seed)
             make = lambda: LearnedChart(mapping, variance_boundary(rng, mapping, self.rows))
-            return self._once(("variance", options.seed), make, LearnedChart)
-        if not isinstance(options.boundary, str) and not (
+            return self._once(("variance", task.seed), make, LearnedChart)
+        if not isinstance(task.options.boundary, str) and not (
             isinstance(self.chart, LearnedChart) and isinstance(self.chart.boundary, CorridorBoundary)
         ):
             raise GpumError(
-                f"boundary is the level {options.boundary!r}, but the given chart has no family of boundary levels (a "
-                "known chart, or the paper's boundary); use boundary='average', or a latent model with "
-                "boundary='corridors'"
+                f"boundary is the level {task.options.boundary!r}, but the given chart has no family of levels "
+                "(a known chart, or the paper's boundary); use boundary='average', or a latent model whose "
+                "boundary is a level, such as 0.5"
             )
         return self.chart
 
@@ -99,30 +99,30 @@ class ChartGeometry:
             chart = chart.with_level(level)
         return [chart.draw(key) for key in draws] if isinstance(chart, LearnedChart) and len(draws) else [chart]
 
-    def domain(self, options: KernelOptions, level: float | None) -> list[Chart]:
+    def domain(self, task: KernelTask, level: float | None) -> list[Chart]:
         """What the space of a boundary level is made of: the chart at that level, or draws of it."""
-        chart = self.bounded(options)
-        draws = options.metric_draws if isinstance(chart, LearnedChart) else 0
-        keys = [jax.random.fold_in(jax.random.key(options.seed), k) for k in range(draws)]
+        chart = self.bounded(task)
+        draws = task.options.metric_draws if isinstance(chart, LearnedChart) else 0
+        keys = [jax.random.fold_in(jax.random.key(task.seed), k) for k in range(draws)]
         return self._at_level(chart, level, keys)
 
     def file_state(self) -> dict[str, Any]:
         """What a model file holds."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cache", "checkpoint")}
 
-    def _spectral(self, chart: Chart, options: KernelOptions) -> Family:
+    def _spectral(self, chart: Chart, task: KernelTask) -> Family:
         learned = isinstance(chart, LearnedChart)
-        draws = options.metric_draws if learned else 0
-        with_plane = options.boundary == "average" and learned
-        n_modes = options.n_modes or N_MODES
-        levels = spaces.levels_of(chart, options.boundary)
-        kind = (options.boundary == "variance", n_modes, draws, options.seed if draws else None)
+        draws = task.options.metric_draws if learned else 0
+        with_plane = task.options.boundary == "average" and learned
+        n_modes = task.options.n_modes or N_MODES
+        levels = spaces.levels_of(chart, task.options.boundary)
+        kind = (task.options.boundary == "variance", n_modes, draws, task.seed if draws else None)
         domains: list[tuple[Any, np.ndarray]] = []
-        with Reporter(options.verbose, len(levels), "first mesh") as report:
+        with Reporter(task.verbose, len(levels), "first mesh") as report:
             keys = [("spectral", level, *kind) for level, _ in levels]
             missing = [level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key)]
-            tasks = (partial(_eigenfunctions, self.domain(options, level), n_modes, self.rows) for level in missing)
-            made = results(tasks, options.n_jobs)
+            tasks = (partial(_eigenfunctions, self.domain(task, level), n_modes, self.rows) for level in missing)
+            made = results(tasks, task.n_jobs)
             for k, key in enumerate(keys):  # each finished level is kept, should the next be interrupted
                 domains.append(self._once(key, partial(next, made)))
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
@@ -136,14 +136,20 @@ class ChartGeometry:
                 continue
             weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
             settings = spaces.spectral_settings(
-                space.values, np.mean(rows**2, 0), chart.dim, options.smoothness, weight, options.max_time, level=level
+                space.values,
+                np.mean(rows**2, 0),
+                chart.dim,
+                task.smoothness,
+                weight,
+                task.options.max_time,
+                level=level,
             )
             members.append((space, rows, settings))
         if with_plane:
-            members.append(self._plane(chart, options))
+            members.append(self._plane(chart, task))
         return Family.of(members, notes)
 
-    def _plane(self, chart: Chart, options: KernelOptions) -> tuple[Any, np.ndarray, list[Setting]]:
+    def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Setting]]:
         """No boundary at all: the chart unrolled, with the plain kernel of its even coordinates."""
 
         def make() -> tuple[Any, np.ndarray]:
@@ -151,46 +157,55 @@ class ChartGeometry:
             return plane, plane.at(self.rows)
 
         plane, rows = self._once("plane", make)
-        settings = spaces.stationary_settings(rows, options.smoothness, log(PLANE), options.max_time, level=NO_BOUNDARY)
+        settings = spaces.stationary_settings(
+            rows, task.smoothness, log(PLANE), task.options.max_time, level=NO_BOUNDARY
+        )
         return plane, rows, settings
 
-    def _brownian(self, chart: Chart, options: KernelOptions) -> Family:
-        if options.metric_draws:
-            raise GpumError(
-                f"metric_draws is {options.metric_draws}, but kernel='brownian' has no draws of the metric; use "
-                "kernel='spectral', or metric_draws=0"
-            )
-        with_plane = options.boundary == "average" and isinstance(chart, LearnedChart)
-        levels = walked_levels(chart, spaces.levels_of(chart, options.boundary))
-        asked = (options.n_paths, options.step_size, options.max_time, options.n_inducing, options.seed)
-        kind = (options.boundary == "variance", *asked)
+    def _brownian(self, chart: Chart, task: KernelTask) -> Family:
+        with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
+        levels = walked_levels(chart, spaces.levels_of(chart, task.options.boundary))
+        asked = (
+            task.options.n_paths,
+            task.options.step_size,
+            task.options.max_time,
+            task.options.n_path_starts,
+            task.seed,
+        )
+        kind = (task.options.boundary == "variance", *asked)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
-        with Reporter(options.verbose, len(levels), "simulating Brownian paths") as report:
+        with Reporter(task.verbose, len(levels), "simulating Brownian paths") as report:
             for k, (level, nodes, log_prior) in enumerate(levels):
                 at = self._at_level(chart, level)[0]
 
                 def make(at: Chart = at, nodes: Any = nodes) -> PathRows:
-                    return self._walk(at, nodes, options) if nodes is not None else self._paths(at, options)
+                    return self._walk(at, nodes, task) if nodes is not None else self._paths(at, task)
 
                 paths = self._once(("paths", level, *kind), make, PathRows)
                 weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
-                members.append(of_paths(paths, chart.dim, options.smoothness, weight, level=level))
+                members.append(of_paths(paths, chart.dim, task.smoothness, weight, level=level))
                 notes += [f"{self.title}, paths at boundary level {level:.2g}: {note}" for note in paths.notes]
                 report.advance(f"paths of domain {k + 1} of {len(levels)}", 1)
-        return Family.of([*members, self._plane(chart, options)] if with_plane else members, notes)
+        return Family.of([*members, self._plane(chart, task)] if with_plane else members, notes)
 
-    def _paths(self, chart: Chart, options: KernelOptions) -> PathRows:
+    def _paths(self, chart: Chart, task: KernelTask) -> PathRows:
         """Euler steps in the chart."""
-        asked = (options.n_paths, options.step_size, options.max_time, options.n_inducing, options.seed)
-        return PathRows.of(path_features(chart, self.rows, *asked, n_jobs=options.n_jobs), self.rows)
+        asked = (
+            task.options.n_paths,
+            task.options.step_size,
+            task.options.max_time,
+            task.options.n_path_starts,
+            task.seed,
+        )
+        return PathRows.of(path_features(chart, self.rows, *asked, n_jobs=task.n_jobs), self.rows)
 
-    def _walk(self, chart: Chart, nodes: LinearNodes, options: KernelOptions) -> PathRows:
+    def _walk(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathRows:
         """From node to node along curves."""
         places = evaluate(chart, "mean", nodes.curves.nodes)
-        asked = (options.n_paths, options.max_time, options.n_inducing, options.seed)
+        asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
         features = jump_features(
-            nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *asked, n_jobs=options.n_jobs
+            nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
         )
         return PathRows.of(features, self.rows)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import spaces
-from .base import KernelOptions, Projection, in_data_space
+from .base import KernelTask, Projection, in_data_space
 from .family import Family
 
 
@@ -31,14 +31,14 @@ class FlatGeometry:
         """Coordinates of rows X."""
         return in_data_space(X) if self.model is None else self.model.project(X)
 
-    def family(self, options: KernelOptions) -> Family:
+    def family(self, task: KernelTask) -> Family:
         """One space a scale."""
         members = []
         for scale in self.scales:
             space = spaces.ScaledSpace(scale)
             rows, prior = space.at(self.rows), -log(len(self.scales))
             about = {"stretch": tuple(scale.tolist())} if scale.ndim else {}
-            settings = spaces.stationary_settings(rows, options.smoothness, prior, options.max_time, about=about)
+            settings = spaces.stationary_settings(rows, task.smoothness, prior, task.options.max_time, about=about)
             members.append((space, rows, settings))
         return Family.of(members)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import spaces
-from .base import KernelOptions, Projection, in_data_space
+from .base import KernelTask, Projection, in_data_space
 from .family import Family
 
 ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
@@ -32,15 +32,15 @@ class GraphGeometry:
         """Rows of the data space are their own points."""
         return in_data_space(X)
 
-    def family(self, options: KernelOptions) -> Family:
+    def family(self, task: KernelTask) -> Family:
         """One space a graph."""
         members, notes = [], []
         for space in self.spaces:
             about = ", ".join(f"{name}={value}" for name, value in space.info.items())
             notes += spaces.unreached(f"{self.title} ({about})", space)
             settings = spaces.spectral_settings(
-                space.values, np.mean(space.vectors**2, 0), 0.0, options.smoothness, -log(len(self.spaces)),
-                options.max_time, ALL_MODES, about=space.info,
+                space.values, np.mean(space.vectors**2, 0), 0.0, task.smoothness, -log(len(self.spaces)),
+                task.options.max_time, ALL_MODES, about=space.info,
             )  # fmt: skip
             members.append((space, space.vectors, settings))
         return Family.of(members, notes)

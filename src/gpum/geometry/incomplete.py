@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..basics.missing import Filled
-from .base import Geometry, KernelOptions, Projection
+from .base import Geometry, KernelTask, Projection
 from .family import Family
 
 
@@ -45,9 +45,9 @@ class IncompleteGeometry:
             found.append(self.inner.project(completed))
         return Projection(found[0].points, None, np.all([f.far for f in found], 0), tuple(f.points for f in found))
 
-    def family(self, options: KernelOptions) -> Family:
+    def family(self, task: KernelTask) -> Family:
         """The spaces of the inner surface, with all rows in them."""
-        family, sound = self.inner.family(options), self.filled.sound
+        family, sound = self.inner.family(task), self.filled.sound
         if sound.all():
             return family
         placed = self.project(self.cloud[~sound])

@@ -19,7 +19,7 @@ from ..heat.jumps import JumpFeatures
 from ..manifold import Chart
 from . import graphs, spaces
 from .atlas import AtlasGeometry
-from .base import Geometry, KernelOptions
+from .base import Geometry, KernelTask
 from .chart import N_MODES, ChartGeometry
 from .family import Space
 from .graph import GraphGeometry
@@ -103,14 +103,14 @@ class LocalCharts:
         return AtlasGeometry.of(self.cloud, self.dim, self.n_modes, self.seed)
 
 
-def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, options: KernelOptions) -> Any:
+def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, task: KernelTask) -> Any:
     """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
     if isinstance(space, PathSpace):
         return Walks(_without_motion(space.features), rows)
     if len(rows) > FEW or not isinstance(surface, ChartGeometry | GraphGeometry):
         return None
     if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartGeometry):
-        return Domain(surface.domain(options, level), options.n_modes or N_MODES, surface.rows)
+        return Domain(surface.domain(task, level), task.options.n_modes or N_MODES, surface.rows)
     if type(space) is graphs.GraphSpace and _all_modes(space):
         return Neighbours(space.cloud, space.info["n_neighbors"], space.info["width"])
     if type(space) is graphs.DiffusionSpace:

@@ -21,9 +21,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 
-from ..basics.threads import at_once, one_blas_thread
+from ..basics.threads import at_once, joblib_runs, one_blas_thread
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import kept_programs
 from .models import Data, Model
@@ -172,7 +172,7 @@ def _run_all(
                 alone = run
                 run = lambda name, theta: pool.started(partial(alone, name, theta))
                 return ends(list(lines()))
-        if effective_n_jobs(n_jobs) == 1:
+        if not joblib_runs(n_jobs):
             return ends(lines())
         run = lambda name, theta: delayed(_whole_run)(model, name, theta, data, stages)
         runs = list(lines())

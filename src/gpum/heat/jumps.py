@@ -24,11 +24,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from joblib import Parallel, delayed
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from ..basics import neighbours, padding
+from ..basics.workers import results
 
 HASTE = 0.005  # of the shortest time: two nodes do not swap what they hold faster
 SLOTS = 8  # neighbours come in multiples of this
@@ -163,8 +163,8 @@ def shares(
     corners, weights = between
     ids = np.array([crc32(np.ascontiguousarray(p).tobytes()) >> 1 for p in points])
     tasks = [slice(k, k + STARTS) for k in range(0, len(points), STARTS)]
-    found = Parallel(n_jobs=n_jobs)(
-        delayed(_some)(nodes.walk, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks
+    found = results(
+        [partial(_some, nodes.walk, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks], n_jobs
     )
     kept = np.concatenate(list(found))[:, :, : len(nodes.volumes)]
     return [kept[:, k] / n_paths for k in range(len(times))]

@@ -2,8 +2,8 @@
 
 Which method to use:
 
-- "spectral" (default for q ≤ 2): no noise, every time from one decomposition, positive definite. The more modes the
-  smaller the smallest time; parts of the domain much narrower than the rest need a fine mesh.
+- "spectral" (default up to three dimensions): no noise, every time from one decomposition, positive definite. The more
+  modes the smaller the smallest time; parts of the domain much narrower than the rest need a fine mesh.
 - "brownian" (default above): any dimension, any time, with a standard error; noise falls as one over the root of the
   number of paths. `estimator="ball"` is the paper's.
 """
@@ -23,7 +23,7 @@ from ..basics.checks import GpumError
 from ..manifold import Chart, evaluate, straighten
 from . import brownian, jumps, paths
 from .atlas import TIMES, Atlas
-from .spectral import eigenpairs
+from .spectral import MAX_SPECTRAL_DIM, eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
 MAX_WAITED = 0.02
@@ -46,7 +46,7 @@ def heat_kernel(
     estimator: str = "histogram",
     radius: float | None = None,
     tabulated: bool | None = None,
-    n_jobs: int | None = None,
+    n_jobs: int | None = -1,
     n_modes: int | None = None,
 ) -> Any:
     """K_t between points of a chart, [times, starts, targets].
@@ -57,7 +57,7 @@ def heat_kernel(
         or by paths that walk from node to node).
     starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
     times : diffusion times, positive; a number or a sequence.
-    method : "spectral", "brownian", or "auto" (spectral for q ≤ 2).
+    method : "spectral", "brownian", or "auto": spectral up to three dimensions.
     random_state : seed of the paths; results do not depend on n_jobs.
     return_std : also return the Monte Carlo standard error (0 for the spectral method).
     n_paths, step_size, tabulated : of the Brownian method; the step size is chosen from the geometry.
@@ -65,7 +65,7 @@ def heat_kernel(
         (three times the cost; what is returned does not change).
     estimator : "histogram" (default: symmetric, positive definite) or "ball" (the paper's).
     radius : ω of the ball estimator; by default it balances noise and blur for the number of paths and each time.
-    n_jobs : joblib workers; `joblib.parallel_config(backend="dask")` takes a cluster.
+    n_jobs : blocks of paths computed at the same time, as for `GPUMRegressor`.
     n_modes : of the spectral method, by default as many as the smallest time needs.
     """
     checks.option(method, "method", ("auto", "spectral", "brownian"))
@@ -82,7 +82,7 @@ def heat_kernel(
     checks.option(estimator, "estimator", ("histogram", "ball"))
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
     if method == "auto":
-        method = "spectral" if chart.dim <= 2 else "brownian"
+        method = "spectral" if chart.dim <= MAX_SPECTRAL_DIM else "brownian"
     if method == "spectral":
         pairs = eigenpairs(chart, float(times.min()), n_modes=n_modes)
         fx, fy = pairs.at(starts), pairs.at(targets)

@@ -24,11 +24,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import ndimage
 from scipy.stats import qmc
 
 from ..basics.checks import NoSurface
+from ..basics.workers import results
 from ..manifold import Chart, StraightChart, evaluate, magnification
 from ..persistence.programs import kept_programs
 from . import brownian
@@ -70,15 +70,15 @@ def run(plan: Plan, n_jobs: int | None, keep_blocks: bool) -> tuple[np.ndarray, 
     """Counts kept by `record`, [starts, blocks, legs, ...], and the share of steps that were waited.
 
     Without `keep_blocks` the blocks of a start are added up at once (one "block" stays), which bounds the memory. Tasks
-    fan out through joblib; block b of start i has a key of its own, so nothing depends on their spread.
+    run in parallel; block b of start i has a key of its own, so nothing depends on their spread.
     """
     starts = np.arange(len(plan.starts))
     size = max(1, UNITS // plan.n_blocks)
     tasks = [starts[k : k + size] for k in range(0, len(starts), size)]
-    results = Parallel(n_jobs=n_jobs)(delayed(_run_starts)(plan, some, keep_blocks) for some in tasks)
-    waited = float(sum(r[1] for r in results))
+    found = list(results([partial(_run_starts, plan, some, keep_blocks) for some in tasks], n_jobs))
+    waited = float(sum(r[1] for r in found))
     steps = len(starts) * plan.n_blocks * plan.block * float(plan.counts.sum())
-    return np.concatenate([r[0] for r in results]), waited / steps
+    return np.concatenate([r[0] for r in found]), waited / steps
 
 
 def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.ndarray, float]:

@@ -33,6 +33,7 @@ ELEMENTS = {1: skfem.ElementLineP2, 2: skfem.ElementTriP2, 3: skfem.ElementTetP2
 TAIL = 1e-3  # e^{-λt/2} of the first mode left out, at the smallest time
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
 MAX_MODES = 1500
+MAX_SPECTRAL_DIM = 3  # above, method="auto" takes Brownian paths: meshes have too many elements
 MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 000 cost what 60 000 do in 2-d
 REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
 COARSER = 2  # times: then there are half as many elements per wave as asked for, and more unknowns are put up with

@@ -26,19 +26,17 @@ from . import angles, classes, design, gp, known_noise, likelihoods, observation
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
-TARGETS = ("value", "angle")
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
 DRAWS = 2000  # for the covariance between counts of different rows
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a column of y is. `noise_std` and `trials` are those of its labels [n]."""
+    """What a column of y is: with a `period`, angles. `noise_std` and `trials` are those of its labels [n]."""
 
     likelihood: str = "gaussian"
     hyperparameters: str = "average"
-    kind: str = "value"
-    period: float = 360.0
+    period: float | None = None
     noise_std: np.ndarray | None = None
     trials: np.ndarray | None = None
 
@@ -259,7 +257,7 @@ class ClassOutput:
 def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Target, rows: np.ndarray) -> Output:
     """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
     averaged = target.hyperparameters == "average"
-    if target.kind == "angle":
+    if target.period is not None:
         scale = target.period / (2 * pi)
         both = angles.average(family, known, labels / scale)
         both = both if averaged else angles.heaviest(both)

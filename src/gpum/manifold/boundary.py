@@ -61,7 +61,9 @@ class Boundary(ABC):
 
     def at(self, level: float) -> Boundary:
         """The boundary at another level, where it has levels."""
-        raise GpumError(f"{type(self).__name__} has no levels; use boundary='corridors' for a family of domains")
+        raise GpumError(
+            f"{type(self).__name__} has no levels; use a boundary level, a number such as 0.5, for a family of domains"
+        )
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["alpha", "bounds"], meta_fields=[])
@@ -157,7 +159,7 @@ def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries
             return alpha
     raise NoSurface(
         f"no shift of the latent points by {delta:.3g} has a larger mapping variance than the data "
-        f"({at_data:.3g}); the variance rule cannot close this chart: use boundary='corridors'"
+        f"({at_data:.3g}); the variance rule cannot close this chart: use a boundary level, such as 0.5"
     )
 
 

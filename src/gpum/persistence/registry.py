@@ -44,6 +44,7 @@ TAGS: dict[str, str] = {
     "shares": "inference.observations:Shares",
     # geometries, their spaces and settings
     "kernel-options": "geometry.base:KernelOptions",
+    "kernel-task": "geometry.base:KernelTask",
     "chart-geometry": "geometry.chart:ChartGeometry",
     "atlas-geometry": "geometry.atlas:AtlasGeometry",
     "graph-geometry": "geometry.graph:GraphGeometry",

@@ -190,8 +190,8 @@ def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
     ]
     if not components or any(component.setting.level is None for component in components):
         return {}
-    levels: list[Any] = [level for level, _ in levels_of(model.chart_, geometries.options.boundary)]
-    if geometries.options.boundary == "average":
+    levels: list[Any] = [level for level, _ in levels_of(model.chart_, geometries.kernels.options.boundary)]
+    if geometries.kernels.options.boundary == "average":
         levels.append(NO_BOUNDARY)
     total = sum(component.weight for component in components)
     return {level: float(sum(p.weight for p in components if p.setting.level == level)) / total for level in levels}

@@ -318,7 +318,7 @@ def _about_settings(model: Any, k: int) -> list[str]:
     if at["low"] > 0.25:
         found.append(
             f"{percent(at['low'])} of the weight is at the smallest scale the kernel can follow: the target changes "
-            "faster over the surface than that. Raise n_kernel_inducing, or the labels may be mostly noise."
+            "faster over the surface than that. Raise n_modes (of KernelOptions), or the labels may be mostly noise."
         )
     if at["high"] > 0.25:
         found.append(

@@ -12,6 +12,7 @@ from ..estimators.comparison import (
     LatentGPRegressor,
 )
 from ..estimators.regressor import GPUMRegressor
+from ..geometry.base import KernelOptions
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,12 @@ def estimators(latent: Any, n_paths: int, seed: int, n_jobs: int | None) -> dict
         "latent": LatentGPRegressor(**shared),
         "gl": GraphLaplacianGPRegressor(),
         "gm": GraphMaternGPRegressor(),
-        "brownian": GPUMRegressor(kernel="brownian", n_paths=n_paths, **chart),
+        "brownian": GPUMRegressor(kernel=KernelOptions("brownian", n_paths=n_paths), **chart),
         "spectral": GPUMRegressor(kernel="spectral", **chart),
         "variance": GPUMRegressor(
-            kernel="spectral", boundary="variance", smoothness="heat", hyperparameters="evidence", **chart
+            kernel=KernelOptions("spectral", boundary="variance"),
+            smoothness="heat",
+            hyperparameters="evidence",
+            **chart,
         ),
     }

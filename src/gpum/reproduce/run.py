@@ -41,7 +41,7 @@ QUICK = Size(2, 100, 2000, (250, 450), (250, 1000))
 
 def reproduce(
     names: Sequence[str], out: Path, *, quick: bool = False, data_home: Any = None, seed: int = 0,
-    n_jobs: int | None = None, verbose: int = 1,
+    n_jobs: int | None = -1, verbose: int = 1,
 ) -> list[ResultTable]:  # fmt: skip
     """Run the named experiments; tables and figures go to `out`, a folder for each, and finished parts are kept there.
 

@@ -99,7 +99,7 @@ def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None
         model.fit(X, y)
     if found is None:
         learned = model.model_.geometries
-        plain = replace(learned, options=replace(learned.options, n_jobs=None, verbose=0))
+        plain = replace(learned, kernels=replace(learned.kernels, n_jobs=None, verbose=0))
         model_io.write(path, LearnedGeometries(about_fit(model, X), plain), force=True, like=like)
     return model
 

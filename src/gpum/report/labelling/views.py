@@ -46,9 +46,9 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
     """Charts, those of two dimensions first, then the data along its main directions, turned by hand."""
     found = []
     geometries = model.model_.geometries
-    titles, options = geometries.titles, geometries.options
+    titles = geometries.titles
     charts = [(t, s) for t, s in zip(titles, geometries.members, strict=True) if isinstance(s, ChartGeometry)]
-    drawn = [(t, s.bounded(options), s.rows) for t, s in charts if len(s.rows) == len(X)]
+    drawn = [(t, s.bounded(geometries.kernels), s.rows) for t, s in charts if len(s.rows) == len(X)]
     if charts and not drawn and model.latent_ is not None:  # learned from a part: all rows are on the heaviest
         drawn = [("heaviest chart", model.chart_, model.latent_)]
     for title, chart, rows in sorted(drawn, key=lambda item: abs(item[2].shape[1] - 2))[:CHARTS]:
