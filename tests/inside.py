@@ -8,7 +8,7 @@ import numpy as np
 from gpum.basics import workers
 from gpum.fitted import Geometries, LazyModel, cloud, rows
 from gpum.geometry import family, graphs, recipes
-from gpum.gplvm import bound, lbfgs, optimise, placement
+from gpum.gplvm import bound, lbfgs, optimise, projection
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
 from gpum.report import document
@@ -97,7 +97,7 @@ def handed_out(monkeypatch):
 
 def compiled():
     """How many programs there are of each kind that a latent model compiles."""
-    programs = (lbfgs.walk, bound._inducing_posterior, placement.at_posteriors, placement.decoder)
+    programs = (lbfgs.walk, bound._inducing_posterior, projection.at_posteriors, projection.decoder)
     return [program._cache_size() for program in programs]
 
 

@@ -104,10 +104,10 @@ MUTANTS = [
     mutant("graph: density", "graphs", "_scaled(w, 1 / q) if even", "w if even", "graphs"),
     mutant(
         "projection: best of several starts",
-        "placement",
+        "projection",
         "np.argmax(values.reshape(n, c), 1)",
         "np.argmin(values.reshape(n, c), 1)",
-        "placement",
+        "projection",
     ),
     mutant("projection: far from an atlas", "atlas", "distance > limit)", "distance > 10 * limit)", "atlas"),
     mutant(

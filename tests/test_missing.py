@@ -18,7 +18,7 @@ from gpum.gplvm import bound, likelihood, models, patterns
 from gpum.gplvm.incomplete import place_incomplete
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
-from gpum.gplvm.placement import decoder, place
+from gpum.gplvm.projection import decoder, place
 from gpum.manifold.metric import expected_metric
 
 

@@ -32,7 +32,7 @@ from ..gplvm.incomplete import place_incomplete
 from ..gplvm.mapping import Mapping
 from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
-from ..gplvm.placement import decoder, place
+from ..gplvm.projection import decoder, place
 from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
 from ..manifold import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from ..manifold.metric import expected_metric

@@ -13,6 +13,6 @@ Notation, used in every module of this folder (the paper's, with its errata mend
 Files, in the order the data flows: `starts` (PCA, Isomap), `kernel`, `psi` (ψ statistics), `bound` (the collapsed bound
 and q(U)), `likelihood` (the maximum-likelihood model), `models` (what a model supplies, and the two that do), `lbfgs`
 (an optimiser's run as one program), `optimise` (rounds of runs), `race` (which start wins), `mapping` (the posterior of
-φ) and `placement` (latent coordinates of new rows). For clouds with missing readings: `patterns` (both models given the
+φ) and `projection` (latent coordinates of new rows). For clouds with missing readings: `patterns` (both models given the
 readings alone), `incomplete` (latent coordinates of such new rows).
 """

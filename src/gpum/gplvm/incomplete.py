@@ -1,6 +1,6 @@
 """Where a row never seen lies on the chart, if some of its readings are missing.
 
-As in `placement`, with sums over the columns O in which the row has a reading:
+As in `projection`, with sums over the columns O in which the row has a reading:
 
     beta s_OᵀW_Oᵀψ1 - beta/2 tr (W_O W_Oᵀ - |O| Lam) ψ2 - KL(q(x*) ‖ N(0, I)),
 
@@ -16,7 +16,7 @@ from jax import Array
 
 from ..basics import padding
 from .mapping import Mapping
-from .placement import BLOCK, ROOM, Decoder, place, with_matrix
+from .projection import BLOCK, ROOM, Decoder, place, with_matrix
 
 
 def place_incomplete(
