@@ -27,7 +27,7 @@ from gpum import BayesianGPLVM, datasets
 from gpum.gplvm import bound, starts
 from gpum.gplvm.models import Variational
 from gpum.gplvm.optimise import Stage, climb
-from gpum.persistence.programs import kept_programs
+from gpum.persistence.programs import cached_programs
 
 SIZES = [(474, 3, 40), (66, 1024, 30), (698, 1024, 50)]
 GPY_ITERATIONS = 300
@@ -87,7 +87,7 @@ def time_to(target: float, theta: bound.Parameters, data: bound.Cloud, warm: boo
     """Seconds and evaluations until a round ends above the target; `warm`: with compiled programs on the disk."""
     jax.clear_caches()
     count, begin = 0, time.perf_counter()
-    with kept_programs() if warm else nullcontext():
+    with cached_programs() if warm else nullcontext():
         for stage in (Stage("noise held", ("log_beta",), 100), Stage("all free")):
             for reached, now in climb(Variational(), theta, data, stage, len(theta.mu)):
                 theta, count = reached, count + now.evaluations
@@ -186,7 +186,7 @@ def on_device() -> None:
         roll = datasets.make_swiss_roll(20, N - 20, random_state=0)
         S = roll.X @ np.linalg.qr(rng.standard_normal((50, 3)))[0].T + 0.02 * rng.standard_normal((N, 50))
         scaled = (S - S.mean(0)) / S.std()
-        with jax.enable_x64(True), kept_programs():
+        with jax.enable_x64(True), cached_programs():
             data, stage = bound.fill_cloud(bound.compress(scaled)), Stage("noise held", ("log_beta",), 100)
             theta = Variational().start(starts.standardise(roll.chart_coords), rng)
             times = []

@@ -160,7 +160,7 @@ def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkp
             yield _in_checkpoint(one.geometry(X), run)
 
     built = build(
-        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, pieces=run, once=not named,
+        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not named,
         n_modes=estimator.n_kernel_inducing, seed=drawn_seed(seed), n_jobs=estimator.n_jobs, verbose=estimator.verbose,
     )  # fmt: skip
     learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartGeometry)]

@@ -1,7 +1,7 @@
 """Compiled programs are kept on the disk from one run to the next, in the user's cache folder.
 
 JAX compiles a program for each shape of its arguments, which takes up to seconds; sizes are filled up
-(`basics.padding`) so that there are few shapes. `kept_programs` is a scope: what is compiled inside is looked for in
+(`basics.padding`) so that there are few shapes. `cached_programs` is a scope: what is compiled inside is looked for in
 the folder first, and put into it afterwards; outside of it, and where JAX has a cache folder of its own, nothing
 changes. Many processes may share the folder: a program appears whole or not at all, a damaged one is compiled again,
 and a folder that cannot be written or read is no error. As with JAX's own cache, whoever can write to the folder can
@@ -139,7 +139,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def kept_programs() -> Iterator[None]:
+def cached_programs() -> Iterator[None]:
     """What is compiled in this scope is kept on the disk, unless JAX has a cache folder already.
 
     A GpumError in a forked child of a process that was in this scope.
