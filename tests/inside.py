@@ -85,13 +85,13 @@ def each_round(monkeypatch, change):
 
 def handed_out(monkeypatch):
     """A list that grows by each task that joblib's workers get."""
-    tasks, true_run = [], workers._quietly
+    tasks, true_run = [], workers._with_one_blas_thread
 
     def run(task):
         tasks.append(task)
         return true_run(task)
 
-    monkeypatch.setattr(workers, "_quietly", run)
+    monkeypatch.setattr(workers, "_with_one_blas_thread", run)
     return tasks
 
 
