@@ -28,7 +28,7 @@ from gpum.cli.address import keep_address, kept_address
 from gpum.cli.label import _known
 from gpum.cli.messages import listed
 from gpum.persistence import labelled, model_io, tables
-from gpum.persistence.labels import LabelFile, Line, Places, beside, row_checks
+from gpum.persistence.labels import LabelFile, Line, RowFinder, beside, row_checks
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
@@ -79,10 +79,13 @@ def test_a_torn_line_is_told_and_harms_no_other(label_table):
         beside(label_table).write_bytes(data[:end])
         torn = LabelFile(beside(label_table))
         assert torn.torn == (end > start)
-        assert torn.given("y", Places(tables.read(label_table), beside(label_table))).values == {1: "1.25"}
+        assert torn.given("y", RowFinder(tables.read(label_table), beside(label_table))).values == {1: "1.25"}
         assert torn.add(Line("id-number-2", "label", "y", 2, "r2", "2.75", checks[2]))
-        again = LabelFile(beside(label_table))
-        assert again.given("y", Places(tables.read(label_table), beside(label_table))).values == {1: "1.25", 2: "2.75"}
+        reopened = LabelFile(beside(label_table))
+        assert reopened.given("y", RowFinder(tables.read(label_table), beside(label_table))).values == {
+            1: "1.25",
+            2: "2.75",
+        }
 
 
 def test_a_full_disk_is_told_and_nothing_is_shown(label_session, monkeypatch):

@@ -1,4 +1,4 @@
-"""Compiled programs are kept between runs, and no state of the folder is an error or a warning."""
+"""Compiled programs are cached between runs, and no state of the folder is an error or a warning."""
 
 import os
 import subprocess
@@ -81,7 +81,7 @@ def test_off_keeps_nothing(folder, monkeypatch):
     assert not folder.exists()
 
 
-def test_outside_of_the_scope_nothing_is_kept(folder):
+def test_outside_of_the_scope_nothing_is_cached(folder):
     before = programs.LEAST.value
     with programs.cached_programs(), programs.cached_programs():
         assert compilation_cache._cache == programs.Programs(folder)
@@ -92,7 +92,7 @@ def test_outside_of_the_scope_nothing_is_kept(folder):
 
 
 def test_the_last_thread_closes_the_scope(folder):
-    """One thread leaves while another is inside: what that one compiles is still kept."""
+    """One thread leaves while another is inside: what that one compiles is still cached."""
     inside, leave = threading.Event(), threading.Event()
 
     def stay():

@@ -142,7 +142,7 @@ def _serve(
     """Learn the geometry, then answer the page until Ctrl-C."""
     from ..estimators.classifier import GPUMClassifier
     from ..estimators.regressor import GPUMRegressor
-    from ..persistence.labels import Places
+    from ..persistence.labels import RowFinder
     from ..report.labelling import learned
     from ..report.labelling.beliefs import Classes, Numbers
     from ..report.labelling.server import LabelServer
@@ -156,7 +156,7 @@ def _serve(
     geometry = learned.kept(model, X, place)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
     count = f"{counted(len(X), 'row')}, {counted(len(used), 'feature')}{gaps_in(X)}"
-    given = file.given(target, Places(table, file.path)).values
+    given = file.given(target, RowFinder(table, file.path)).values
     say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len({*known, *given})}.")
     begin = time.perf_counter()
     if geometry is None and place.exists():
@@ -287,7 +287,7 @@ def _known(
     strange = next((row for row, cell in known.items() if cell not in found), None)
     if strange is not None:
         raise GpumError(
-            f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
+            f"column {target!r} of {table.source}, {table.row_name(strange)}, is {known[strange]!r}, which is none of "
             f"{whose}; name all classes (--classes), or correct the cell"
         )
     if not 2 <= len(found) <= MOST or max(map(len, found)) > LONGEST:
@@ -301,10 +301,10 @@ def _known(
 
 def _check_given(file: LabelFile, table: Table, target: str, names: list[str], classes: list[str] | None) -> None:
     """Raise if a label of the file is none of the classes, or no number."""
-    from ..persistence.labels import Places
+    from ..persistence.labels import RowFinder
     from ..report.labelling.beliefs import parse_number
 
-    for row, value in file.given(target, Places(table, file.path)).values.items():
+    for row, value in file.given(target, RowFinder(table, file.path)).values.items():
         said = f"{file.path.name} has the label {value!r} for {names[row]}, which is"
         if classes is not None:
             if value not in classes:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...persistence import labelled
-from ...persistence.labels import Kind, LabelFile, Line, Places
+from ...persistence.labels import Kind, LabelFile, Line, RowFinder
 from ...persistence.tables import Table
 from ..findings import percent, the
 from .beliefs import Belief, Classes, Labels, Numbers
@@ -58,7 +58,7 @@ class Session:
 
     def __init__(self, work: Work, target: Numbers | Classes, file: LabelFile) -> None:
         self.work, self.target, self.file = work, target, file
-        self.places = Places(work.table, file.path)
+        self.places = RowFinder(work.table, file.path)
         self.checks = self.places.checks(tuple(work.features))
         middle = np.nanmean(work.X, 0)
         self._unit = float(np.nanmax(np.abs(work.X - middle))) or 1.0
