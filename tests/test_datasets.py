@@ -69,7 +69,7 @@ def cat_archive(seed=0):
     return packed.getvalue(), pictures
 
 
-def test_wifi_is_downloaded_parsed_and_kept(web, home, monkeypatch):
+def test_wifi_is_downloaded_parsed_and_stored(web, home, monkeypatch):
     publish(monkeypatch, wifi, web, READINGS.encode())
     found = datasets.fetch_wifi(subset="all", data_home=home)
     nan = np.nan

@@ -77,8 +77,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(small, tmp_path, monkeypatc
     monkeypatch.setattr(splits, "score", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(small, tmp_path / "cut")
-    kept = json.loads((tmp_path / "cut" / "splits.json").read_text())["methods"]
-    assert sum(map(len, kept.values())) == 4
+    stored = json.loads((tmp_path / "cut" / "splits.json").read_text())["methods"]
+    assert sum(map(len, stored.values())) == 4
     again = []
     monkeypatch.setattr(splits, "score", lambda *args: again.append(args[2]) or score(*args))
     resumed = run(small, tmp_path / "cut")
@@ -109,7 +109,7 @@ class Bomb:
         return pytest.fail, ("unpickled",)
 
 
-def test_the_latent_model_is_kept_without_a_pickle(roll, roll_model, tmp_path, monkeypatch):
+def test_the_latent_model_is_stored_without_a_pickle(roll, roll_model, tmp_path, monkeypatch):
     monkeypatch.setattr(BayesianGPLVM, "fit", lambda *_: roll_model)
     task = SimpleNamespace(X=roll.X)
     splits.latent_model(task, tmp_path, 0, True)
@@ -122,7 +122,7 @@ def test_the_latent_model_is_kept_without_a_pickle(roll, roll_model, tmp_path, m
         splits.latent_model(task, tmp_path, 0, False)
 
 
-def test_results_of_other_code_are_not_used_again(small, tmp_path, monkeypatch):
+def test_results_of_other_code_are_not_used(small, tmp_path, monkeypatch):
     run(small, tmp_path)
     package = tmp_path / "package"
     package.mkdir()
@@ -144,7 +144,7 @@ def test_score_is_what_it_says(small):
     error = mean - small.truth[24:]
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
     assert found["coverage"] == pytest.approx(np.mean(np.abs(error) < 1.96 * std))
-    assert "mean" not in found  # kept of the first set only, for the figures
+    assert "mean" not in found  # stored of the first set only, for the figures
 
 
 @pytest.mark.slow
