@@ -47,7 +47,7 @@ def make_session(path, classes=None, start=None, pictures=None):
     X = table.matrix(["a", "b", "c"], "")
     model = (GPUMClassifier if classes else GPUMRegressor)(**FAST)
     place = learned.beside(Path(path))
-    model = learned.learn(model, X, place, learned.kept(model, X, place), like=path)
+    model = learned.learn(model, X, place, learned.stored(model, X, place), like=path)
     target = Classes(model, X, classes) if classes else Numbers(model, X)
     file = labels.LabelFile(labels.beside(path))
     file.hold()

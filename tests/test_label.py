@@ -260,7 +260,7 @@ def test_the_geometry_is_kept(label_table, monkeypatch, cls, settings):
     path = label_table.parent / "own.geometry"
     first = learned.learn(make(), X, path)
     monkeypatch.setattr("gpum.estimators.learning.build", lambda *_, **__: pytest.fail("geometries were learned again"))
-    again = learned.learn(make(n_jobs=1), X, path, learned.kept(make(n_jobs=1), X, path))
+    again = learned.learn(make(n_jobs=1), X, path, learned.stored(make(n_jobs=1), X, path))
     y = np.full(N, np.nan)
     y[[2, 20, 35]] = 1.0, 2.0, 1.0
     for model in (first, again):
@@ -268,8 +268,8 @@ def test_the_geometry_is_kept(label_table, monkeypatch, cls, settings):
     ask = (lambda m: m.predict_proba(X)) if cls is GPUMClassifier else (lambda m: m.predict(X, return_std=True))
     np.testing.assert_allclose(ask(again), ask(first), rtol=1e-9, atol=1e-12)
     assert again.suggestions(2).rows.tolist() == first.suggestions(2).rows.tolist()
-    assert learned.kept(make(random_state=1), X, path) is None
-    assert learned.kept(make(), X + 1, path) is None
+    assert learned.stored(make(random_state=1), X, path) is None
+    assert learned.stored(make(), X + 1, path) is None
 
 
 def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
@@ -278,7 +278,7 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
     whole = path.read_bytes()
     held = model_io.read(path)
     family, cloud = held.geometries.family, held.geometries.cloud
-    assert learned.kept(model, X, path) is not None
+    assert learned.stored(model, X, path) is not None
     for changed in (
         {"family": replace(family, geometry_of=[len(family.geometry_of) + 9] * len(family.geometry_of))},
         {"family": replace(family, rows=[rows[1:] for rows in family.rows])},
@@ -289,12 +289,12 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
         {"coordinates": {0: cloud.rows[1:]}},
     ):
         model_io.write(path, replace(held, geometries=replace(held.geometries, **changed)), force=True)
-        assert learned.kept(model, X, path) is None, changed
+        assert learned.stored(model, X, path) is None, changed
     for damaged in (whole[:-100], whole[:25], whole.replace(b"format 3", b"format 9")):
         path.write_bytes(damaged)
-        assert learned.kept(model, X, path) is None
+        assert learned.stored(model, X, path) is None
     with closing(make_session(label_table)):
-        assert learned.kept(model, X, path) is not None
+        assert learned.stored(model, X, path) is not None
 
 
 class Bomb:
@@ -323,7 +323,7 @@ def test_a_forged_geometry_runs_no_code(label_table, monkeypatch):
         give(session, 3)
     for foreign in (buffer.getvalue(), b"", b"a drawing of the user's\n"):
         path.write_bytes(foreign)
-        with pytest.raises(ValueError, match=r"data.csv.geometry is no file of gpum, .*; move it away"):
+        with pytest.raises(ValueError, match=r"data.csv.geometry is not a file of gpum, .*; move it away"):
             make_session(label_table)
         assert path.read_bytes() == foreign
 
@@ -452,7 +452,7 @@ def test_a_failed_fit_is_told_and_labels_go_on(label_session, monkeypatch):
     give(label_session, 20)
     with label_session.changed:
         assert label_session.changed.wait_for(lambda: label_session.trouble, 30)
-    assert "The labels are kept, but the fit failed: division by zero" in label_session.trouble
+    assert "The labels are stored, but the fit failed: division by zero" in label_session.trouble
     give(label_session, 30)
     assert len(label_session.labels) == 3
 

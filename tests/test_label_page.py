@@ -213,7 +213,7 @@ def test_classes_by_keys(browser, tmp_path):
             browser.keys("1" if row < N / 2 else "2")
             browser.wait(f"return document.getElementById('row-name').textContent !== 'r{row}'")
         browser.wait("return state.value", 30)
-        browser.wait("return document.querySelector('#classes .share').textContent")
+        browser.wait("return document.querySelector('#classes .probability').textContent")
         assert browser.run("return document.querySelectorAll('#classes button')[1].textContent").startswith("<b>high")
         assert browser.run("return new Set(map.shapes).size") == 2  # told apart without colours
         assert faults(browser) == []

@@ -153,7 +153,7 @@ def _serve(
     chosen = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
     model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**chosen)
     place = learned.beside(data)
-    geometry = learned.kept(model, X, place)
+    geometry = learned.stored(model, X, place)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
     count = f"{counted(len(X), 'row')}, {counted(len(used), 'feature')}{gaps_in(X)}"
     given = file.given(target, RowFinder(table, file.path)).values

@@ -1,7 +1,7 @@
 "use strict";
 // Rows drawn as points on a canvas: flat (drag to move) or in three dimensions (drag to turn); wheel or + and - to zoom.
 // A canvas, since thousands of points are recoloured after every label.
-const SHAPES = 5; // circle, square, triangle, diamond, cross: classes can be told apart without their colours
+const SHAPES = 5; // circle, square, triangle, diamond, cross: classes can be distinguished without their colours
 
 class PointMap {
   // box: an element; pick(row): a row was clicked; describe(row): lines of text beside the mouse.
