@@ -149,7 +149,8 @@ def _created(path: Path, temporary: Path, mode: int) -> BinaryIO:
     except FileNotFoundError:
         if temporary.parent.is_dir():  # such as /proc
             raise PermissionError(
-                f"cannot write {path}: {temporary.parent} exists, but takes no new file; choose another folder"
+                f"cannot write {path}: the folder {temporary.parent} exists, but takes no new file; choose another "
+                "folder"
             ) from None
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; create it first") from None
     except NotADirectoryError:

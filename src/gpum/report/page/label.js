@@ -6,7 +6,7 @@ const PENDING = `gpum pending ${location.pathname} `;
 const RETRY = 700; // milliseconds between attempts to reach a server that is away
 let setup = null, map = null;
 let state = { version: "", belief: "", labels: [], queue: [], figures: [], last: null, value: null, spread: null };
-const page = { row: -1, previous: "", jumped: false, view: 0, colour: "value", labels: new Map(), told: "", away: false, ended: false, about: new Map() };
+const page = { row: -1, previous: "", jumped: false, view: 0, colour: "value", labels: new Map(), message: "", away: false, ended: false, about: new Map() };
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const waiting = () => Object.keys(localStorage).filter((key) => key.startsWith(PENDING));
 
@@ -26,8 +26,8 @@ function end() {
 
 function away(is) {
   page.away = is;
-  if (is) say(waiting().length ? "The server does not answer. Your label is kept here, and sent as soon as it is back." : "The server does not answer; waiting for it …", true);
-  else if ($("status").classList.contains("wait")) say(page.told);
+  if (is) say(waiting().length ? "The server does not answer. Your label is stored here, and sent as soon as it is back." : "The server does not answer; waiting for it …", true);
+  else if ($("status").classList.contains("wait")) say(page.message);
 }
 
 let sending = Promise.resolve(); // one at a time, in the order in which they were made
@@ -59,7 +59,7 @@ async function deliver(key, { place, body }) {
     }
   }
   end();
-  return { error: "This page's server has ended; the label is kept here." };
+  return { error: "This page's server has ended; the label is stored here." };
 }
 
 async function follow() {
@@ -76,7 +76,7 @@ async function follow() {
 }
 
 function say(text, wait = false) {
-  if (!wait) page.told = text;
+  if (!wait) page.message = text;
   $("status").textContent = text;
   $("status").classList.toggle("wait", wait);
 }
@@ -252,10 +252,10 @@ async function label(text) {
   if (page.row === row) show(state.queue[0] ?? row); // not if the person has gone elsewhere meanwhile
 }
 
-async function act(place, body, told) {
-  const answer = await send(place, body);
+async function act(action, body, message) {
+  const answer = await send(action, body);
   if (answer.error) complain(answer.error);
-  else say(answer.done || told);
+  else say(answer.done || message);
   return !answer.error;
 }
 
@@ -329,7 +329,7 @@ async function start() {
   if (!setup) return;
   document.title = `Label ${setup.title}`;
   $("title").textContent = `Label ${setup.title}`;
-  $("kept").textContent = `Every label is in ${setup.file} before this page shows it, and gpum fit reads it from there. Nothing leaves this machine.`;
+  $("storage").textContent = `Every label is in ${setup.file} before this page shows it, and gpum fit reads it from there. Nothing leaves this machine.`;
   $("field-name").textContent = setup.target;
   $("number").hidden = Boolean(setup.classes);
   $("picture").classList.toggle("pixels", setup.pictures === "pixels");
