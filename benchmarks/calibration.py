@@ -1,14 +1,15 @@
-"""Do intervals hold what they promise? Coverage and PIT values over simulated data sets, on four shapes.
+"""Calibration of intervals: coverage and PIT values over simulated data sets, on four shapes.
 
 A data set is a cloud, a random smooth function on its surface, noise, and a few labels. Each cloud is fitted once, with
-all its targets as columns of y: the surface is shared, everything else is each target's own. Scored are noisy values,
-against quantiles of a new observation, at rows of the cloud that have no label and at rows the fit never saw.
+all its targets as columns of y: all targets have the same surface, and everything else is separate. Noisy values are
+compared with quantiles of a new observation, at rows of the cloud without a label and at new rows.
 
     u         intrinsic coordinates: on the roll in widths of it, unit vectors of ring and sphere, the sheet's square
     f(u)      c + √(2/M) Σ_m cos(w_m·u + b_m),  w_m ~ N(0, I/ℓ_m²),  M = 8 waves, ℓ_m = ℓ·LogNormal(0, 0.3)
     ℓ, noise  log-uniform in [0.5, 2] and in [0.03, 0.3]; the function's own sd is about 1
 
-Eight waves of several lengths are no draw from a Gaussian process with one length: the truth is not the model's prior.
+Eight waves of several lengths are not a draw from a Gaussian process with one length: the truth does not follow the
+prior of the model.
 
     python benchmarks/calibration.py --sets 48 [--figure docs/_static/calibration.png]
 """
@@ -98,7 +99,7 @@ def cloud(shape: str, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.
 
 
 def waves(rng: np.random.Generator, dim: int, length: float) -> Any:
-    """A random smooth function of u [n, dim]; see the module."""
+    """A random smooth function f of u [n, dim], as defined above."""
     lengths = length * np.exp(0.3 * rng.standard_normal(WAVES))
     w = rng.standard_normal((WAVES, dim)) / lengths[:, None]
     b, c = rng.uniform(0, 2 * np.pi, WAVES), rng.standard_normal()
@@ -106,14 +107,14 @@ def waves(rng: np.random.Generator, dim: int, length: float) -> Any:
 
 
 def inside(quantiles: np.ndarray, y: np.ndarray) -> dict[int, float]:
-    """Share of y [n] in the central intervals, from quantiles [n, LEVELS]: {per cent: share}."""
+    """Fraction of y [n] in the central intervals, from quantiles [n, LEVELS]: {per cent: fraction}."""
     column = {level: j for j, level in enumerate(LEVELS)}
     ends = {k: (quantiles[:, column[a]], quantiles[:, column[b]]) for k, (a, b) in INTERVALS.items()}
     return {k: float(np.mean((low <= y) & (y <= high))) for k, (low, high) in ends.items()}
 
 
 def pit(quantiles: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Density of the PIT values of y [n] between EDGES, [8]: the share in each bin over its width, 1 if calibrated."""
+    """Density of the PIT values of y [n] between EDGES, [8]: fraction in each bin over its width, 1 if calibrated."""
     rank = np.sum(y[:, None] > quantiles, 1)
     return np.bincount(rank, minlength=len(EDGES) - 1) / len(y) / np.diff(EDGES)
 
@@ -176,11 +177,11 @@ def table(found: list[dict[str, Any]], names: list[str]) -> tuple[Table, list[st
                 sets = cell(found, name, rows, n)
                 shown = []
                 for k in INTERVALS:
-                    share, error = with_error(np.array([100 * one["inside"][k] for one in sets]))
-                    bad = abs(share - k) > SLACK
-                    shown.append(f"{share:.0f} ± {error:.0f}{' !' if bad else ''}")
+                    fraction, error = with_error(np.array([100 * one["inside"][k] for one in sets]))
+                    bad = abs(fraction - k) > SLACK
+                    shown.append(f"{fraction:.0f} ± {error:.0f}{' !' if bad else ''}")
                     if bad:
-                        off.append(f"{name}, {rows} rows, {n} labels: {share:.1f} ± {error:.1f} instead of {k}")
+                        off.append(f"{name}, {rows} rows, {n} labels: {fraction:.1f} ± {error:.1f} instead of {k}")
                 means = [f"{np.mean([one[key] for one in sets]):.2f}" for key in ("rmse", "width")]
                 result.add_row(name, rows, str(n), str(len(sets)), *shown, *means)
     return result, off
@@ -194,8 +195,8 @@ def figure(found: list[dict[str, Any]], names: list[str], path: str) -> None:
         for j, n in enumerate(LABELS):
             ax = np.atleast_2d(axes)[i, j]
             for rows, colour, shift in (("cloud", "#2a6f97", -0.015), ("new", "#e07a1f", 0.015)):
-                share, error = with_error(np.array([one["pit"] for one in cell(found, name, rows, n)]))
-                ax.errorbar(middle + shift, share, 2 * error, fmt="o", ms=2.5, lw=0.9, color=colour, label=rows)
+                density, error = with_error(np.array([one["pit"] for one in cell(found, name, rows, n)]))
+                ax.errorbar(middle + shift, density, 2 * error, fmt="o", ms=2.5, lw=0.9, color=colour, label=rows)
             ax.axhline(1, color="0.5", lw=0.8, zorder=0)
             ax.tick_params(labelsize=7)
             if i == 0:
@@ -211,7 +212,7 @@ def figure(found: list[dict[str, Any]], names: list[str], path: str) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sets", type=int, default=48, help="data sets of each cell")
     parser.add_argument("--clouds", type=int, default=3, help="clouds of each shape that they are spread over")
@@ -226,13 +227,13 @@ def main() -> None:
     names = [task.name for task in tasks]
     console, begin = Console(), time.time()
     end = begin + 60 * given.minutes
-    shares = [len(part) for part in np.array_split(np.arange(given.sets), given.clouds)]
-    jobs = [delayed(one_cloud)(task, seed, n, end) for seed, n in enumerate(shares) for task in tasks]
+    counts = [len(some) for some in np.array_split(np.arange(given.sets), given.clouds)]
+    jobs = [delayed(one_cloud)(task, seed, n, end) for seed, n in enumerate(counts) for task in tasks]
     found: list[dict[str, Any]] = []
     try:
-        for done, part in enumerate(Parallel(given.jobs, batch_size=1, return_as="generator_unordered")(jobs), 1):
-            found += part
-            name = part[0]["task"] if part else "left out"
+        for done, sets in enumerate(Parallel(given.jobs, batch_size=1, return_as="generator_unordered")(jobs), 1):
+            found += sets
+            name = sets[0]["task"] if sets else "left out"
             console.print(f"{name}: {done} of {len(jobs)} clouds, {time.time() - begin:.0f} s")
     except KeyboardInterrupt:
         console.print("interrupted: the table is of the clouds that were done")

@@ -2,11 +2,11 @@
 
     N rows, p columns, m inducing points, q coordinates, n labels, T paths
 
-Processor time, not that of the clock: it is much the same on a busy machine. Each step is run once before it is timed,
-so that nothing is compiled in between, and the lesser of two times counts.
+Processor time is measured, not elapsed time: it is nearly the same on a busy machine. Each step is run once before it
+is timed, so that compilation is not included, and the smaller of two times counts.
 
     python benchmarks/growth.py               all steps
-    python benchmarks/growth.py placing       those whose name has the word in it
+    python benchmarks/growth.py projecting    those whose name contains the word
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def one_bound(N: int, p: int, m: int, q: int) -> Step:
     return lambda: jax.block_until_ready(bound.negative_bound(theta, data))
 
 
-def placing(n: int, m: int, q: int) -> Step:
-    """n new rows on a learned chart."""
+def projecting(n: int, m: int, q: int) -> Step:
+    """Project n new rows onto a learned chart."""
     model = BayesianGPLVM(q, n_inducing=m, starts="pca", random_state=0).fit(sheet(300, 20, q)[0])
     new = sheet(n, 20, q, 1)[0]
     return lambda: model.transform(new)
@@ -69,7 +69,7 @@ def graphs(N: int, p: int) -> Step:
 
 
 def one_target(n: int, geometry: str) -> Step:
-    """A target with n labels on a surface that is there already."""
+    """A target with n labels on a surface that is already learned."""
     X, u = sheet(max(1000, n), 20)
     model = GPUMRegressor(geometry=geometry, warm_start=True, random_state=0, n_jobs=1)
     y = np.full(len(X), np.nan)
@@ -94,8 +94,8 @@ def steps() -> Iterator[tuple[str, str, list[int], Callable[[int], Step]]]:
         "q": [1, 2, 3],
     }.items():
         yield "bound and gradient", key, values, lambda v, key=key: one_bound(**{**BASE, key: v})
-    yield "placing rows", "n", [1000, 2000, 4000, 8000], lambda v: placing(v, 30, 2)
-    yield "placing rows", "m", [15, 30, 60, 120], lambda v: placing(1000, v, 2)
+    yield "projecting rows", "n", [1000, 2000, 4000, 8000], lambda v: projecting(v, 30, 2)
+    yield "projecting rows", "m", [15, 30, 60, 120], lambda v: projecting(1000, v, 2)
     yield "atlas", "N", [500, 1000, 2000], lambda v: one_atlas(v, 20, 2)
     yield "atlas", "p", [20, 80, 320], lambda v: one_atlas(500, v, 2)
     yield "atlas", "q", [1, 2, 3], lambda v: one_atlas(500, 20, v)
@@ -118,7 +118,7 @@ def seconds(step: Step) -> float:
 
 
 def main() -> None:
-    """The table."""
+    """Print the table."""
     table = Table("step", "in", "at", "processor s", "exponent", title="Growth of each step")
     with Live(table, console=Console(width=130)):
         for name, key, values, make in steps():

@@ -32,7 +32,7 @@ console = Console(width=110)
 
 
 def nothing(x, leg, extra):
-    """Keep the mean position only."""
+    """Record the mean position only."""
     return x.mean(0)
 
 
@@ -116,7 +116,7 @@ def exact_kernel(roll: SwissRoll, starts: np.ndarray, targets: np.ndarray, t: fl
     return result
 
 
-STARTS, SHARE, TIME = 24, 0.99, 10.0
+STARTS, QUANTILE, TIME = 24, 0.99, 10.0
 HISTOGRAMS = [(n, dt) for n in (1000, 2000, 4000, 8000, 16_000) for dt in (0.2, 0.1)]
 BALL_STEPS, RADII, BALL_PATHS = (0.05, 0.02, 0.01), (0.6, 0.8, 1.0, 1.25, 1.5), 40_000
 MOST_SECONDS = 150  # beyond that the ball count is extrapolated
@@ -148,8 +148,8 @@ def search_ball(roll: SwissRoll, starts: np.ndarray, targets: np.ndarray, exact:
         for k, radius in enumerate(RADII):
             errors = []
             for n in sizes:
-                share = counts[:, : 20 * n // BALL_PATHS, k].sum(1) / n
-                errors.append(worst(share / volumes[k], exact)[0])
+                fraction = counts[:, : 20 * n // BALL_PATHS, k].sum(1) / n
+                errors.append(worst(fraction / volumes[k], exact)[0])
             noise, bias = nnls(np.column_stack([1 / sizes, np.ones(3)]), np.square(errors))[0]
             n = noise / (0.01**2 - bias) if bias < 0.01**2 else np.inf
             found.append((n / dt, dt, radius, n))
@@ -158,9 +158,9 @@ def search_ball(roll: SwissRoll, starts: np.ndarray, targets: np.ndarray, exact:
 
 
 def worst(kernel: np.ndarray, exact: np.ndarray) -> tuple[float, float]:
-    """The error that 99 % of the entries stay below and the largest, as shares of the peak."""
+    """The error that 99 % of the entries stay below and the largest, as fractions of the peak."""
     error = np.abs(kernel - exact) / exact.max()
-    return float(np.quantile(error, SHARE)), float(error.max())
+    return float(np.quantile(error, QUANTILE)), float(error.max())
 
 
 def error_for_time() -> None:

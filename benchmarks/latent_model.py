@@ -5,7 +5,7 @@
    of 100 steps, with compilation included (cold), or with compiled programs on the disk (warm);
 3. one evaluation at N = 10⁴, 3·10⁴, 10⁵: time and peak memory.
 
-Run by `make bench`. `python benchmarks/latent_model.py --device` times the climb and whole fits of 10³, 10⁴ and 10⁵
+Run by `make bench`. `python benchmarks/latent_model.py --device` times the optimiser and whole fits of 10³, 10⁴ and 10⁵
 rows on JAX's default device instead.
 """
 
@@ -27,7 +27,7 @@ from gpum import BayesianGPLVM, datasets
 from gpum.gplvm import bound, starts
 from gpum.gplvm.models import Variational
 from gpum.gplvm.optimise import Stage, climb
-from gpum.persistence.programs import kept_programs
+from gpum.persistence.programs import cached_programs
 
 SIZES = [(474, 3, 40), (66, 1024, 30), (698, 1024, 50)]
 GPY_ITERATIONS = 300
@@ -87,7 +87,7 @@ def time_to(target: float, theta: bound.Parameters, data: bound.Cloud, warm: boo
     """Seconds and evaluations until a round ends above the target; `warm`: with compiled programs on the disk."""
     jax.clear_caches()
     count, begin = 0, time.perf_counter()
-    with kept_programs() if warm else nullcontext():
+    with cached_programs() if warm else nullcontext():
         for stage in (Stage("noise held", ("log_beta",), 100), Stage("all free")):
             for reached, now in climb(Variational(), theta, data, stage, len(theta.mu)):
                 theta, count = reached, count + now.evaluations
@@ -113,9 +113,9 @@ def against_gpy() -> None:
         theta, data = start(S, m, rng), bound.compress(S)
         ours = seconds(lambda k, t=theta, d=data: jax.block_until_ready(bound.negative_bound(t, d)), 30)
         model = gpy_model(S, theta)
-        place = model.optimizer_array.copy()
-        # GPy caches by value: move the parameters by a trifle before each call.
-        theirs = seconds(lambda k, x=place, g=model: g._objective_grads(x * (1 + 1e-12 * k)), 5)
+        point = model.optimizer_array.copy()
+        # GPy caches by value: change the parameters slightly before each call.
+        theirs = seconds(lambda k, x=point, g=model: g._objective_grads(x * (1 + 1e-12 * k)), 5)
         one.add_row(str(N), str(p), str(m), f"{1e3 * ours:.2f}", f"{1e3 * theirs:.1f}", f"{theirs / ours:.1f}")
 
         model = gpy_model(S, theta)
@@ -127,7 +127,7 @@ def against_gpy() -> None:
         begin = time.perf_counter()
         data = bound.compress(S)
         spent = time.perf_counter() - begin
-        time_to(target, theta, data, warm=True)  # whatever was on the disk: now its programs are
+        time_to(target, theta, data, warm=True)  # so that the compiled programs are on the disk
         cold, warm = time_to(target, theta, data, warm=False), time_to(target, theta, data, warm=True)
         ours = cold[0] + spent, warm[0] + spent
         to.add_row(
@@ -177,16 +177,16 @@ def large() -> None:
 
 
 def on_device() -> None:
-    """The climb on JAX's default device, and a whole fit: a roll in R^50 with noise 0.02."""
+    """The optimiser on JAX's default device, and a whole fit: a roll in R^50 with noise 0.02."""
     table = Table(title=f"Latent model on {jax.devices()[0].device_kind}, p = 50, m = 50")
-    for column in ("N", "first 100 steps s", "again", "ms an evaluation", "whole fit s", "again"):
+    for column in ("N", "first 100 steps s", "second run", "ms an evaluation", "whole fit s", "second run"):
         table.add_column(column, justify="right")
     for N in (1_000, 10_000, 100_000):
         rng = np.random.default_rng(0)
         roll = datasets.make_swiss_roll(20, N - 20, random_state=0)
         S = roll.X @ np.linalg.qr(rng.standard_normal((50, 3)))[0].T + 0.02 * rng.standard_normal((N, 50))
         scaled = (S - S.mean(0)) / S.std()
-        with jax.enable_x64(True), kept_programs():
+        with jax.enable_x64(True), cached_programs():
             data, stage = bound.fill_cloud(bound.compress(scaled)), Stage("noise held", ("log_beta",), 100)
             theta = Variational().start(starts.standardise(roll.chart_coords), rng)
             times = []

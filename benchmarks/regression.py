@@ -1,4 +1,4 @@
-"""What the regression costs and reaches, on generated Swiss rolls; every comparison in one run on one machine.
+"""Time and accuracy of the regression on generated Swiss rolls; all comparisons in one run on one machine.
 
 1. Sparse: 5 000 labels of 6 000 rows, the GP from eigenfunctions against the exact GP with the same kernel (dense
    algebra on all labels); then 50 000 labels.
@@ -38,9 +38,9 @@ def rms(error: np.ndarray) -> float:
 
 
 def sparse() -> None:
-    """Part 1: a known chart, so that only the GP is timed."""
+    """Comparison 1: a known chart, so that only the GP is timed."""
     chart = SwissRoll()
-    table = Table("labels", "rows", "GP", "seconds", "rmse", title="Sparse regression (GP part only)")
+    table = Table("labels", "rows", "GP", "seconds", "rmse", title="Sparse regression (GP only)")
     space = spectral_space([chart], 100)
     for n, N in ((5_000, 6_000), (50_000, 55_000)):
         cloud = datasets.make_swiss_roll(n_labeled=N, n_unlabeled=0, random_state=0)
@@ -85,23 +85,23 @@ def exact(settings: list[Any], a: np.ndarray, y: np.ndarray, b: np.ndarray) -> n
 
 
 def new_rows() -> None:
-    """Part 2."""
+    """Comparison 2."""
     table = Table("seed", "rmse, in the cloud", "rmse, left out", "ratio", title="Rows never seen (20 % of 450)")
     for seed in range(3):
         cloud = datasets.make_swiss_roll(n_labeled=24, n_unlabeled=450, random_state=seed)
         unknown = np.flatnonzero(np.isnan(cloud.y))
         out = np.random.default_rng(seed).choice(unknown, len(unknown) // 5, replace=False)
-        kept = np.setdiff1d(np.arange(len(cloud.y)), out)
+        rest = np.setdiff1d(np.arange(len(cloud.y)), out)
         whole = GPUMRegressor(random_state=0).fit(cloud.X, cloud.y)
-        part = GPUMRegressor(random_state=0).fit(cloud.X[kept], cloud.y[kept])
+        fewer = GPUMRegressor(random_state=0).fit(cloud.X[rest], cloud.y[rest])
         inside = rms(whole.transduction_[out] - cloud.y_true[out])
-        outside = rms(part.predict(cloud.X[out]) - cloud.y_true[out])
+        outside = rms(fewer.predict(cloud.X[out]) - cloud.y_true[out])
         table.add_row(str(seed), f"{inside:.4f}", f"{outside:.4f}", f"{outside / inside:.2f}")
     console.print(table)
 
 
 def cold() -> None:
-    """Part 3."""
+    """Comparison 3."""
     begin = time.perf_counter()
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
     console.print(f"the README's script, cold start included: {time.perf_counter() - begin:.0f} s")

@@ -1,7 +1,7 @@
-"""Are classes right as often as is said? Reliability, log loss and ECE over simulated data sets of many shapes.
+"""Calibration of class probabilities: reliability, log loss and ECE over simulated data sets of many shapes.
 
-A data set is a cloud with a class for each row, and few labels: so many of each class. Shapes differ in how clear their
-borders are, and each draws its own noise and sizes, so that no one degree of certainty is right for all:
+A data set is a cloud with a class for each row, and a few labels of each class. Shapes differ in how clear their
+borders are, and each has random noise and sizes, so that no single degree of certainty is right for all:
 
     moons, touching    two moons with noise that mixes them       moons, apart   with noise that does not
     rings              two or three, one inside the other         bars           long thin clusters side by side
@@ -68,8 +68,8 @@ def bars(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 def clusters(rng: np.random.Generator, uneven: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Bent clusters of one to four dimensions in R⁶⁴, some of them near each other."""
     C, p = int(rng.choice([5, 10])), 64
-    share = rng.dirichlet(np.full(C, 1.5 if uneven else 30.0))
-    y = np.concatenate([np.repeat(np.arange(C), max(LABELS) + 2), rng.choice(C, ROWS, p=share)])
+    fraction = rng.dirichlet(np.full(C, 1.5 if uneven else 30.0))
+    y = np.concatenate([np.repeat(np.arange(C), max(LABELS) + 2), rng.choice(C, ROWS, p=fraction)])
     X = np.empty((len(y), p))
     apart = rng.uniform(0.4, 1.0)
     for c in range(C):
@@ -142,7 +142,7 @@ def one_set(shape: str, seed: int) -> list[dict[str, Any]]:
 
 
 def reliability(some: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each tenth of the said probability: share of rows, right minus said, its standard error over data sets."""
+    """For each tenth of the predicted probability: fraction of rows, accuracy minus probability, its standard error."""
     rows, excess = np.zeros((len(some), 10)), np.zeros((len(some), 10))
     for i, one in enumerate(some):
         decile = np.minimum((10 * one["p"]).astype(int), 9)
@@ -163,20 +163,20 @@ def table(found: list[dict[str, Any]]) -> tuple[Table, list[str]]:
         some = [one for one in found if shape in (one["shape"], "all") and n in (one["labels"], 0)]
         if not some:
             continue
-        share, gap, error = reliability(some)
+        fraction, gap, error = reliability(some)
         name = [shape, str(n) if n else "all"]
         accuracy = np.mean([one["right"].mean() for one in some])
         loss = np.mean([one["loss"] for one in some])
-        ece = float(share @ np.abs(gap))
-        gaps = [f"{100 * g:+.0f}" if s > 0 else "" for g, s in zip(gap, share, strict=True)]
+        ece = float(fraction @ np.abs(gap))
+        gaps = [f"{100 * g:+.0f}" if s > 0 else "" for g, s in zip(gap, fraction, strict=True)]
         result.add_row(*name, f"{accuracy:.3f}", f"{loss:.3f}", f"{ece:.3f}", *gaps)
-        for j in np.flatnonzero((np.abs(gap) > SLACK + 2 * error) & (share > 0)):
+        for j in np.flatnonzero((np.abs(gap) > SLACK + 2 * error) & (fraction > 0)):
             off.append(f"{', '.join(name)}: {100 * gap[j]:+.1f} ± {100 * error[j]:.1f} points at {DECILES[j]:.1f}")
     return result, off
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sets", type=int, default=40, help="data sets, of all shapes together")
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), help="all of them if none is named")
@@ -187,11 +187,11 @@ def main() -> None:
         parser.error(f"--sets is {given.sets}; give at least 1")
     shapes, console, begin = given.shapes or list(SHAPES), Console(width=140), time.time()
     jobs = [delayed(one_set)(shapes[i % len(shapes)], given.first + i // len(shapes)) for i in range(given.sets)]
-    found = [one for part in Parallel(given.jobs, batch_size=1)(jobs) for one in part]
+    found = [one for sets in Parallel(given.jobs, batch_size=1)(jobs) for one in sets]
     shown, off = table(found)
     console.print(shown)
     console.print(
-        "Right columns: points by which the share of right classes exceeds what was said, for each tenth of it."
+        "Right columns: points by which the accuracy exceeds the predicted probability, for each tenth of it."
     )
     console.print(f"{len(off)} are off by more than {100 * SLACK:g} points and twice their error")
     for line in off:

@@ -41,7 +41,7 @@ def labels(n):
 # One label a class, and five
 # ---------------------------
 # The geometries, here a graph of neighbours and flat space, do not depend on the labels: with ``warm_start`` the
-# second fit keeps them. Label spreading, on a graph too, is told the same.
+# second fit uses them again. Label spreading, on a graph too, gets the same labels.
 
 model = GPUMClassifier(warm_start=True, random_state=0)
 accuracy, accuracy_of_spreading, loss, probabilities = {}, {}, {}, {}

@@ -41,12 +41,12 @@ print(f"area {area:.1f} m²")
 
 angles, radii = np.linspace(0, 6 * np.pi, 241), np.linspace(6, 14, 13)
 middles = [(a[1:] + a[:-1]) / 2 for a in (angles, radii)]
-places = np.stack(np.meshgrid(*middles, indexing="ij"), -1).reshape(-1, 2)
+points = np.stack(np.meshgrid(*middles, indexing="ij"), -1).reshape(-1, 2)
 start = np.array([[3 * np.pi, 10.0]])  # half way up
 times = [10.0, 100.0, 1000.0]
-kernels = heat_kernel(ramp, start, places, times)[:, 0]  # [times, places]
-share = evaluate(ramp, magnification, places)
-total = kernels @ (area * share / share.sum())
+kernels = heat_kernel(ramp, start, points, times)[:, 0]  # [times, points]
+density = evaluate(ramp, magnification, points)
+total = kernels @ (area * density / density.sum())
 for t, kernel, integral in zip(times, kernels, total, strict=True):
     print(f"t = {t:6}: peak {kernel.max():.2e}, integral {integral:.4f}")
 
@@ -65,8 +65,8 @@ for ax, t, kernel in zip(axes, times, kernels, strict=True):
 # %%
 # Regression on it
 # ----------------
-# With a chart for a latent model, X holds coordinates in it: 40 labels at random places. To a Gaussian process of the
-# place in space neighbouring floors contradict each other, and it calls the labels noise.
+# With a chart for a latent model, X holds coordinates in it: 40 labels at random points. For a Gaussian process of the
+# position in space, neighbouring floors contradict each other, and it takes the labels for noise.
 
 
 def f(x):
@@ -78,12 +78,12 @@ rng = np.random.default_rng(0)
 X = rng.uniform(*ramp.bounds.T, (40, 2))
 y = f(X) + 0.05 * rng.standard_normal(40)
 model = GPUMRegressor(latent_model=ramp, random_state=0).fit(X, y)
-mean, std = model.predict(places, return_std=True, include_noise=False)
-rmse = np.sqrt(np.mean((mean - f(places)) ** 2))
-coverage = np.mean(np.abs(mean - f(places)) < 1.96 * std)
-in_space = EuclideanGPRegressor().fit(jax.vmap(phi)(X), y).predict(jax.vmap(phi)(places))
-rmse_in_space = np.sqrt(np.mean((in_space - f(places)) ** 2))
-print(f"along the ramp: RMSE {rmse:.3f}, {coverage:.1%} of it in the 95 % intervals; sd of f {f(places).std():.2f}")
+mean, std = model.predict(points, return_std=True, include_noise=False)
+rmse = np.sqrt(np.mean((mean - f(points)) ** 2))
+coverage = np.mean(np.abs(mean - f(points)) < 1.96 * std)
+in_space = EuclideanGPRegressor().fit(jax.vmap(phi)(X), y).predict(jax.vmap(phi)(points))
+rmse_in_space = np.sqrt(np.mean((in_space - f(points)) ** 2))
+print(f"along the ramp: RMSE {rmse:.3f}, {coverage:.1%} of it in the 95 % intervals; sd of f {f(points).std():.2f}")
 print(f"in space:       RMSE {rmse_in_space:.3f}")
 
 # %%
@@ -91,13 +91,13 @@ print(f"in space:       RMSE {rmse_in_space:.3f}")
 
 fig, axes = plt.subplots(4, 1, figsize=(10, 7), layout="constrained", sharex=True, sharey=True)
 panels = {
-    "Truth": f(places),
+    "Truth": f(points),
     "Prediction along the ramp": mean,
     "Its standard deviation": std,
     "Prediction in space": in_space,
 }
 for ax, (title, values) in zip(axes, panels.items(), strict=True):
-    colours = {"cmap": "magma"} if values is std else {"vmin": f(places).min(), "vmax": f(places).max()}
+    colours = {"cmap": "magma"} if values is std else {"vmin": f(points).min(), "vmax": f(points).max()}
     image = ax.pcolormesh(angles / (2 * np.pi), radii, values.reshape(len(angles) - 1, -1).T, **colours)
     ax.scatter(X[:, 0] / (2 * np.pi), X[:, 1], s=18, facecolor="none", edgecolor="w")
     ax.set(title=title, ylabel="radius (m)")

@@ -84,8 +84,8 @@ surface = FrozenEstimator(best["gpum"].latent_model_)
 gpum = GPUMRegressor(geometry="chart", latent_model=surface, kernel=KernelOptions(boundary=0.5), random_state=0)
 frozen = Pipeline([("scale", FrozenEstimator(best["scale"])), ("gpum", gpum)])
 names = ["average", "heat", "matern32"]
-again = GridSearchCV(frozen, {"gpum__smoothness": names}, cv=folds, scoring="neg_root_mean_squared_error").fit(X, y)
-errors |= {f"smoothness {name}": error for name, error in zip(names, rmse_of(again), strict=True)}
+refined = GridSearchCV(frozen, {"gpum__smoothness": names}, cv=folds, scoring="neg_root_mean_squared_error").fit(X, y)
+errors |= {f"smoothness {name}": error for name, error in zip(names, rmse_of(refined), strict=True)}
 for name, error in errors.items():
     print(f"{name:24} RMSE {error.mean():.3f}")
 

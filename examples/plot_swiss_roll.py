@@ -2,7 +2,7 @@
 Regression on a Swiss roll
 ==========================
 
-A sheet is rolled up in space, and a quantity on it is known at 24 places. Two turns of the roll are close in space and
+A sheet is rolled up in space, and a quantity on it is known at 24 points. Two turns of the roll are close in space and
 far apart along the sheet, so a smooth function of position in space is the wrong model. ``GPUMRegressor`` learns the
 sheet from all rows, labelled or not, and does the regression along it.
 """
@@ -34,7 +34,7 @@ in_space = EuclideanGPRegressor().fit(cloud.X, cloud.y)
 
 
 def measure(regressor):
-    """RMSE on the rows without a label, and the share of them whose truth is in the 95 % interval of f."""
+    """RMSE on the rows without a label, and the fraction of them whose truth is in the 95 % interval of f."""
     mean, std = regressor.predict(cloud.X[unknown], return_std=True, include_noise=False)
     error = mean - cloud.y_true[unknown]
     return np.sqrt(np.mean(error**2)), np.mean(np.abs(error) < 1.96 * std)
@@ -47,7 +47,7 @@ print(f"on the sheet: RMSE {rmse:.3f}, {coverage:.1%} of the truth in the 95 % i
 print(f"in space:     RMSE {rmse_in_space:.3f}, {coverage_in_space:.1%}")
 
 # %%
-# Rows that the fit has never seen are placed on the sheet first.
+# New rows are projected onto the sheet first.
 
 fresh = datasets.make_swiss_roll(n_labeled=100, n_unlabeled=0, random_state=1)
 mean, std = model.predict(fresh.X, return_std=True)

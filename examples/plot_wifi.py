@@ -2,9 +2,9 @@
 Where am I? Position from WiFi signals
 ======================================
 
-Somebody walks a loop through a building and records the signal strengths of 30 access points at 36 places. At six of
+Somebody walks a loop through a building and records the signal strengths of 30 access points at 36 positions. At six of
 them the position is written down. The readings lie near a curve in R^30, the walk; along it the other positions can be
-told. Two targets, x and y, share one learned surface.
+predicted. Two targets, x and y, have the same learned surface.
 
 Data: Ferris, Fox and Lawrence (2007).
 """
@@ -32,7 +32,7 @@ labelled = np.linspace(1, len(tour.X) - 2, 6).round().astype(int)
 unknown = np.setdiff1d(np.arange(len(tour.X)), labelled)
 y = np.full(tour.y.shape, np.nan)
 y[labelled] = tour.y[labelled]
-print(f"{tour.X.shape[0]} places, {tour.X.shape[1]} access points, {len(labelled)} known positions")
+print(f"{tour.X.shape[0]} readings, {tour.X.shape[1]} access points, {len(labelled)} known positions")
 print(f"{np.mean(np.isnan(tour.rssi_dbm)):.0%} of the readings are missing (access point not heard)")
 
 # %%
@@ -49,7 +49,7 @@ low, high = np.moveaxis(model.predict_quantiles(tour.X, [tail, 1 - tail]), 1, 0)
 in_signals = EuclideanGPRegressor().fit(tour.X, y).predict(tour.X)
 errors, errors_in_signals = (np.linalg.norm(guess - tour.y, axis=1)[unknown] for guess in (mean, in_signals))
 coverage = np.mean(np.all((low < tour.y) & (tour.y < high), axis=1)[unknown])
-print(f"along the walk: median error {np.median(errors):.1f} m, {coverage:.0%} of the places in their 95 % box")
+print(f"along the walk: median error {np.median(errors):.1f} m, {coverage:.0%} of the positions in their 95 % box")
 print(f"a Gaussian process of the signals: median error {np.median(errors_in_signals):.1f} m")
 
 # %%
@@ -71,8 +71,8 @@ print(f"20 sets of six labels: RMSE {mean_rmse:.1f} m along the walk, {mean_rmse
 # %%
 # The tour
 # --------
-# Thin lines join predicted places to the true ones; some have their 95 % box. Six labels leave much open, and the boxes
-# are wide.
+# Thin lines join predicted positions to the true ones; some have their 95 % box. Six labels leave much open, and the
+# boxes are wide.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 6), layout="constrained", sharex=True, sharey=True)
 panels = (mean, errors, "GPUM"), (in_signals, errors_in_signals, "Gaussian process in R^30")
@@ -88,7 +88,7 @@ axes[0].legend(loc="upper right")
 for row in unknown[2::6]:
     box = Rectangle(low[row], *(high - low)[row], edgecolor=dots.to_rgba(row), facecolor="none", linewidth=1.2)
     axes[0].add_patch(box)
-fig.colorbar(dots, ax=axes, label="place along the tour", shrink=0.8)
+fig.colorbar(dots, ax=axes, label="position along the tour", shrink=0.8)
 
 # %%
 # The chart

@@ -24,8 +24,8 @@ class Browser:
         line = next(line for line in self.process.stdout if "successfully on port" in line)
         self.url = f"http://127.0.0.1:{int(''.join(filter(str.isdigit, line.split('on port')[1])))}"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={self.profile}"]}
-        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        session = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        capabilities = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        session = self._call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
         self.url += f"/session/{session['sessionId']}"
 
     def _call(self, method, path, body=None):

@@ -8,7 +8,7 @@ import numpy as np
 from gpum.basics import workers
 from gpum.fitted import Geometries, LazyModel, cloud, rows
 from gpum.geometry import family, graphs, recipes
-from gpum.gplvm import bound, lbfgs, optimise, placement
+from gpum.gplvm import bound, lbfgs, optimise, projection
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
 from gpum.report import document
@@ -85,19 +85,19 @@ def each_round(monkeypatch, change):
 
 def handed_out(monkeypatch):
     """A list that grows by each task that joblib's workers get."""
-    tasks, true_run = [], workers._quietly
+    tasks, true_run = [], workers._with_one_blas_thread
 
     def run(task):
         tasks.append(task)
         return true_run(task)
 
-    monkeypatch.setattr(workers, "_quietly", run)
+    monkeypatch.setattr(workers, "_with_one_blas_thread", run)
     return tasks
 
 
 def compiled():
     """How many programs there are of each kind that a latent model compiles."""
-    programs = (lbfgs.walk, bound._inducing_posterior, placement.at_posteriors, placement.decoder)
+    programs = (lbfgs.minimise, bound._inducing_posterior, projection.at_posteriors, projection.decoder)
     return [program._cache_size() for program in programs]
 
 

@@ -46,8 +46,8 @@ def make_session(path, classes=None, start=None, pictures=None):
     table = tables.read(path)
     X = table.matrix(["a", "b", "c"], "")
     model = (GPUMClassifier if classes else GPUMRegressor)(**FAST)
-    place = learned.beside(Path(path))
-    model = learned.learn(model, X, place, learned.kept(model, X, place), like=path)
+    geometry = learned.beside(Path(path))
+    model = learned.learn(model, X, geometry, learned.stored(model, X, geometry), like=path)
     target = Classes(model, X, classes) if classes else Numbers(model, X)
     file = labels.LabelFile(labels.beside(path))
     file.hold()
@@ -101,8 +101,8 @@ class Child:
 
     def __init__(self, path, classes=None):
         with pytest.MonkeyPatch.context() as patch:
-            places = [str(Path(file).parent.resolve()) for file in (__file__, Path(gpum.__file__).parent)]
-            patch.setenv("PYTHONPATH", os.pathsep.join(places))
+            folders = [str(Path(file).parent.resolve()) for file in (__file__, Path(gpum.__file__).parent)]
+            patch.setenv("PYTHONPATH", os.pathsep.join(folders))
             multiprocessing.forkserver.ensure_running()  # which finds what it imports by this path
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

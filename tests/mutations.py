@@ -104,10 +104,10 @@ MUTANTS = [
     mutant("graph: density", "graphs", "_scaled(w, 1 / q) if even", "w if even", "graphs"),
     mutant(
         "projection: best of several starts",
-        "placement",
+        "projection",
         "np.argmax(values.reshape(n, c), 1)",
         "np.argmin(values.reshape(n, c), 1)",
-        "placement",
+        "projection",
     ),
     mutant("projection: far from an atlas", "atlas", "distance > limit)", "distance > 10 * limit)", "atlas"),
     mutant(
@@ -138,10 +138,10 @@ MUTANTS = [
 
 def mutate(one, folder):
     """Put a mutant into a copy of the tree."""
-    places = [path for path in (folder / "src").rglob(one.file) if one.old in path.read_text()]
-    if len(places) != 1 or places[0].read_text().count(one.old) != 1:
+    files = [path for path in (folder / "src").rglob(one.file) if one.old in path.read_text()]
+    if len(files) != 1 or files[0].read_text().count(one.old) != 1:
         raise SystemExit(f"{one.name}: {one.old!r} is not once in a file {one.file}; mend the list")
-    places[0].write_text(places[0].read_text().replace(one.old, one.new))
+    files[0].write_text(files[0].read_text().replace(one.old, one.new))
 
 
 def tested(change, tests):
@@ -172,8 +172,8 @@ def main(words):
         raise SystemExit(f"without a mutant {failed} fails; mend that first")
     for one in chosen:
         found, seconds = tested(partial(mutate, one), one.tests)
-        told = f"noticed by {found}" if found else f"SURVIVES {' '.join(one.tests)}"
-        print(f"{seconds:5.0f} s  {one.name}: {told}", flush=True)
+        result = f"noticed by {found}" if found else f"SURVIVES {' '.join(one.tests)}"
+        print(f"{seconds:5.0f} s  {one.name}: {result}", flush=True)
         survivors += [] if found else [one.name]
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants are noticed")
     return len(survivors)

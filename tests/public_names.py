@@ -14,8 +14,12 @@ STORED = Path(__file__).with_suffix(".txt")
 
 def names():
     """The names in the reference, docs/api.md, as paths below `gpum`."""
-    blocks = re.findall(r"```\{eval-rst\}\n\.\. autosummary::(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.DOTALL)
-    return sorted({line.strip() for block in blocks for line in block.splitlines() if re.match(r" +[A-Za-z][\w.]*$", line)})
+    blocks = re.findall(
+        r"```\{eval-rst\}\n\.\. autosummary::(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.DOTALL
+    )
+    return sorted(
+        {line.strip() for block in blocks for line in block.splitlines() if re.match(r" +[A-Za-z][\w.]*$", line)}
+    )
 
 
 def signature(thing):

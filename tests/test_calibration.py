@@ -26,9 +26,9 @@ def test_the_right_quantiles_cover_what_they_say(script):
     n = 40_000
     y = np.random.default_rng(0).standard_normal(n)
     quantiles = np.tile(norm.ppf(script.LEVELS), (n, 1))
-    for k, share in script.inside(quantiles, y).items():
+    for k, fraction in script.inside(quantiles, y).items():
         p = k / 100
-        assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / n)
+        assert abs(fraction - p) < 4 * np.sqrt(p * (1 - p) / n)
     width = np.diff(script.EDGES)
     assert np.all(np.abs(script.pit(quantiles, y) - 1) < 4 * np.sqrt((1 - width) / width / n))
 
@@ -37,9 +37,9 @@ def test_quantiles_of_half_the_width_cover_less_and_crowd_the_ends(script):
     n = 40_000
     y = np.random.default_rng(1).standard_normal(n)
     quantiles = 0.5 * np.tile(norm.ppf(script.LEVELS), (n, 1))
-    for k, share in script.inside(quantiles, y).items():
+    for k, fraction in script.inside(quantiles, y).items():
         p = 2 * norm.cdf(0.5 * norm.ppf(0.5 + k / 200)) - 1
-        assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / n)
+        assert abs(fraction - p) < 4 * np.sqrt(p * (1 - p) / n)
     end = norm.cdf(0.5 * norm.ppf(0.025))
     assert np.allclose(0.025 * script.pit(quantiles, y)[[0, -1]], end, atol=4 * np.sqrt(end * (1 - end) / n))
 
@@ -61,8 +61,8 @@ def test_functions_on_every_shape_have_unit_scale(script, shape, p):
 
 
 def test_a_cell_off_by_more_than_five_points_is_named(script):
-    def data_set(rows, n, share):
-        inside = dict(zip(script.INTERVALS, share, strict=True))
+    def data_set(rows, n, fraction):
+        inside = dict(zip(script.INTERVALS, fraction, strict=True))
         return {"task": "a", "rows": rows, "labels": n, "inside": inside, "rmse": 0.0, "width": 0.0}
 
     found = [data_set(rows, n, (0.5, 0.8, 0.95)) for rows in ("cloud", "new") for n in script.LABELS for _ in range(2)]

@@ -161,16 +161,16 @@ def test_suggestions(model, tmp_path):
 
 def test_a_model_without_a_chart(data, tmp_path):
     """Its predictions have no latent coordinates, which is said once; `info` has weights and notes."""
-    out, told = tmp_path / "m.gpum", tmp_path / "pred.csv"
+    out, predictions = tmp_path / "m.gpum", tmp_path / "pred.csv"
     columns = ("--target", "y,z", "--index", "id", "--drop", "note")
     result = gpum("fit", data, *columns, "--geometry", "atlas, flat", "--latent-dim", "1,2", "--out", out)
     assert result.exit_code == 0, result.output
     held = model_io.load(out)
     assert (held.model.geometry, held.model.latent_dim) == (["atlas", "flat"], [1, 2])
-    result = gpum("predict", out, data, "--out", told)
+    result = gpum("predict", out, data, "--out", predictions)
     assert result.exit_code == 0, result.output
     assert result.stderr.count("no geometry of this model is a chart") == 1
-    found = tables.read(told)
+    found = tables.read(predictions)
     assert [name for name in found.columns if name.startswith("latent")] == []
     assert np.allclose(found.numbers("y_mean", ""), held.model.transduction_[:, 0])
     said = gpum("info", out).output
@@ -544,7 +544,7 @@ def test_columns_are_scaled_on_demand(data, tmp_path, monkeypatch):
     args = ("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
     result = gpum(*args, "--scale-columns")
     assert result.exit_code == 0, result.output
-    assert "does not vary as it is: still" in result.stderr
+    assert "does not change constant columns: still" in result.stderr
     found = model_io.load(tmp_path / "m.gpum")
     assert np.allclose(found.X.std(0), [1, 1, 1, 0])
     assert "divided by its standard deviation" in gpum("info", tmp_path / "m.gpum").output
@@ -552,7 +552,7 @@ def test_columns_are_scaled_on_demand(data, tmp_path, monkeypatch):
     assert np.allclose(tables.read(tmp_path / "p.csv").numbers("y_mean", ""), found.model.transduction_)
 
 
-def test_tables_of_other_places(data, tmp_path, monkeypatch):
+def test_tables_of_other_countries(data, tmp_path, monkeypatch):
     """A decimal comma and another encoding, in fit and in predict."""
     monkeypatch.setattr(GPUMRegressor, "fit", quick)
     cells = [f"{a};{b}".replace(".", ",") for a, b in zip(curve()["c1"], curve()["y"], strict=True)]
@@ -626,7 +626,7 @@ def test_a_class_that_looks_like_a_mark_of_unlabelled_rows(tmp_path):
     refused(gpum("fit", data, "--target", "c1", "--unlabelled", "7", "--out", tmp_path / "n.gpum"), "is for classes")
 
 
-def test_a_class_called_minus_one_that_the_labelling_page_was_told_of(tmp_path):
+def test_a_class_called_minus_one_in_the_file_of_labels(tmp_path):
     """It marks no row without a label."""
     data, out = table_with(tmp_path / "data.csv", k=halves("", "-1", "1")), tmp_path / "m.gpum"
     file = LabelFile(beside(data))
@@ -658,7 +658,7 @@ def test_long_numbers_as_classes_stay_apart(tmp_path):
         ({"grid": np.linspace(0, 0.7, N)}, [], []),
     ],
 )
-def test_columns_that_count_rows_are_told(tmp_path, columns, options, said):
+def test_columns_that_count_rows_are_noted(tmp_path, columns, options, said):
     data = table_with(tmp_path / "data.csv", **columns, y=curve()["y"])
     result = gpum("fit", data, "--target", "y", "--out", tmp_path / "m.gpum", *QUICK, *options)
     assert result.exit_code == 0, result.output
@@ -786,7 +786,9 @@ def test_one_of_each_is_said_in_the_singular(tmp_path):
 
 def test_a_folder_that_takes_no_file(data):
     refused(
-        gpum("fit", data, "--target", "y", "--out", "/proc/m.gpum"), "cannot write /proc/m.gpum", "the folder /proc is"
+        gpum("fit", data, "--target", "y", "--out", "/proc/m.gpum"),
+        "cannot write /proc/m.gpum",
+        "the folder /proc exists",
     )
 
 

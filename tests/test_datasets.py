@@ -69,7 +69,7 @@ def cat_archive(seed=0):
     return packed.getvalue(), pictures
 
 
-def test_wifi_is_downloaded_parsed_and_kept(web, home, monkeypatch):
+def test_wifi_is_downloaded_parsed_and_stored(web, home, monkeypatch):
     publish(monkeypatch, wifi, web, READINGS.encode())
     found = datasets.fetch_wifi(subset="all", data_home=home)
     nan = np.nan
@@ -78,8 +78,8 @@ def test_wifi_is_downloaded_parsed_and_kept(web, home, monkeypatch):
     np.testing.assert_array_equal(found.y, [[2, 3], [2.5, 3.5]])
     np.testing.assert_array_equal(found.time, [0, 1.5])
     (web[0] / wifi.SOURCE.name).unlink()
-    again = datasets.fetch_wifi(subset="all", data_home=home)  # from the folder
-    np.testing.assert_array_equal(again.X, found.X)
+    second = datasets.fetch_wifi(subset="all", data_home=home)  # from the folder
+    np.testing.assert_array_equal(second.X, found.X)
 
 
 def test_a_wrong_checksum_is_refused(web, home, monkeypatch):

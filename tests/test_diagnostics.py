@@ -1,4 +1,4 @@
-"""What a fit says of itself: against refits, and where the answer is known."""
+"""Diagnostics of a fit, compared with refits and with known answers."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ def test_leave_one_out_is_a_fit_without_the_label(curve_fit, k):
     y = curve_fit.y[:, k]
     assert np.array_equal(found.rows, np.flatnonzero(~np.isnan(y)))
     assert np.array_equal(found.y, y[found.rows])
-    again = GPUMRegressor(1, geometry="chart", latent_model=curve_fit.model.latent_model_, random_state=0)
+    refitted = GPUMRegressor(1, geometry="chart", latent_model=curve_fit.model.latent_model_, random_state=0)
     for i in (0, 2):
         row = found.rows[i]
         others = np.where(np.arange(len(y)) == row, np.nan, y)
-        mean, std = again.fit(curve_fit.X, others).predict_cloud(return_std=True)
+        mean, std = refitted.fit(curve_fit.X, others).predict_cloud(return_std=True)
         # Settings that all labels together found too light are missing: two digits of the std, not all.
         assert found.mean[i] == pytest.approx(mean[row], abs=0.02 * std[row])
         assert found.std[i] == pytest.approx(std[row], rel=0.02)
@@ -89,7 +89,7 @@ def test_levels_are_those_of_the_chart_alone(curve_fit, mixed):
     for k in range(2):
         levels, expected = diagnostics.level_weights(mixed, k), diagnostics.level_weights(curve_fit.model, k)
         assert sum(levels.values()) == pytest.approx(1)
-        assert levels == pytest.approx(expected, abs=5e-3)  # settings too light to be kept
+        assert levels == pytest.approx(expected, abs=5e-3)  # settings of small weight are left out
 
 
 def test_without_a_chart():
@@ -105,7 +105,7 @@ def test_without_a_chart():
     assert diagnostics.geometry_weights(plain) == {"flat space": 1.0}
 
 
-def test_charts_of_one_dimension_are_told_apart(mixed):
+def test_charts_of_one_dimension_are_distinguished(mixed):
     flat, chart = inside.members(mixed)
     twice = inside.weighed(mixed, [chart, flat, chart], [0.25, 0.0, 0.75])
     assert diagnostics.geometry_weights(twice) == {

@@ -75,15 +75,15 @@ def test_permissions_of_a_file_are_those_of_the_one_it_replaces(tmp_path):
     mode = lambda path: path.stat().st_mode & 0o777
     umask = os.umask(0o022)
     try:
-        for kept in (0o600, 0o640, 0o444, 0o666):
-            path = tmp_path / f"{kept:o}.txt"
+        for permission in (0o600, 0o640, 0o444, 0o666):
+            path = tmp_path / f"{permission:o}.txt"
             path.write_text("old")
-            path.chmod(kept)
+            path.chmod(permission)
             with whole.replacing(path) as file:
-                (part,) = tmp_path.glob(".*.part")
-                assert mode(part) == kept
+                (temporary,) = tmp_path.glob(".*.part")
+                assert mode(temporary) == permission
                 file.write(b"new")
-            assert mode(path) == kept
+            assert mode(path) == permission
             assert path.read_text() == "new"
         with whole.replacing(tmp_path / "new.txt"):
             pass
@@ -147,8 +147,8 @@ def test_a_full_disk(tmp_path, monkeypatch, room):
     beside = whole._open_beside
 
     def full(*args):
-        part, file = beside(*args)
-        return part, Full(file, room)
+        temporary, file = beside(*args)
+        return temporary, Full(file, room)
 
     monkeypatch.setattr(whole, "_open_beside", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*m\.gpum'"):

@@ -24,11 +24,11 @@ from typer.testing import CliRunner
 import gpum
 from gpum import GPUMClassifier, GPUMRegressor
 from gpum.cli import app
-from gpum.cli.address import keep_address, kept_address
+from gpum.cli.address import store_address, stored_address
 from gpum.cli.label import _known
 from gpum.cli.messages import listed
 from gpum.persistence import labelled, model_io, tables
-from gpum.persistence.labels import LabelFile, Line, Places, beside, row_checks
+from gpum.persistence.labels import LabelFile, Line, RowFinder, beside, row_checks
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
@@ -66,7 +66,7 @@ def test_a_line_is_there_once(label_table):
     assert line["time"].endswith("+00:00")
 
 
-def test_a_torn_line_is_told_and_harms_no_other(label_table):
+def test_a_torn_line_is_reported_and_harms_no_other(label_table):
     whole = LabelFile(beside(label_table))
     X = tables.read(label_table).matrix(["a", "b", "c"], "")
     checks = row_checks(X)
@@ -79,20 +79,23 @@ def test_a_torn_line_is_told_and_harms_no_other(label_table):
         beside(label_table).write_bytes(data[:end])
         torn = LabelFile(beside(label_table))
         assert torn.torn == (end > start)
-        assert torn.given("y", Places(tables.read(label_table), beside(label_table))).values == {1: "1.25"}
+        assert torn.given("y", RowFinder(tables.read(label_table), beside(label_table))).values == {1: "1.25"}
         assert torn.add(Line("id-number-2", "label", "y", 2, "r2", "2.75", checks[2]))
-        again = LabelFile(beside(label_table))
-        assert again.given("y", Places(tables.read(label_table), beside(label_table))).values == {1: "1.25", 2: "2.75"}
+        reopened = LabelFile(beside(label_table))
+        assert reopened.given("y", RowFinder(tables.read(label_table), beside(label_table))).values == {
+            1: "1.25",
+            2: "2.75",
+        }
 
 
-def test_a_full_disk_is_told_and_nothing_is_shown(label_session, monkeypatch):
+def test_a_full_disk_is_reported_and_nothing_is_shown(label_session, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(Refused, match=r"could not be written .*No space left"):
         give(label_session, 3)
     assert label_session.labels == {}
 
 
-def test_rows_are_found_again_or_the_label_is_refused(label_table):
+def test_moved_rows_are_found_or_the_label_is_refused(label_table):
     with closing(make_session(label_table)) as session:
         give(session, 5, "1.5")
     read = tables.read(label_table)
@@ -189,14 +192,14 @@ def test_export_keeps_what_is_special_about_a_text_file(label_table):
     assert labelled.merged(tables.read(label_table), label_table, ["y"])[1] == {}  # later changes of the table count
 
 
-# What is typed, shown and kept.
+# What is typed, shown and stored.
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"), [(" 3.50 ", "3.5"), ("−2", "-2"), ("1e-3", "0.001"), ("7.0", "7"), ("-0.25", "-0.25")]
+    ("text", "stored"), [(" 3.50 ", "3.5"), ("−2", "-2"), ("1e-3", "0.001"), ("7.0", "7"), ("-0.25", "-0.25")]
 )
-def test_numbers(text, kept):
-    assert parse_number(text) == kept
+def test_numbers(text, stored):
+    assert parse_number(text) == stored
 
 
 @pytest.mark.parametrize(
@@ -248,7 +251,7 @@ GAPS = {"geometry": ["graph", "flat", "atlas"], "latent_dim": 1}
 
 
 @pytest.mark.parametrize(("cls", "settings"), [(GPUMRegressor, {}), (GPUMClassifier, {}), (GPUMRegressor, GAPS)])
-def test_the_geometry_is_kept(label_table, monkeypatch, cls, settings):
+def test_the_geometry_is_stored(label_table, monkeypatch, cls, settings):
     """A session on a geometry that was read says what one on the geometry that was learned says, without learning."""
     X = tables.read(label_table).matrix(["a", "b", "c"], "")
     if settings:
@@ -257,16 +260,16 @@ def test_the_geometry_is_kept(label_table, monkeypatch, cls, settings):
     path = label_table.parent / "own.geometry"
     first = learned.learn(make(), X, path)
     monkeypatch.setattr("gpum.estimators.learning.build", lambda *_, **__: pytest.fail("geometries were learned again"))
-    again = learned.learn(make(n_jobs=1), X, path, learned.kept(make(n_jobs=1), X, path))
+    second = learned.learn(make(n_jobs=1), X, path, learned.stored(make(n_jobs=1), X, path))
     y = np.full(N, np.nan)
     y[[2, 20, 35]] = 1.0, 2.0, 1.0
-    for model in (first, again):
+    for model in (first, second):
         model.fit(X, y)
     ask = (lambda m: m.predict_proba(X)) if cls is GPUMClassifier else (lambda m: m.predict(X, return_std=True))
-    np.testing.assert_allclose(ask(again), ask(first), rtol=1e-9, atol=1e-12)
-    assert again.suggestions(2).rows.tolist() == first.suggestions(2).rows.tolist()
-    assert learned.kept(make(random_state=1), X, path) is None
-    assert learned.kept(make(), X + 1, path) is None
+    np.testing.assert_allclose(ask(second), ask(first), rtol=1e-9, atol=1e-12)
+    assert second.suggestions(2).rows.tolist() == first.suggestions(2).rows.tolist()
+    assert learned.stored(make(random_state=1), X, path) is None
+    assert learned.stored(make(), X + 1, path) is None
 
 
 def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
@@ -275,7 +278,7 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
     whole = path.read_bytes()
     held = model_io.read(path)
     family, cloud = held.geometries.family, held.geometries.cloud
-    assert learned.kept(model, X, path) is not None
+    assert learned.stored(model, X, path) is not None
     for changed in (
         {"family": replace(family, geometry_of=[len(family.geometry_of) + 9] * len(family.geometry_of))},
         {"family": replace(family, rows=[rows[1:] for rows in family.rows])},
@@ -286,12 +289,12 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
         {"coordinates": {0: cloud.rows[1:]}},
     ):
         model_io.write(path, replace(held, geometries=replace(held.geometries, **changed)), force=True)
-        assert learned.kept(model, X, path) is None, changed
+        assert learned.stored(model, X, path) is None, changed
     for damaged in (whole[:-100], whole[:25], whole.replace(b"format 3", b"format 9")):
         path.write_bytes(damaged)
-        assert learned.kept(model, X, path) is None
+        assert learned.stored(model, X, path) is None
     with closing(make_session(label_table)):
-        assert learned.kept(model, X, path) is not None
+        assert learned.stored(model, X, path) is not None
 
 
 class Bomb:
@@ -320,13 +323,13 @@ def test_a_forged_geometry_runs_no_code(label_table, monkeypatch):
         give(session, 3)
     for foreign in (buffer.getvalue(), b"", b"a drawing of the user's\n"):
         path.write_bytes(foreign)
-        with pytest.raises(ValueError, match=r"data.csv.geometry is no file of gpum, .*; move it away"):
+        with pytest.raises(ValueError, match=r"data.csv.geometry is not a file of gpum, .*; move it away"):
             make_session(label_table)
         assert path.read_bytes() == foreign
 
 
-@pytest.mark.parametrize(("table", "kept"), [(0o600, 0o600), (0o444, 0o644), (0o777, 0o644)])
-def test_what_is_kept_beside_a_table_is_as_private_as_it(label_table, table, kept):
+@pytest.mark.parametrize(("table", "stored"), [(0o600, 0o600), (0o444, 0o644), (0o777, 0o644)])
+def test_what_is_stored_beside_a_table_is_as_private_as_it(label_table, table, stored):
     """And can be written by its owner, also where the table cannot."""
     label_table.chmod(table)
     for path in (learned.beside(label_table), beside(label_table)):
@@ -338,23 +341,23 @@ def test_what_is_kept_beside_a_table_is_as_private_as_it(label_table, table, kep
     finally:
         os.umask(umask)
     for path in (learned.beside(label_table), beside(label_table)):
-        assert path.stat().st_mode & 0o777 == kept, path.name
+        assert path.stat().st_mode & 0o777 == stored, path.name
 
 
-def test_the_address_is_kept_for_its_user_only(label_table):
-    assert kept_address(label_table)[1] == 0
-    keep_address(label_table, TOKEN, 4242)
-    assert kept_address(label_table) == (TOKEN, 4242)
-    kept = label_table.parent / ".data.csv.label-address"
-    assert kept.stat().st_mode & 0o777 == 0o600
-    kept.chmod(0o644)
-    assert kept_address(label_table) != (TOKEN, 4242)
-    keep_address(label_table, TOKEN, 4242)
-    text = kept.read_text()
-    kept.rename(kept.with_name("other"))
-    kept.touch(0o600)
-    kept.write_text(text)  # as an archive of someone else, unpacked by this user, would leave it
-    assert kept_address(label_table) != (TOKEN, 4242)
+def test_the_address_is_stored_for_its_user_only(label_table):
+    assert stored_address(label_table)[1] == 0
+    store_address(label_table, TOKEN, 4242)
+    assert stored_address(label_table) == (TOKEN, 4242)
+    stored = label_table.parent / ".data.csv.label-address"
+    assert stored.stat().st_mode & 0o777 == 0o600
+    stored.chmod(0o644)
+    assert stored_address(label_table) != (TOKEN, 4242)
+    store_address(label_table, TOKEN, 4242)
+    text = stored.read_text()
+    stored.rename(stored.with_name("other"))
+    stored.touch(0o600)
+    stored.write_text(text)  # as an archive of someone else, unpacked by this user, would leave it
+    assert stored_address(label_table) != (TOKEN, 4242)
 
 
 # The session.
@@ -403,9 +406,9 @@ def test_undo_skip_and_labels_of_the_table(label_table):
         row = session.queue[0]
         session.skip(new_id(), row)
         assert row not in session.queue
-    with closing(make_session(label_table, start={0: "5"})) as again:
-        assert again.labels == {0: "5"}
-        assert row not in again.queue
+    with closing(make_session(label_table, start={0: "5"})) as second:
+        assert second.labels == {0: "5"}
+        assert row not in second.queue
     assert [line["action"] for line in lines_of(label_table)] == ["columns", "kind", "label", "undo", "skip"]
 
 
@@ -443,13 +446,13 @@ def test_equal_labels_are_no_trouble(label_session):
     assert state["value"] == pytest.approx([1.0] * N, abs=1e-6)
 
 
-def test_a_failed_fit_is_told_and_labels_go_on(label_session, monkeypatch):
+def test_a_failed_fit_is_reported_and_labels_go_on(label_session, monkeypatch):
     monkeypatch.setattr(label_session.target, "exact", lambda *_: 1 / 0)
     give(label_session, 0)
     give(label_session, 20)
     with label_session.changed:
         assert label_session.changed.wait_for(lambda: label_session.trouble, 30)
-    assert "The labels are kept, but the fit failed: division by zero" in label_session.trouble
+    assert "The labels are stored, but the fit failed: division by zero" in label_session.trouble
     give(label_session, 30)
     assert len(label_session.labels) == 3
 
@@ -473,8 +476,8 @@ def test_classes(tmp_path):
         assert chances[0] > 0.8
         assert chances[2] == 0
         assert sum(chances) == pytest.approx(1)
-        told = {name: (value, note) for name, value, note in state["figures"]}
-        assert told["Left-out labels right"] == ("6 of 6", "of those whose class has another label")
+        seen = {name: (value, note) for name, value, note in state["figures"]}
+        assert seen["Left-out labels right"] == ("6 of 6", "of those whose class has another label")
 
 
 def test_kinds_of_targets():
@@ -514,10 +517,10 @@ def test_marks_of_rows_without_a_class_are_no_classes(capsys):
 
 def ask(server, place, method="GET", body=None, token=TOKEN, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
-    wanted = {"Host": f"127.0.0.1:{server.server_port}", "Content-Type": "application/json"} | headers
+    all_headers = {"Host": f"127.0.0.1:{server.server_port}", "Content-Type": "application/json"} | headers
     data = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
     connection.putrequest(method, f"/{token}/{place}" if token is not None else place, skip_host=True)
-    for name, value in {**wanted, **({"Content-Length": str(len(data))} if data is not None else {})}.items():
+    for name, value in {**all_headers, **({"Content-Length": str(len(data))} if data is not None else {})}.items():
         if value is not None:
             connection.putheader(name, value)
     connection.endheaders(data)
@@ -560,7 +563,7 @@ def _apart(a, b):
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e100, 0.0), (1.0, 1e9)])
-def test_rows_that_share_no_readings_are_no_neighbours(tmp_path, unit, offset):
+def test_rows_without_common_readings_are_no_neighbours(tmp_path, unit, offset):
     """Every row has an answer, and every row a place in the queue, also where rows have no column in common."""
     path = tmp_path / "data.csv"
     X = write_table(path)
@@ -696,48 +699,48 @@ LABEL = ("--target", "y", "--index", "id", "--geometry", "graph")
 
 @pytest.fixture
 def started(monkeypatch):
-    """`gpum label`, stopped as soon as it serves; its result, and what the browser and the server were told."""
-    told = {}
+    """`gpum label`, stopped as soon as it serves; its result, and what the browser and the server got."""
+    seen = {}
 
     def browse(address):
-        told["argument"] = address
+        seen["argument"] = address
         if address.startswith("file:"):
-            told["path"] = path = Path(url2pathname(urlsplit(address).path))
-            told["text"], told["mode"] = path.read_text(), path.stat().st_mode & 0o777
+            seen["path"] = path = Path(url2pathname(urlsplit(address).path))
+            seen["text"], seen["mode"] = path.read_text(), path.stat().st_mode & 0o777
         return True
 
     def serve(server, poll_interval):
-        told.update(address=server.address, token=server.token, state=server.session.state(""))
+        seen.update(address=server.address, token=server.token, state=server.session.state(""))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("webbrowser.open", browse)
     monkeypatch.setattr(LabelServer, "serve_forever", serve)
-    return lambda table, *more: (command("label", table, *LABEL, *more), told)
+    return lambda table, *more: (command("label", table, *LABEL, *more), seen)
 
 
 def test_the_token_is_no_argument_of_the_browser(label_table, started):
     """Arguments of programs are visible to everyone on the machine; a private file leads to the page instead."""
     before = set(label_table.parent.iterdir())
-    result, told = started(label_table)
+    result, seen = started(label_table)
     assert result.exit_code == 0, result.output
-    assert told["token"] not in told["argument"]
-    assert f"url={told['address']}" in told["text"]
-    assert told["mode"] == 0o600
-    assert not told["path"].exists()
+    assert seen["token"] not in seen["argument"]
+    assert f"url={seen['address']}" in seen["text"]
+    assert seen["mode"] == 0o600
+    assert not seen["path"].exists()
     left = {path.name for path in set(label_table.parent.iterdir()) - before}
     assert left == {"data.csv.labels.csv", ".data.csv.label-address"}
 
 
 def test_a_port_that_another_program_took_may_have_shown_it_the_token(label_table, started):
     """A page still open asks there, with the token in its address: the next page has another token."""
-    _, told = started(label_table)
-    first = told["token"]
-    port = urlsplit(told["address"]).port
+    _, seen = started(label_table)
+    first = seen["token"]
+    port = urlsplit(seen["address"]).port
     with socket.create_server(("127.0.0.1", port)):
-        _, told = started(label_table)
-    assert told["token"] != first
-    assert urlsplit(told["address"]).port != port
-    assert started(label_table)[1]["token"] == told["token"] != first
+        _, seen = started(label_table)
+    assert seen["token"] != first
+    assert urlsplit(seen["address"]).port != port
+    assert started(label_table)[1]["token"] == seen["token"] != first
 
 
 def test_a_second_interrupt_says_where_the_labels_are(label_table, started, monkeypatch):
@@ -763,9 +766,9 @@ def test_a_new_start_knows_the_labels_in_the_file(label_table, started):
     table = tables.read(label_table)
     table.columns["y"][[0, 20]] = "5", "7"  # one of them beside a label in the file
     tables.write(label_table, table.columns)
-    result, told = started(label_table)
+    result, seen = started(label_table)
     assert "y, a number, is known for 13." in result.output
-    assert len(told["state"]["labels"]) == 13
+    assert len(seen["state"]["labels"]) == 13
 
 
 DIGITS = "0,1,2,3,4,5,6,7,8,9"
@@ -875,7 +878,7 @@ def test_bad_options_get_a_sentence(label_table, arguments, words):
     assert words in result.stderr
 
 
-def test_rows_that_were_placed_afterwards_are_predicted_too():
+def test_rows_that_were_projected_afterwards_are_predicted_too():
     """Above 3 000 rows the surface is learned from a part of them."""
     X = np.random.default_rng(0).uniform(0, 1, (3100, 2))
     model = GPUMRegressor(geometry="flat", smoothness="heat", warm_start=True, random_state=0)

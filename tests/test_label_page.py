@@ -31,14 +31,14 @@ from label_child import (
 ENTER = "\ue007"
 
 
-def post(port, place, body, patience=30.0):
+def post(port, action, body, patience=30.0):
     """What the page does: the same request under the same id until it is answered."""
     end = time.monotonic() + patience
     while True:
         try:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
             headers = {"Content-Type": "application/json"}
-            connection.request("POST", f"/{TOKEN}/{place}", json.dumps(body), headers)
+            connection.request("POST", f"/{TOKEN}/{action}", json.dumps(body), headers)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
         except (OSError, http.client.HTTPException):
@@ -48,7 +48,7 @@ def post(port, place, body, patience=30.0):
             connection.close()
 
 
-def check_kept(table, rows):
+def check_stored(table, rows):
     """Every label once, and as it was given."""
     given = [line for line in lines_of(table) if line["action"] == "label"]
     assert len(given) == len({line["id"] for line in given}) == len(rows)
@@ -74,7 +74,7 @@ def test_ten_kills_lose_and_double_nothing(label_table):
             assert answers[0][0] == 200, answers
     finally:
         child.kill()
-    check_kept(label_table, rows)
+    check_stored(label_table, rows)
 
 
 TEXT = "return document.getElementById('{}').textContent"
@@ -102,7 +102,7 @@ def labels_shown(browser):
 
 
 @pytest.mark.slow
-def test_a_walk_through_the_page(browser, label_table, tmp_path):
+def test_a_tour_of_the_page(browser, label_table, tmp_path):
     """Ten labels by keyboard, undo, reload, two tabs, a kill and a new start, export."""
     child = Child(label_table)
     try:
@@ -110,7 +110,7 @@ def test_a_walk_through_the_page(browser, label_table, tmp_path):
         browser.open(child.address)
         rows = [type_label(browser) for _ in range(10)]
         assert labels_shown(browser) == {row: parse_number(truth(row)) for row in rows}
-        check_kept(label_table, rows)
+        check_stored(label_table, rows)
         browser.wait(f"return state.value && state.value.length === {N} && !state.fitting", 60)
         assert browser.run("return document.querySelectorAll('#figures > div').length") == 4
         assert browser.run("return map.drawn") > 0
@@ -135,11 +135,11 @@ def test_a_walk_through_the_page(browser, label_table, tmp_path):
         child.kill()
         last = shown_row(browser)
         browser.keys(truth(last) + ENTER)
-        browser.wait("return document.getElementById('status').textContent.includes('kept here')")
+        browser.wait("return document.getElementById('status').textContent.includes('stored here')")
         assert last not in labels_shown(browser)  # not before it is on the disk
         child.start()
         browser.wait(f"return page.labels.has({last})", 60)
-        check_kept(label_table, [*rows[:9], rows[9], rows[9], eleventh, last])
+        check_stored(label_table, [*rows[:9], rows[9], rows[9], eleventh, last])
         browser.run("document.getElementById('export').click()")
         browser.wait("return document.getElementById('status').textContent === '12 labels written into data.csv.'")
         y = tables.read(label_table).numbers("y", "")
@@ -150,7 +150,7 @@ def test_a_walk_through_the_page(browser, label_table, tmp_path):
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_the_page_fits_and_can_be_told(browser, label_server, width):
+def test_the_page_fits_and_is_accessible(browser, label_server, width):
     for row in range(0, N, 4):
         give(label_server.session, row)
     settled(label_server.session)
@@ -172,7 +172,7 @@ def test_the_page_fits_and_can_be_told(browser, label_server, width):
     browser.run("document.querySelector('input[value=value]').click()")
     x, y = browser.run(
         "map.canvas.scrollIntoView({block: 'center'});"
-        "const c = map.canvas.getBoundingClientRect(); return [c.left + map.places.x[17], c.top + map.places.y[17]]"
+        "const c = map.canvas.getBoundingClientRect(); return [c.left + map.pixels.x[17], c.top + map.pixels.y[17]]"
     )
     browser.hover(x, y)
     assert "r17" in browser.wait("const t = document.querySelector('.tip'); return !t.hidden && t.textContent")
@@ -213,9 +213,9 @@ def test_classes_by_keys(browser, tmp_path):
             browser.keys("1" if row < N / 2 else "2")
             browser.wait(f"return document.getElementById('row-name').textContent !== 'r{row}'")
         browser.wait("return state.value", 30)
-        browser.wait("return document.querySelector('#classes .share').textContent")
+        browser.wait("return document.querySelector('#classes .probability').textContent")
         assert browser.run("return document.querySelectorAll('#classes button')[1].textContent").startswith("<b>high")
-        assert browser.run("return new Set(map.shapes).size") == 2  # told apart without colours
+        assert browser.run("return new Set(map.shapes).size") == 2  # distinguished without colours
         assert faults(browser) == []
 
 

@@ -15,16 +15,16 @@ from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, SwissRoll
 from gpum.basics.missing import fill_in, together
 from gpum.cli import app
 from gpum.gplvm import bound, likelihood, models, patterns
-from gpum.gplvm.incomplete import place_incomplete
+from gpum.gplvm.incomplete import project_incomplete
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
-from gpum.gplvm.placement import decoder, place
+from gpum.gplvm.projection import decoder, project_rows
 from gpum.manifold.metric import expected_metric
 
 
-def gaps(rng, X, share=0.3):
-    """X with a share of its readings removed, at least one left in each row and column."""
-    missing = rng.random(X.shape) < share
+def gaps(rng, X, fraction=0.3):
+    """X with a fraction of its readings removed, at least one left in each row and column."""
+    missing = rng.random(X.shape) < fraction
     missing[np.arange(len(X)), rng.integers(X.shape[1], size=len(X))] = False
     missing[: X.shape[1], :][np.diag_indices(X.shape[1])] = False
     return np.where(missing, np.nan, X)
@@ -149,7 +149,7 @@ def test_no_batch_of_matrices_waits_for_the_threads_it_holds(problem):
     """
     S, theta, _ = problem
     cloud = patterns.compress(S)
-    assert len(cloud.share) > 1
+    assert len(cloud.n_columns) > 1
     filled, live = bound.filled(theta, len(cloud.weight))
     with jax.enable_x64(True):
         programs = [
@@ -194,7 +194,7 @@ def test_the_metric_sums_over_the_columns(problem):
 
 
 @pytest.mark.slow
-def test_a_whole_row_is_placed_as_by_placement(problem):
+def test_a_whole_row_is_projected_alike_by_both_functions(problem):
     """And a row of which half is missing has the wider posterior."""
     S, theta, _ = problem
     S = np.nan_to_num(S)
@@ -205,12 +205,12 @@ def test_a_whole_row_is_placed_as_by_placement(problem):
         )
         begin = theta.mu[:6, None]
         dec, W = decoder(mapping)
-        whole = place(S[:6] @ np.asarray(W).T, begin, dec, False)
-        same = place_incomplete(S[:6], begin, mapping, False)
+        whole = project_rows(S[:6] @ np.asarray(W).T, begin, dec, False)
+        same = project_incomplete(S[:6], begin, mapping, False)
         assert np.allclose(whole, same, atol=1e-5)
         few = S[:6].copy()
         few[:, 2:] = np.nan
-        assert np.mean(place_incomplete(few, begin, mapping, False)[1]) > np.mean(whole[1])
+        assert np.mean(project_incomplete(few, begin, mapping, False)[1]) > np.mean(whole[1])
 
 
 def test_filling_in_follows_the_surface():

@@ -167,7 +167,7 @@ def test_a_learned_chart_is_stored(curve_fit, tmp_path):
     assert (tmp_path / "m.gpum").stat().st_size < 400_000
 
 
-def test_what_is_computed_again_can_be_stored(curve_fit, tmp_path, monkeypatch):
+def test_what_is_recomputed_can_be_stored(curve_fit, tmp_path, monkeypatch):
     """Eigenfunctions of larger clouds, and Gram matrices of many labels, are in the file."""
     inside.lower(monkeypatch, labels_not_stored=5)
     model_io.save(curve_fit, tmp_path / "m.gpum")
@@ -403,8 +403,8 @@ def first(document, name):
     ("change", "message"),
     [
         (lambda d: d["objects"][0].__setitem__(0, "os.system"), "names 'os.system', which is no class"),
-        (lambda d: d.update(root={"object": 10**6}), "does not stand before it"),
-        (lambda d: d.update(root={"object": -1}), "does not stand before it"),
+        (lambda d: d.update(root={"object": 10**6}), "is not before it"),
+        (lambda d: d.update(root={"object": -1}), "is not before it"),
         (lambda d: d.update(objects=None), "is not the list"),
         (lambda d: d["objects"].append(["table-and-model", {}]), "lacks its field 'model'"),
         (lambda d: first(d, "table-and-model").update(more=1), "no field 'more'"),

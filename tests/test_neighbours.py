@@ -9,10 +9,10 @@ from gpum.basics import neighbours
 from gpum.manifold import gaps
 
 
-def blobs(pieces, each, p=3, seed=0):
+def blobs(components, each, p=3, seed=0):
     rng = np.random.default_rng(seed)
-    centres = 50 * rng.standard_normal((pieces, 1, p))
-    return (centres + rng.standard_normal((pieces, each, p))).reshape(-1, p)
+    centres = 50 * rng.standard_normal((components, 1, p))
+    return (centres + rng.standard_normal((components, each, p))).reshape(-1, p)
 
 
 def test_copies_of_a_row_make_no_loops():
@@ -26,10 +26,10 @@ def test_copies_of_a_row_make_no_loops():
     np.testing.assert_array_equal(copies, ~np.eye(5, dtype=bool))
 
 
-@pytest.mark.parametrize(("pieces", "each"), [(2, 30), (7, 12), (40, 5)])
-def test_pieces_are_joined_by_the_shortest_gaps(pieces, each):
-    """The tree of all pairs has the same edges, and between pieces the graph has no others."""
-    points = blobs(pieces, each)
+@pytest.mark.parametrize(("components", "each"), [(2, 30), (7, 12), (40, 5)])
+def test_components_are_joined_by_the_shortest_gaps(components, each):
+    """The tree of all pairs has the same edges, and between components the graph has no others."""
+    points = blobs(components, each)
     near = neighbours.nearest(points, 3)[1]
     inside = np.zeros((len(points),) * 2, bool)
     inside[np.repeat(np.arange(len(points)), 3), near.ravel()] = True
@@ -41,7 +41,7 @@ def test_pieces_are_joined_by_the_shortest_gaps(pieces, each):
     full = minimum_spanning_tree(D).toarray()
     bridges = {tuple(sorted(pair)) for pair in np.argwhere(full > 1e-2).tolist()}
     extra = {tuple(sorted(pair)) for pair in np.argwhere((graph.toarray() > 0) & ~inside).tolist()}
-    assert len(extra) == label.max() >= pieces - 1
+    assert len(extra) == label.max() >= components - 1
     assert extra == bridges
     for i, j in extra:
         assert graph[i, j] == graph[j, i] == pytest.approx(D[i, j])

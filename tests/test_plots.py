@@ -144,14 +144,14 @@ def test_diagnostics_in_four_panels(roll, fitted):
     assert plots.plot_diagnostics(plain).shape == (2, 2)
 
 
-def test_relevance_marks_what_is_kept():
+def test_relevance_marks_what_is_retained():
     class Model:
         relevance_ = np.array([1.0, 0.2, 0.001])
         latent_ = np.zeros((5, 2))
 
     ax = plots.plot_relevance(Model())
     assert [bar.get_height() for bar in ax.patches] == [1.0, 0.2, 0.001]
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["1%", "kept", "not kept"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["1%", "retained", "not retained"]
 
 
 def test_a_chart_of_three_dimensions_cannot_be_drawn():

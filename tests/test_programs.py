@@ -1,4 +1,4 @@
-"""Compiled programs are kept between runs, and no state of the folder is an error or a warning."""
+"""Compiled programs are cached between runs, and no state of the folder is an error or a warning."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def compiled(c=1.0):
     listen = lambda event, **_: hits.append(event) if event.endswith("cache_hits") else None
     monitoring.register_event_listener(listen)
     try:
-        with programs.kept_programs():
+        with programs.cached_programs():
             found = jax.jit(lambda x: jnp.sin(x) + c)(np.arange(4.0))
     finally:
         monitoring.unregister_event_listener(listen)
@@ -81,9 +81,9 @@ def test_off_keeps_nothing(folder, monkeypatch):
     assert not folder.exists()
 
 
-def test_outside_of_the_scope_nothing_is_kept(folder):
+def test_outside_of_the_scope_nothing_is_cached(folder):
     before = programs.LEAST.value
-    with programs.kept_programs(), programs.kept_programs():
+    with programs.cached_programs(), programs.cached_programs():
         assert compilation_cache._cache == programs.Programs(folder)
     assert compilation_cache._cache is None
     assert programs.LEAST.value == before
@@ -92,16 +92,16 @@ def test_outside_of_the_scope_nothing_is_kept(folder):
 
 
 def test_the_last_thread_closes_the_scope(folder):
-    """One thread leaves while another is inside: what that one compiles is still kept."""
+    """One thread leaves while another is inside: what that one compiles is still cached."""
     inside, leave = threading.Event(), threading.Event()
 
     def stay():
-        with programs.kept_programs():
+        with programs.cached_programs():
             inside.set()
             leave.wait(30)
 
     thread = threading.Thread(target=stay)
-    with programs.kept_programs():
+    with programs.cached_programs():
         thread.start()
         assert inside.wait(30)
     assert compilation_cache._cache == programs.Programs(folder)
@@ -111,7 +111,7 @@ def test_the_last_thread_closes_the_scope(folder):
 
 
 def test_a_cache_of_the_users_own_is_left_alone(folder, tmp_path):
-    with programs.OWN(str(tmp_path / "own")), programs.kept_programs():
+    with programs.OWN(str(tmp_path / "own")), programs.cached_programs():
         assert compilation_cache._cache is None
 
 
@@ -198,13 +198,13 @@ def test_programs_in_memory_are_let_go_before_maps_run_out(folder, monkeypatch):
     cleared, clear = [], jax.clear_caches
     monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True) or clear())
     run = jax.jit(lambda x: jnp.cos(x) * 3)
-    with programs.kept_programs():
+    with programs.cached_programs():
         first = run(np.arange(5.0))
-        with programs.kept_programs():
+        with programs.cached_programs():
             pass
         assert not cleared  # another scope is open
     assert cleared
-    with programs.kept_programs():
+    with programs.cached_programs():
         np.testing.assert_array_equal(run(np.arange(5.0)), first)  # from the disk
     monkeypatch.setattr(programs, "FULL", 1.1)
     cleared.clear()

@@ -43,8 +43,8 @@ class Landscape:
 def rounds(objective, x, max_iter=1000, tol=0.01, n_rows=10):
     stage = Stage("all free", (), max_iter, tol)
     with jax.enable_x64(True):
-        walked = climb(Landscape(objective), Theta(np.asarray(x, float)), None, stage, n_rows)
-        return [now for _, now in walked]
+        minimised = climb(Landscape(objective), Theta(np.asarray(x, float)), None, stage, n_rows)
+        return [now for _, now in minimised]
 
 
 def bowl(theta, data):
@@ -83,7 +83,7 @@ def test_a_bowl_converges():
 
 
 def test_a_round_cut_short_is_not_converged():
-    """Three iterations that gain little say nothing; the same valley with enough of them is walked to its end."""
+    """Three iterations that gain little say nothing; the same valley with enough of them converges."""
     short, whole = rounds(valley, [-1.2, 1.0], max_iter=3, tol=1e3), rounds(valley, [-1.2, 1.0], tol=1e-6)
     assert [now.status for now in short] == [CUT_SHORT]
     assert not short[-1].converged
@@ -91,7 +91,7 @@ def test_a_round_cut_short_is_not_converged():
     assert whole[-1].value == pytest.approx(0, abs=1e-9)
 
 
-def test_a_breakdown_of_the_line_search_is_told():
+def test_a_failed_line_search_is_reported():
     """A gradient that points the wrong way: nothing is gained, and much is promised."""
     found = rounds(lambda theta, data: misleading(theta.x), [3.0, -2.0])
     assert [now.status for now in found] == [BROKEN, BROKEN]
@@ -120,11 +120,11 @@ def test_a_start_where_nothing_is_known_is_an_error():
         rounds(lambda theta, data: jnp.log(-jnp.sum(theta.x**2)), [1.0, 1.0])
 
 
-def walked(objective, x, max_steps=200, steps=None):
+def minimised(objective, x, max_steps=200, steps=None):
     theta = Theta(np.asarray(x, float))
     with jax.enable_x64(True):
         unit = Theta(np.ones(len(x)) if steps is None else np.asarray(steps, float))
-        return jax.tree.map(np.asarray, lbfgs.walk(objective, theta, unit, None, max_steps))
+        return jax.tree.map(np.asarray, lbfgs.minimise(objective, theta, unit, None, max_steps))
 
 
 def extended_valley(theta, data):
@@ -132,9 +132,9 @@ def extended_valley(theta, data):
     return jnp.sum((1 - a) ** 2 + 100 * (b - a * a) ** 2)
 
 
-def test_the_walk_needs_no_more_evaluations_than_scipys():
+def test_the_optimiser_needs_no_more_evaluations_than_scipys():
     x = np.tile([-1.2, 1.0], 10) + np.linspace(0, 0.3, 20)
-    found = walked(extended_valley, x)
+    found = minimised(extended_valley, x)
     with jax.enable_x64(True):
         slope = jax.jit(jax.value_and_grad(lambda x: extended_valley(Theta(x), None)))
         options = {"maxcor": lbfgs.MEMORY, "ftol": 0.0, "gtol": lbfgs.FLAT}
@@ -145,14 +145,14 @@ def test_the_walk_needs_no_more_evaluations_than_scipys():
 
 
 def test_a_parameter_without_a_step_stays():
-    found = walked(valley, [0.5, 2.0], steps=[1.0, 0.0])
+    found = minimised(valley, [0.5, 2.0], steps=[1.0, 0.0])
     assert found.theta.x[1] == 2.0
     assert found.theta.x[0] == pytest.approx(np.sqrt(2), abs=0.01)
 
 
-def test_the_walk_comes_back_from_where_there_is_no_value():
+def test_the_optimiser_returns_from_points_without_a_value():
     """-log x + x, far from its minimum at 1: steps beyond 0 have no value."""
-    found = walked(lambda theta, data: jnp.sum(theta.x - jnp.log(theta.x)), [5.0, 0.01], steps=[30.0, 30.0])
+    found = minimised(lambda theta, data: jnp.sum(theta.x - jnp.log(theta.x)), [5.0, 0.01], steps=[30.0, 30.0])
     np.testing.assert_allclose(found.theta.x, 1, atol=1e-5)
 
 
@@ -209,7 +209,7 @@ def test_all_finalists_come_back_best_first(model, sheet):
 
 
 def test_starts_of_one_chart_go_on_as_one(sheet):
-    """Two copies of a start hold both places of the final: a third, of another chart and less high, has none."""
+    """Two copies of a start occupy both slots of the final: a third, of another chart and lower, has none."""
     model = Variational()
     along = starts.standardise(starts.pca(sheet, 2))
     folded = np.abs(along) @ [[1.0, 0.2], [0.1, -1.0]]
@@ -228,8 +228,8 @@ def test_starts_of_one_chart_go_on_as_one(sheet):
     assert [fit.start for fit in outcome.finalists] == [outcome.held.start]
 
 
-def test_few_rows_tell_starts_apart(sheet):
-    """Starts and semifinal have some rows, the final has all, from where the others were placed."""
+def test_a_subset_of_the_rows_compares_starts(sheet):
+    """Starts and semifinal have some rows, the final has all, where the others were projected."""
     model, some = Variational(), np.flatnonzero(np.arange(40) % 7)  # as many as share the programs of all
     X = starts.standardise(starts.pca(sheet, 2))
     grown, seen = [], []
@@ -262,7 +262,7 @@ def test_a_closed_curve_is_cut_where_it_is_thinnest():
     assert not any(name.endswith("unrolled") for name, *_ in starts.named(S[:30], 1, ["isomap"], rng))
 
 
-def test_rows_in_one_place_start_in_one_place():
+def test_equal_rows_start_at_one_point():
     """As the whole rows of an incomplete cloud may lie."""
     found = starts.isomap(np.full((8, 3), 0.7), 2, 5, np.random.default_rng(0))
     assert np.array_equal(found, np.zeros((8, 2)))

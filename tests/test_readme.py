@@ -27,7 +27,7 @@ def test_readme_code_runs():
 
 @pytest.mark.slow
 def test_readme_code_gives_the_figure_that_it_tells():
-    told = float(re.search(r"# (0\.\d+); the target", BLOCKS[0]).group(1))
+    printed = float(re.search(r"# (0\.\d+); the target", BLOCKS[0]).group(1))
     found = run(BLOCKS[0])
     error = np.sqrt(np.mean((found["mean"] - found["cloud"].y_true) ** 2))
-    assert round(error, 2) == told
+    assert round(error, 2) == printed

@@ -28,9 +28,9 @@ def sets(excess, n=400):
 
 
 def test_what_is_said_is_found_right(script):
-    share, gap, error = script.reliability(sets(0.0))
-    assert share.sum() == pytest.approx(1)
-    assert np.all(share[:5] == 0)
+    fraction, gap, error = script.reliability(sets(0.0))
+    assert fraction.sum() == pytest.approx(1)
+    assert np.all(fraction[:5] == 0)
     assert np.all(np.abs(gap[5:]) < 3 * error[5:])
     assert not script.table(sets(0.0))[1]
 

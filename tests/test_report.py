@@ -42,11 +42,11 @@ def ring_page():
     return render(Fitted(model, list("abcd"), ["y"], X, y, [f"row {i}" for i in range(40)], {}))
 
 
-def test_rows_in_one_place_have_no_main_directions():
+def test_equal_rows_have_no_main_directions():
     X, y = np.ones((4, 5)), np.array([1.0, 2.0, np.nan, np.nan])[:, None]
     model = GPUMRegressor(geometry="flat", smoothness="heat").fit(X, y[:, 0])
     found = contents(render(Fitted(model, list("abcde"), ["y"], X, y, list("1234"), {})))
-    assert found["cloud"]["shares"] == ["0 %"] * 3
+    assert found["cloud"]["fractions"] == ["0 %"] * 3
     assert np.all(np.array(found["chart"]["axes"]) == 0)
 
 
@@ -167,9 +167,12 @@ def weighed(curve_fit, **weights):
     ("weights", "words"),
     [
         ({"chart": 0.8, "flat": 0.2}, "A flat map has most of the weight (80 %), the chart of dimension 1"),
-        ({"chart": 0.1, "flat": 0.9}, "the labels see no surface"),
-        ({"chart": 0.1, "graph": 0.9}, "the labels follow who is next to whom"),
-        ({"chart": 0.1, "atlas": 0.9}, "in 2 pieces, and rows of different pieces share nothing but the mean"),
+        ({"chart": 0.1, "flat": 0.9}, "the labels show no surface"),
+        ({"chart": 0.1, "graph": 0.9}, "the labels follow the neighbourhoods of rows"),
+        (
+            {"chart": 0.1, "atlas": 0.9},
+            "2 connected components, and rows of different components have nothing but the mean",
+        ),
         (
             {"chart": 0.3, "atlas": 0.4, "flat": 0.3},
             "No geometry has most of the weight; the atlas of dimension 2 (40 %)",
@@ -230,12 +233,12 @@ def test_findings_see_what_is_wrong(sheet_fit):
     assert "“place 7”" in text
 
 
-def noisy(share, n=60):
+def noisy(fraction, n=60):
     """A table without a surface; a line explains about so much of the target."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(n, 3))
     line, noise = X[:, 0] - X[:, 0].mean(), rng.standard_normal(n)
-    y = np.sqrt(share) * line / line.std() + np.sqrt(1 - share) * noise / noise.std()
+    y = np.sqrt(fraction) * line / line.std() + np.sqrt(1 - fraction) * noise / noise.std()
     model = GPUMRegressor(geometry="flat", smoothness="heat").fit(X, y)
     return Fitted(
         model, list("abc"), ["y"], X, y[:, None], list(map(str, range(n))), {"scales": [0.8095429, 12.345678]}
@@ -243,12 +246,12 @@ def noisy(share, n=60):
 
 
 @pytest.mark.parametrize(
-    ("share", "words"),
+    ("fraction", "words"),
     [(0.25, "This model explains next to nothing of the target"), (0.5, "This model explains less than half of the")],
 )
-def test_a_model_that_explains_little_says_so_first(share, words):
+def test_a_model_that_explains_little_says_so_first(fraction, words):
     """Also where its error is a little below that of a blind guess: 0.88 of it is no prediction yet."""
-    fitted = noisy(share)
+    fitted = noisy(fraction)
     page = contents(render(fitted))
     assert page["targets"][0]["cautions"][0].startswith(words)
     error = next(line for line in page["targets"][0]["figures"] if line[0] == "Error of a left-out label")
@@ -285,7 +288,7 @@ def test_the_report_of_classes_speaks_of_probabilities(class_fit):
     assert "interval" in contents(render(noisy(0.95)))["words"]["nothing"]
 
 
-def test_probabilities_of_classes_that_do_not_hold_are_told(class_fit):
+def test_wrong_probabilities_of_classes_are_reported(class_fit):
     fitted = replace(class_fit, model=copy(class_fit.model))
     n = 24
     for right, words in ((12, "too sure"), (24, "more often right than")):
@@ -515,7 +518,7 @@ def test_all_of_it_by_keyboard(browser, pages):
             browser.keys("row 1")
         if order[-1] == "table-box":
             break
-    wanted = [
+    expected = [
         "skip",
         "target",
         "colour",
@@ -528,7 +531,7 @@ def test_all_of_it_by_keyboard(browser, pages):
         "pick-next",
         "clear",
     ]
-    assert [name for name in order if name in wanted] == wanted
+    assert [name for name in order if name in expected] == expected
     assert order[-2:] == ["copy", "table-box"]
     assert browser.run("return document.querySelector('input:checked').value") == "std"
     assert browser.run("return document.querySelectorAll('#table tbody tr').length") == 11  # 1, 10 to 19

@@ -77,12 +77,12 @@ def test_an_interrupted_run_goes_on_where_it_stopped(small, tmp_path, monkeypatc
     monkeypatch.setattr(splits, "score", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(small, tmp_path / "cut")
-    kept = json.loads((tmp_path / "cut" / "splits.json").read_text())["methods"]
-    assert sum(map(len, kept.values())) == 4
-    again = []
-    monkeypatch.setattr(splits, "score", lambda *args: again.append(args[2]) or score(*args))
+    stored = json.loads((tmp_path / "cut" / "splits.json").read_text())["methods"]
+    assert sum(map(len, stored.values())) == 4
+    second = []
+    monkeypatch.setattr(splits, "score", lambda *args: second.append(args[2]) or score(*args))
     resumed = run(small, tmp_path / "cut")
-    assert len(again) == 3 * len(METHODS) - 4
+    assert len(second) == 3 * len(METHODS) - 4
     for key in METHODS:
         np.testing.assert_array_equal(resumed.values(key, "rmse", 3), whole.values(key, "rmse", 3))
     assert not list(tmp_path.rglob("*.part"))
@@ -109,20 +109,20 @@ class Bomb:
         return pytest.fail, ("unpickled",)
 
 
-def test_the_latent_model_is_kept_without_a_pickle(roll, roll_model, tmp_path, monkeypatch):
+def test_the_latent_model_is_stored_without_a_pickle(roll, roll_model, tmp_path, monkeypatch):
     monkeypatch.setattr(BayesianGPLVM, "fit", lambda *_: roll_model)
     task = SimpleNamespace(X=roll.X)
     splits.latent_model(task, tmp_path, 0, True)
     monkeypatch.setattr(BayesianGPLVM, "fit", lambda *_: pytest.fail("it was learned again"))
-    again = splits.latent_model(task, tmp_path, 0, False)
-    np.testing.assert_allclose(again.transform(roll.X[:3] + 0.01), roll_model.transform(roll.X[:3] + 0.01), rtol=1e-9)
+    second = splits.latent_model(task, tmp_path, 0, False)
+    np.testing.assert_allclose(second.transform(roll.X[:3] + 0.01), roll_model.transform(roll.X[:3] + 0.01), rtol=1e-9)
     (path,) = tmp_path.iterdir()
     joblib.dump(Bomb(), path)
     with pytest.raises(ValueError, match="is not a GPUM model"):
         splits.latent_model(task, tmp_path, 0, False)
 
 
-def test_results_of_other_code_are_not_used_again(small, tmp_path, monkeypatch):
+def test_results_of_other_code_are_not_used(small, tmp_path, monkeypatch):
     run(small, tmp_path)
     package = tmp_path / "package"
     package.mkdir()
@@ -131,10 +131,10 @@ def test_results_of_other_code_are_not_used_again(small, tmp_path, monkeypatch):
     before = splits.code()
     (package / "one.py").write_text("a = 2")
     assert splits.code() != before
-    again = []
-    monkeypatch.setattr(splits, "score", lambda *args: again.append(args[2]) or {"rmse": 0.0})
+    second = []
+    monkeypatch.setattr(splits, "score", lambda *args: second.append(args[2]) or {"rmse": 0.0})
     run(small, tmp_path)
-    assert len(again) == 3 * len(METHODS)
+    assert len(second) == 3 * len(METHODS)
 
 
 def test_score_is_what_it_says(small):
@@ -144,7 +144,7 @@ def test_score_is_what_it_says(small):
     error = mean - small.truth[24:]
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
     assert found["coverage"] == pytest.approx(np.mean(np.abs(error) < 1.96 * std))
-    assert "mean" not in found  # kept of the first set only, for the figures
+    assert "mean" not in found  # stored of the first set only, for the figures
 
 
 @pytest.mark.slow

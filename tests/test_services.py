@@ -74,9 +74,9 @@ def test_the_application_answers(saved, monkeypatch):
 @pytest.mark.slow
 def test_a_table_in_processes(saved, tmp_path, monkeypatch):
     path, model, X = saved
-    (tmp_path / "pieces_of_a_table.py").write_text(code(1))
+    (tmp_path / "blocks_of_a_table.py").write_text(code(1))
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "pieces_of_a_table", raising=False)
-    from pieces_of_a_table import predict_table
+    monkeypatch.delitem(sys.modules, "blocks_of_a_table", raising=False)
+    from blocks_of_a_table import predict_table
 
     np.testing.assert_allclose(predict_table(path, X + 0.01, processes=2), model.predict(X + 0.01))

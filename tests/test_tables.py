@@ -49,7 +49,7 @@ def test_text_as_people_write_it(tmp_path):
     assert list(table.columns) == ["a", "b"]
     assert table.numbers("a", ADVICE).tolist() == [1.5, 2, 0.03]
     assert np.isnan(table.numbers("b", ADVICE)).tolist() == [True, True, False]
-    assert table.place(1) == "row 2 (line 4)"
+    assert table.row_name(1) == "row 2 (line 4)"
     assert tables.read(save(tmp_path / "b.TSV", "a,b\tc\n1\t2\n")).numbers("a,b", ADVICE).tolist() == [1]
 
 
@@ -73,7 +73,7 @@ def test_decimal_commas_and_encodings(tmp_path):
         tables.read(tmp_path / "t.npz", decimal=",")
 
 
-def test_words_are_told_from_numbers(tmp_path):
+def test_words_are_distinguished_from_numbers(tmp_path):
     table = tables.read(save(tmp_path / "t.csv", "a,b,c,d\ncat,1,,x\n NA ,cat,,2\ndog,2,,y\n"))
     assert [table.words(name) for name in "abcd"] == [["cat", "dog"], [], [], []]
     mixed = tables.Table("t", {"a": np.array([np.nan, "cat"], object), "b": np.array([np.nan, True], object)})

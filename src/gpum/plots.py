@@ -21,7 +21,7 @@ KERNEL_COLORS = {"heat": "#56b4e9", "matern52": "#009e73", "matern32": "#e69f00"
 
 
 def plot_cloud(X: Any, values: Any = None, *, label: str | None = None, ax: Any = None) -> Any:
-    """A cloud in three dimensions (the first principal components of more), coloured by values [N]; NaN stays grey."""
+    """A cloud in three dimensions (the first principal components of more), coloured by values [N]; NaN is grey."""
     ax = _axes(ax, projection="3d")
     X = _space(X)
     values, known = _values(values, len(X))
@@ -38,7 +38,7 @@ def plot_cloud(X: Any, values: Any = None, *, label: str | None = None, ax: Any 
 def plot_atlas(atlas: Any, values: Any = None, *, label: str | None = None, ax: Any = None) -> Any:
     """The surface of a fitted atlas in three dimensions (the first principal components of more), simplices as edges.
 
-    Coloured by values [N] of the cloud's rows; NaN stays grey. Nodes between rows take the value of the nearest row.
+    Coloured by values [N] of the cloud's rows; NaN is grey. Nodes between rows take the value of the nearest row.
     """
     from matplotlib import colormaps
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
@@ -88,7 +88,7 @@ def plot_geometries(model: Any, *, output: int = 0, ax: Axes | None = None) -> A
 def plot_latent(
     model: Any, values: Any = None, *, labelled: Any = None, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Latent rows of a fitted latent model, coloured by `values` [N] where given (NaN stays grey).
+    """Latent rows of a fitted latent model, coloured by `values` [N] where given (NaN is grey).
 
     With `labelled` (rows or a mask), as in the paper: triangles for rows without a label, crosses for those with.
     """
@@ -109,7 +109,7 @@ def plot_latent(
 
 
 def plot_magnification(chart: Chart, *, n: int = 160, ax: Axes | None = None) -> Axes:
-    """√det G inside the boundary: how much surface one unit of the chart holds (darker is more)."""
+    """√det G inside the boundary: the surface area of one unit of the chart (darker is more)."""
     ax = _axes(ax)
     axes, points, inside = _pixels(chart, n)
     value = np.full(len(points), np.nan)
@@ -118,9 +118,9 @@ def plot_magnification(chart: Chart, *, n: int = 160, ax: Axes | None = None) ->
 
 
 def plot_variance(chart: Any, *, n: int = 160, ax: Axes | None = None) -> Axes:
-    """√Var φ(x) over a learned chart, inside its boundary and out: where the surface is known (darker is less)."""
+    """√Var φ(x) over a learned chart, inside and outside its boundary (darker: the surface is less well known)."""
     if not hasattr(chart, "variance"):
-        raise GpumError(f"a {type(chart).__name__} is known exactly, so that it has no variance; give a learned chart")
+        raise GpumError(f"a {type(chart).__name__} is known exactly, so it has no variance; give a learned chart")
     ax = _axes(ax)
     axes, points, _ = _pixels(chart, n)
     return _background(ax, axes, np.sqrt(evaluate(chart, "variance", points)), "sd of the mapping φ")
@@ -134,7 +134,7 @@ def plot_boundary(
     ax = _axes(ax)
     axes, _, inside = _pixels(chart, n)
     shown = inside.reshape(n, n).astype(float)
-    for a in range(2):  # no more than what is inside and a margin
+    for a in range(2):  # crop to the inside and a margin
         seen = np.flatnonzero(shown.any(1 - a))
         some = slice(max(seen[0] - n // 15, 0), seen[-1] + n // 15)
         axes[a], shown = axes[a][some], shown[some] if a == 0 else shown[:, some]
@@ -198,14 +198,14 @@ def plot_ard(model: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_relevance(model: Any, *, ax: Axes | None = None) -> Axes:
-    """How far the surface reaches along each dimension that latent_dim="auto" began with, and which it keeps."""
+    """Extent of the surface along each initial dimension of latent_dim="auto", and which dimensions are retained."""
     model = _learned(model, "relevance_")
     ax = _axes(ax)
-    shares = np.asarray(model.relevance_)
-    index = np.arange(1, len(shares) + 1)
-    kept = index <= model.latent_.shape[1]
-    ax.bar(index[kept], shares[kept], color="#0072b2", label="kept")
-    ax.bar(index[~kept], shares[~kept], color="0.7", label="not kept")
+    extents = np.asarray(model.relevance_)
+    index = np.arange(1, len(extents) + 1)
+    retained = index <= model.latent_.shape[1]
+    ax.bar(index[retained], extents[retained], color="#0072b2", label="retained")
+    ax.bar(index[~retained], extents[~retained], color="0.7", label="not retained")
     ax.axhline(RELEVANT, color="0.3", linewidth=0.8, linestyle="--", label=f"{RELEVANT:.0%}")
     ax.set(xlabel="latent dimension", ylabel="squared extent, of the largest", xticks=index)
     ax.legend()
@@ -213,7 +213,7 @@ def plot_relevance(model: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_leave_one_out(model: Any, *, output: int = 0, ax: Axes | None = None) -> Axes:
-    """Each label against what the others predict for its row, with the 95 % interval."""
+    """Each label against the prediction from the other labels, with its 95 % interval."""
     ax = _axes(ax)
     left = diagnostics.leave_one_out(model, output)
     for some, color, label in ((left.inside, "#0072b2", "inside"), (~left.inside, "#d55e00", "outside")):
@@ -259,16 +259,16 @@ def plot_evidence(
 
 
 def plot_bound(model: Any, *, ax: Axes | None = None) -> Axes:
-    """The bound of every start of a latent model over its iterations; the model is what the highest became.
+    """The bound of every start of a latent model over its iterations; the highest one became the model.
 
-    Starts of a large cloud first have a part of its rows: their bound is shown times how many such parts there are.
+    For a large cloud the first rounds use a subset of the rows; their bound is divided by the fraction of rows used.
     """
     model = _learned(model, "history_")
     ax = _axes(ax)
     runs: dict[str, list[tuple[int, float]]] = {}
     for entry in model.history_:
-        share = entry["rows"] / len(model.latent_)
-        runs.setdefault(entry["start"], []).append((entry["iterations"], entry["bound"] / share))
+        fraction = entry["rows"] / len(model.latent_)
+        runs.setdefault(entry["start"], []).append((entry["iterations"], entry["bound"] / fraction))
     for name, rounds in runs.items():
         steps = np.cumsum([n for n, _ in rounds])
         ax.plot(steps, [b for _, b in rounds], marker=".", label=name)
@@ -347,7 +347,7 @@ def _ends(values: np.ndarray) -> tuple[float, float]:
 
 
 def _even(ax: Any, X: np.ndarray) -> Any:
-    """One unit is as long along each of three axes."""
+    """Give the three axes the same unit of length."""
     sides = np.maximum(np.ptp(X, axis=0), 1e-3 * np.ptp(X))
     ax.set_box_aspect(sides if sides.any() else np.ones(3))
     ax.tick_params(labelsize="x-small", pad=-3)
@@ -360,7 +360,7 @@ def _background(ax: Axes, axes: list[np.ndarray], value: np.ndarray, label: str)
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    greys = ListedColormap(colormaps["Greys"](np.linspace(0.12, 0.95, 256)))  # white is left to what is outside
+    greys = ListedColormap(colormaps["Greys"](np.linspace(0.12, 0.95, 256)))  # white is the colour of the outside
     image = ax.pcolormesh(*axes, value.reshape(n, n).T, cmap=greys, shading="nearest", rasterized=True)
     top = np.nanquantile(value, 0.99)
     image.set_clim(0, top)  # a few pixels at the edge would hide the rest

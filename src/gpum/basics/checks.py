@@ -1,7 +1,7 @@
 """Input checks, and the exceptions of this library.
 
-Everything that a user can mend raises `GpumError`, with a sentence that names the argument, what it was and what to do.
-It is a `ValueError`, as scikit-learn's own are. Any other exception that leaves the library is a bug.
+Every error that a user can correct is a `GpumError`, with a message that names the argument, what it was and what to
+do. It is a `ValueError`, as scikit-learn's own are. Any other exception that leaves the library is a bug.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ TAKE_NAN = "only GPUMRegressor, GPUMClassifier, LatentGPRegressor and latent mod
 
 
 class GpumError(ValueError):
-    """Something that was asked for cannot be done; the message says what to change."""
+    """A request cannot be fulfilled; the message says what to change."""
 
 
 class GpumTypeError(GpumError, TypeError):
-    """An argument is of a type that cannot be used, such as a word where a number belongs."""
+    """An argument has a wrong type, such as text instead of a number."""
 
 
 class NoSurface(GpumError):
-    """This cloud has no geometry of the kind asked for; beside other geometries it is left out, with a note."""
+    """This cloud has no geometry of the requested kind; if there are other geometries, it is left out with a note."""
 
 
 def cloud(
     X: Any, name: str = "X", min_rows: int = 1, columns: int | None = None, missing: bool = False
 ) -> np.ndarray:  # fmt: skip
-    """X as a finite float64 array [N, p], row after row, with at least `min_rows` rows (and `columns` columns).
+    """X as a finite float64 array [N, p] in C order, with at least `min_rows` rows (and `columns` columns).
 
-    With `missing`, NaN (one and the same) stands for a missing reading.
+    With `missing`, NaN marks a missing reading.
     """
-    from scipy.sparse import issparse  # commands that need none of it do not wait for it
+    from scipy.sparse import issparse  # imported here, so that commands without it start faster
 
     if issparse(X):
         raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
-        # A column of pandas that may hold NA becomes an array of objects, unless it is told what NA is.
+        # A pandas column that may hold NA becomes an array of objects, unless a value for NA is given.
         X = X.to_numpy(na_value=np.nan) if hasattr(X, "isna") else np.asarray(X)
         if X.dtype.kind not in "biuf":
             X = X.astype(float) if X.dtype.kind == "O" else _refuse_text(X, name)
@@ -54,7 +54,7 @@ def cloud(
         )
     if X.shape[1] == 0:
         raise GpumError(f"{name} has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required; add columns")
-    # Row after row, as data frames are not: sums are rounded alike. And 0.0 and -0.0 are one number.
+    # C order, which data frames do not have, so that sums are rounded in the same way; -0.0 becomes 0.0.
     X = np.array(X, np.float64, order="C") + 0.0
     bad = np.isinf(X) if missing else ~np.isfinite(X)
     if bad.any():
@@ -70,8 +70,8 @@ def cloud(
         empty = np.isnan(X).all(1)
         if empty.any():
             raise GpumError(
-                f"{name} has no reading at all (all NaN) in row {int(empty.argmax())}; leave out such rows, of which "
-                "nothing is known"
+                f"{name} has no reading at all (all NaN) in row {int(empty.argmax())}; leave out such rows, about "
+                "which nothing is known"
             )
     if len(X) < min_rows:
         raise GpumError(
@@ -90,8 +90,8 @@ def columns_read(X: np.ndarray, name: str = "X") -> None:
     empty = np.isnan(X).all(0)
     if empty.any():
         raise GpumError(
-            f"{name} has no reading at all (all NaN) in column {int(empty.argmax())}; leave out such columns, of which "
-            "nothing can be learned"
+            f"{name} has no reading at all (all NaN) in column {int(empty.argmax())}; leave out such columns, from "
+            "which nothing can be learned"
         )
 
 
@@ -117,7 +117,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as its user wrote it: numbers of NumPy, also those in a list, are plain numbers."""
+    """A value for messages; NumPy numbers, also those in a list, are shown as plain numbers."""
     if isinstance(value, list | tuple):
         inner = ", ".join(map(shown, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
@@ -142,7 +142,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def jobs(value: Any) -> None:
-    """Refuse a number of joblib's workers that is none: None, or a whole number other than 0."""
+    """Check `n_jobs`: it must be None, or a whole number other than 0."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if value is not None and (not whole or value == 0):
         raise GpumError(
@@ -185,7 +185,7 @@ def random_state(value: Any) -> np.random.RandomState:
 
 
 def option(value: Any, name: str, known: Iterable[str], also: str = "") -> str:
-    """value, one of the known words; a near miss is named. `also` says what else is allowed that is no word."""
+    """value, if it is one of the known words; the error suggests a similar one. `also` names other allowed values."""
     known = list(known)
     if isinstance(value, str) and value in known:
         return value

@@ -1,13 +1,13 @@
-"""Rows with missing readings: which other rows are near them, and what they could look like whole.
+"""Rows with missing readings: their nearest rows, and possible completions.
 
     x_i          a row; O_i the columns in which it has a reading
     v_k, s_kj    the rows of the cloud filled in, and the variance of what was filled in (0 for readings)
     d²_ik        p/|O_i| Σ_{j∈O_i} (x_ij - v_kj)² + s_kj,  the expected squared distance (Eirola et al. 2013)
 
-A row is compared by its own readings alone; a row of the cloud that lacks some of them counts as farther, by the
-variance of what stands for them. The DONORS nearest rows each complete the row by their own readings. Several
-completions instead of their mean: where readings leave open on which of two sheets a row lies, the mean lies between
-the sheets, and the completions lie on them.
+A row is compared by its own readings only; if a row of the cloud lacks some of them, the variance of the filled-in
+values is added to the squared distance. Each of the DONORS nearest rows completes the row with its own readings.
+Several completions are used instead of their mean: if the readings do not determine on which of two sheets a row lies,
+the mean lies between the sheets, but the completions lie on them.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ import numpy as np
 from . import neighbours
 
 DONORS = 5  # as scikit-learn's KNNImputer
-MOST = 3  # of the donors, which agree with each other
-COMPONENTS = 10  # of the first guess, at most
+MOST = 3  # donors whose completions are averaged: those that agree best
+COMPONENTS = 10  # of the linear model of the first guess, at most
 EM_STEPS = 50
-FLOOR = 1e-6  # least noise, as a share of the variance
-PASSES = 3  # after the first, donors have been filled in themselves
-SOUND = 1.5  # steps from the next row, beyond which a filled-in row counts as off the surface
-CHANCE = 1.5  # of the largest eigenvalue that gaps by chance have: seldom reached by them, far exceeded by cut signals
-BLOCK = 2**22  # distances held at once
+FLOOR = 1e-6  # smallest noise, as a fraction of the variance
+PASSES = 3  # from the second on, the donors themselves are filled in
+SOUND = 1.5  # a filled-in row farther than this from the nearest row, in median distances, counts as off the surface
+# Times the largest eigenvalue of independent gaps, which these seldom exceed; gaps with a common cause exceed it far.
+CHANCE = 1.5
+BLOCK = 2**22  # distances in memory at once
 
 
 @dataclass(frozen=True)
 class Filled:
     """A cloud [N, p] with missing readings filled in.
 
-    rows : the cloud, where a reading is missing the mean of those completions that agree.
+    rows : the cloud; a missing reading is replaced by the mean of the completions that agree best.
     variance : of the completions, [N, p]; 0 for readings. [1, 1] where nothing is missing.
     axes, noise : of a linear model x = mean + axes z + noise of the whole cloud, [p, k] and the noise's variance.
     sound : rows that lie near others, [N] of bool: the surface can be learned from them. Complete rows always are.
@@ -48,7 +49,7 @@ class Filled:
 
     @classmethod
     def complete(cls, rows: np.ndarray) -> Filled:
-        """A cloud of which nothing is missing."""
+        """A cloud without missing readings."""
         return cls(rows, np.zeros((1, 1)), np.ones(len(rows), bool), np.zeros((rows.shape[1], 0)), 1.0)
 
     def nearest(self, X: np.ndarray, n: int) -> np.ndarray:
@@ -65,7 +66,8 @@ class Filled:
     def donors(self, X: np.ndarray, n: int = DONORS, own: Any = None, among: np.ndarray | None = None) -> np.ndarray:
         """The n nearest rows of the cloud, nearest first, to rows X [m, p], NaN where a reading is missing, [m, n].
 
-        `own` [m]: where X stands in the cloud; no row is its own donor. `among` [N] of bool: only these are asked.
+        `own` [m]: the row numbers of X in the cloud; no row is its own donor. `among` [N] of bool: only these may be
+        donors.
         """
         asked = np.arange(len(self.rows)) if among is None else np.flatnonzero(among)
         n = min(n, len(asked) - (own is not None))
@@ -88,7 +90,7 @@ class Filled:
     def completions(self, X: np.ndarray, donors: np.ndarray) -> np.ndarray:
         """Rows X [m, p] completed by each of their donors [m, n], [n, m, p].
 
-        A completion is the donor, moved along the axes as the readings differ from the donor's.
+        A completion is the donor, moved along the axes by the difference between the readings and those of the donor.
         """
         seen = (~np.isnan(X)).astype(float)
         k = self.axes.shape[1]
@@ -103,7 +105,7 @@ class Filled:
 
 
 def fill_in(X: np.ndarray) -> Filled:
-    """A cloud [N, p], NaN where a reading is missing, filled in by rows that are near."""
+    """Fill in a cloud [N, p], NaN where a reading is missing, from the nearest rows."""
     missing = np.isnan(X)
     rows, variance, axes, noise = _linear(X)
     found = Filled(rows, variance, np.ones(len(X), bool), axes, noise)
@@ -113,16 +115,16 @@ def fill_in(X: np.ndarray) -> Filled:
         whole = found.completions(X[some], donors)
         rows, spread = found.rows.copy(), found.variance.copy()
         rows[some] = np.where(missing[some], _likely(whole), X[some])
-        # A donor's own reading may be filled in, too: that variance comes on top.
+        # A donor's own reading may be filled in, too: its variance is added.
         spread[some] = np.where(missing[some], whole.var(0) + found.variance[donors].mean(1), 0.0)
         found = replace(found, rows=rows, variance=spread)
     return replace(found, sound=_sound(found.rows, missing.any(1)))
 
 
 def together(X: np.ndarray) -> bool:
-    """Whether readings of X [N, p] are missing together: which are missing says where a row is, or follows from it.
+    """Whether gaps in the columns of X [N, p] are dependent, so that the pattern of gaps tells something about a row.
 
-    The largest eigenvalue of the correlations of what is missing, against what N rows of independent gaps would have
+    Compares the largest eigenvalue of the correlations of the gap indicators with that of N rows of independent gaps
     (Marchenko and Pastur 1967).
     """
     gone = np.isnan(X).astype(float)
@@ -143,7 +145,7 @@ def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     N, p = X.shape
     mean = np.nanmean(X, axis=0)
     unit = float(np.sqrt(np.mean(np.nanvar(X, axis=0))))
-    if not unit > 0:  # rows that are all alike
+    if not unit > 0:  # all rows are equal
         return np.where(seen > 0, X, mean), np.zeros((N, p)), np.zeros((p, 0)), 1.0
     centred = np.where(seen > 0, (X - mean) / unit, 0.0)
     k = max(1, min(COMPONENTS, p // 2, N // 4))
@@ -166,7 +168,7 @@ def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
 
 
 def _likely(whole: np.ndarray) -> np.ndarray:
-    """Of completions [n, m, p] the mean of the MOST that are closest together, [m, p]: it lies on one sheet."""
+    """The mean [m, p] of the MOST completions [n, m, p] that are closest together, so that it lies on one sheet."""
     whole = whole.transpose(1, 0, 2)
     apart = np.array([np.sum((rows[:, None] - rows) ** 2, -1) for rows in whole])  # [m, n, n]
     order = np.argsort(apart, axis=2, kind="stable")[:, :, :MOST]
@@ -176,6 +178,6 @@ def _likely(whole: np.ndarray) -> np.ndarray:
 
 
 def _sound(rows: np.ndarray, incomplete: np.ndarray) -> np.ndarray:
-    """Which rows lie within SOUND steps of another; a step is what half of them are from the next."""
+    """Which rows lie within SOUND times the median nearest-neighbour distance of another row."""
     away = neighbours.spacing(rows)
     return ~incomplete | (away <= SOUND * np.median(away))

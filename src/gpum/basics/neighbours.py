@@ -13,12 +13,12 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 
-PRECISE = 2e-8  # of the longest row: distances found as |x|² + |y|² - 2xy are no better
+PRECISE = 2e-8  # accuracy, relative to the longest row, of distances computed as |x|² + |y|² - 2xy
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
-TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is sought
-CANDIDATES = 5  # rows looked at for each row of a part
-LEADERS = 128  # the farthest of these, among which the next rows of a part are found
-DIRECTIONS = 64  # random ones, in which distances between rows of more columns are as good for choosing a part
+TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is computed
+CANDIDATES = 5  # candidates for each row of a subset
+LEADERS = 128  # the farthest candidates, among which the next rows of a subset are found
+DIRECTIONS = 64  # rows of more columns are projected onto this number of random directions to choose a subset
 
 
 def nearest(points: np.ndarray, k: int = 1, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -28,14 +28,15 @@ def nearest(points: np.ndarray, k: int = 1, queries: np.ndarray | None = None) -
 
 
 def spacing(points: np.ndarray) -> np.ndarray:
-    """How far each row is from the nearest other one, [N]."""
+    """Distance of each row to its nearest neighbour, [N]."""
     return nearest(points)[0][:, 0]
 
 
 def dimension(points: np.ndarray, k: int = 20) -> float:
-    """How fast neighbours become more with distance (Levina and Bickel 2004): about the dimension, or a little less.
+    """Estimated dimension of the cloud (Levina and Bickel 2004), usually a little too small.
 
-    With r_j the distance of a row to its j-th neighbour, (k - 2)/Σ_{j<k} log(r_k/r_j), its inverse averaged over rows.
+    With r_j the distance of a row to its j-th neighbour, the estimate is (k - 2)/Σ_{j<k} log(r_k/r_j), whose inverse is
+    averaged over rows.
     """
     points = np.unique(points, axis=0)
     k = min(k, len(points) - 1)
@@ -49,10 +50,10 @@ def dimension(points: np.ndarray, k: int = 20) -> float:
 def cover(
     points: np.ndarray, size: int, rng: np.random.Generator, taken: np.ndarray | None = None
 ) -> np.ndarray:  # fmt: skip
-    """Numbers [size], ascending, of rows that cover a cloud: no row is far from all of them (and of those `taken`).
+    """Row numbers [size], ascending, of a subset (including `taken`) that covers a cloud: no row is far from all of it.
 
-    The row farthest from those taken is taken next (Gonzalez 1985): half of them among a random few for each, the
-    others among the rows of the whole cloud that are then farthest, so that nothing is overlooked.
+    The next row is the one farthest from the rows chosen before (Gonzalez 1985). Half of the rows are chosen from a
+    random sample, the others from the rows of the whole cloud that are then farthest, so that no region is missed.
     """
     if points.shape[1] > DIRECTIONS:
         points = points @ rng.standard_normal((points.shape[1], DIRECTIONS))
@@ -65,10 +66,10 @@ def cover(
 
 
 def _farthest(points: np.ndarray, pool: np.ndarray, taken: np.ndarray, n: int) -> np.ndarray:
-    """`taken` and n more rows of the pool, each the farthest from those taken before it; none is taken twice.
+    """`taken` and n more rows of the pool, each the farthest from those chosen before it; none is chosen twice.
 
-    Distances only fall. So while a row among the LEADERS is still farther than all others were, it is the farthest, and
-    the others are looked at for many rows at once.
+    Distances to the chosen rows only decrease. So if a row among the LEADERS is farther than all others were, it is the
+    farthest, and the distances of the others are updated for many chosen rows at once.
     """
     among = points[pool]
     norms = np.sum(among**2, 1)
@@ -101,7 +102,7 @@ def _farthest(points: np.ndarray, pool: np.ndarray, taken: np.ndarray, n: int) -
 
 
 def extent(points: np.ndarray) -> float:
-    """√(12 Σ var): the diagonal of the box over which rows with these variances are spread evenly."""
+    """√(12 Σ var): the diagonal of the box on which the uniform distribution has the variances of the columns."""
     return float(np.sqrt(12 * points.var(0).sum()))
 
 
@@ -111,9 +112,9 @@ def distance(points: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 
 
 def neighbour_graph(points: np.ndarray, n_neighbors: int) -> csr_matrix:
-    """Symmetric kNN graph with Euclidean lengths, in one piece.
+    """Connected symmetric kNN graph with Euclidean lengths.
 
-    Pieces are joined along the shortest gaps between them (a spanning tree of the pieces), never
+    Connected components are joined along the shortest gaps between them (a spanning tree of the components), never
     by adding neighbours everywhere, which would short-cut the surface.
     """
     N = len(points)
@@ -121,8 +122,8 @@ def neighbour_graph(points: np.ndarray, n_neighbors: int) -> csr_matrix:
     rows = np.repeat(np.arange(N), index.shape[1])
     graph = csr_matrix((np.maximum(length.ravel(), TINY), (rows, index.ravel())), shape=(N, N))
     graph = graph.maximum(graph.T)
-    pieces, label = connected_components(graph, directed=False)
-    if pieces == 1:
+    n_components, label = connected_components(graph, directed=False)
+    if n_components == 1:
         return graph
     i, j, gap = _bridges(points, label)
     extra = csr_matrix((gap, (i, j)), shape=(N, N))
@@ -130,37 +131,38 @@ def neighbour_graph(points: np.ndarray, n_neighbors: int) -> csr_matrix:
 
 
 def _bridges(points: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ends i, j and lengths of the shortest edges that join the pieces 0, 1, ... which `label` [N] names.
+    """Ends i, j and lengths of the shortest edges that join the connected components; `label` [N] is that of each row.
 
-    Borůvka's rounds: each piece but the largest takes its shortest gap, and what is joined is one piece
-    from then on. A round at least halves the number of pieces.
+    Borůvka's algorithm: in each round every component but the largest is joined to another along its shortest gap. A
+    round at least halves the number of components.
     """
     found: list[np.ndarray] = []
-    while (pieces := int(label.max()) + 1) > 1:
+    while (n_components := int(label.max()) + 1) > 1:
         leave = label != np.bincount(label).argmax()
         own = np.flatnonzero(leave)
         gap, other = _nearest_outside(points, label, own)
         first = own[order := np.lexsort((other, own, gap, label[own]))]
         _, shortest = np.unique(label[first], return_index=True)
         i, j, gap = first[shortest], other[order][shortest], np.maximum(gap[order][shortest], TINY)
-        # Two pieces may choose each other, and equal gaps may close a circle: a tree of the choices.
+        # Two components may choose each other, and equal gaps may form a cycle, so a spanning tree of the edges is
+        # used.
         ends = np.sort(label[np.stack([i, j])], axis=0)
         ends, once = np.unique(ends, axis=1, return_index=True)
-        choices = coo_matrix((gap[once], ends), shape=(pieces, pieces)).tocsr()
+        choices = coo_matrix((gap[once], ends), shape=(n_components, n_components)).tocsr()
         tree = coo_matrix(minimum_spanning_tree(choices))
-        number = csr_matrix((once + 1, ends), shape=(pieces, pieces))
-        kept = np.asarray(number[tree.row, tree.col]).ravel() - 1
-        found.append(np.stack([i[kept], j[kept], gap[kept]]))
+        number = csr_matrix((once + 1, ends), shape=(n_components, n_components))
+        chosen = np.asarray(number[tree.row, tree.col]).ravel() - 1
+        found.append(np.stack([i[chosen], j[chosen], gap[chosen]]))
         label = connected_components(tree, directed=False)[1][label]
     i, j, gap = np.concatenate(found, axis=1)
     return i.astype(int), j.astype(int), gap
 
 
 def _nearest_outside(points: np.ndarray, label: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distance to, and number of, the nearest row of another piece, for each of `rows`.
+    """Distance to, and number of, the nearest row of another connected component, for each of `rows`.
 
-    Two pieces differ in some binary digit of their labels, so that for each digit one search among the rows
-    that have it and one among those that lack it find them all.
+    The labels of two components differ in some binary digit. So two searches for each digit, among the rows whose label
+    has the digit 1 and among those with 0, find them all.
     """
     best, which = np.full(len(rows), np.inf), np.zeros(len(rows), int)
     for digit in range(int(label.max()).bit_length()):
@@ -192,9 +194,9 @@ def mutual_neighbours(points: np.ndarray, k: int) -> np.ndarray:
 
 
 def reach(graph: csr_matrix) -> float:
-    """About the longest of the shortest ways along a graph of lengths, within the piece of its first node."""
+    """Approximate diameter of a graph with lengths, within the connected component of its first node."""
     start, found = 0, 0.0
-    for _ in range(2):  # to the far end, and back
+    for _ in range(2):  # to the farthest node, and from there to the farthest
         ways = dijkstra(graph, directed=False, indices=start)
         ways[~np.isfinite(ways)] = 0.0
         start, found = int(ways.argmax()), float(ways.max())

@@ -1,7 +1,7 @@
-"""Arrays filled up to a few sizes, so that compiled programs are shared between clouds of nearly the same size.
+"""Pad arrays to a few sizes, so that clouds of nearly the same size use the same compiled programs.
 
 A program is compiled for each shape of its arguments, which takes seconds; the folds of a cross-validation differ by
-a row or two. Rows and inducing points that are filled in weigh nothing: values and gradients are those of the rest.
+a row or two. Padded rows and inducing points have weight 0: they change neither values nor gradients.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 ROWS = 16  # rows of a cloud come in multiples of this
-INDUCING = 10  # and inducing points of this: the numbers that people choose cost nothing
-SHARE = 4  # between larger sizes the step is 2^-SHARE of the next power of two: at most an eighth is filled in
+INDUCING = 10  # and inducing points of this: round numbers need no padding
+FINENESS = 4  # for larger sizes the step is 2^-FINENESS of the next power of two: at most an eighth is padding
 
 
 def size(n: int, step: int = ROWS) -> int:
-    """The size to which n entries are filled up: a multiple of `step`, for large n one of steps in proportion."""
-    step = max(step, 2 ** max((n - 1).bit_length() - SHARE, 0)) if n > 0 else step
+    """The size to which n entries are padded: a multiple of `step`, which grows with n for large n."""
+    step = max(step, 2 ** max((n - 1).bit_length() - FINENESS, 0)) if n > 0 else step
     return max(-(-n // step), 1) * step
 
 
@@ -29,5 +29,5 @@ def fill(array: Any, *shape: int, value: float = 0.0) -> np.ndarray:
 
 
 def live(n: int, filled: int) -> np.ndarray:
-    """1 for n entries, 0 for those filled in, [filled]."""
+    """1 for n entries, 0 for the padding, [filled]."""
     return (np.arange(filled) < n).astype(float)

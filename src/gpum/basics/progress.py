@@ -1,7 +1,7 @@
-"""Progress on the screen, silent unless asked for: a bar with the time left, or plain lines.
+"""Progress on the screen, shown only on request: a bar with the remaining time, or lines of text.
 
-In a terminal, and in a notebook with ipywidgets, a bar that moves. A notebook without them cannot move anything, and
-has lines of text instead: after 2, 4, 8, ... seconds, and at the end.
+In a terminal, and in a notebook with ipywidgets, there is a bar that moves. A notebook without ipywidgets gets lines of
+text instead: after 2, 4, 8, ... seconds, and at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-FIRST = 2.0  # seconds until the first plain line; each further one when twice the time has passed
+FIRST = 2.0  # seconds until the first line of text; the next one follows when the time has doubled
 
 
 class Bar:
@@ -36,22 +36,22 @@ class Bar:
         self._bar.start()
 
     def advance(self, text: str, steps: float) -> None:
-        """So many steps more; `text` says what is done now."""
+        """Advance by `steps`; `text` says what is done now."""
         self._bar.update(self._task, description=text, advance=steps)
 
     def say(self, text: str) -> None:
-        """One line above the bar."""
+        """Print one line above the bar."""
         self._bar.console.print(text)
 
     def stop(self, finished: bool) -> None:
-        """The work is over, perhaps in fewer steps than allowed."""
+        """The work ends, perhaps after fewer steps than the total."""
         if finished:
             self._bar.update(self._task, total=1, completed=1)
         self._bar.stop()
 
 
 class Lines:
-    """A few lines of text; work of less than FIRST seconds has none, unless it cannot be counted (no `total`)."""
+    """A few lines of text; work of less than FIRST seconds prints none, unless it has no `total`."""
 
     def __init__(self, total: float | None, title: str) -> None:
         self._title, self._counted = title, total is not None
@@ -64,7 +64,7 @@ class Lines:
             self.say(self._title)
 
     def advance(self, text: str, steps: float) -> None:
-        """A line, if it is time for one; `text` says what is done now."""
+        """Print a line, if it is time for one; `text` says what is done now."""
         seconds = self._seconds()
         if seconds >= self._next:
             self._next = 2 * seconds
@@ -72,11 +72,11 @@ class Lines:
             self.say(f"{now} ({seconds:.0f} s)")
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         print(text, flush=True)
 
     def stop(self, finished: bool) -> None:
-        """The work is over."""
+        """The work ends."""
         if finished and self._seconds() >= FIRST:
             self.say(f"{self._title}: done in {self._seconds():.0f} s")
 
@@ -85,7 +85,7 @@ class Lines:
 
 
 class Reporter:
-    """Progress over iterations (`total=None`: nobody knows how many); with `verbose=0` it shows nothing."""
+    """Progress over iterations (`total=None`: their number is unknown); with `verbose=0` it shows nothing."""
 
     def __init__(self, verbose: int, total: float | None, title: str = "starting", time_left: str = "at most") -> None:
         left = [TextColumn(time_left), TimeRemainingColumn(), TextColumn("left")] if total else []
@@ -113,7 +113,7 @@ class Reporter:
 
 
 class DownloadBar:
-    """Progress over the bytes of a file, in the form that pooch asks for."""
+    """Progress over the bytes of a file, with the interface that pooch requires."""
 
     def __init__(self, name: str) -> None:
         self.total = 0
@@ -122,7 +122,7 @@ class DownloadBar:
         self._complete = False
 
     def update(self, size: int) -> None:
-        """So many bytes more."""
+        """Advance by `size` bytes."""
         if self._display is None:
             self._display = _display(self.total, self._title, BarColumn(), DownloadColumn(), TimeRemainingColumn())
             self._display.start()
@@ -130,16 +130,16 @@ class DownloadBar:
             self._display.advance(self._title, size)
 
     def reset(self) -> None:
-        """Called by pooch at the end, before it tells the whole again."""
+        """Called by pooch at the end, before it reports the total once more."""
         self._complete = True
 
     def close(self) -> None:
-        """The end."""
+        """Stop the display."""
         if self._display is not None:
             self._display.stop(self._complete)
 
 
 def _display(total: float | None, title: str, *columns: ProgressColumn) -> Bar | Lines:
-    """Lines in a notebook in which nothing can move, else a bar with these columns."""
+    """Lines of text in a notebook without ipywidgets, otherwise a bar with these columns."""
     plain = Console().is_jupyter and find_spec("ipywidgets") is None
     return Lines(total, title) if plain else Bar(total, title, *columns)

@@ -1,11 +1,11 @@
-"""From the units of the data to those of the model, whatever the size of the numbers.
+"""Convert rows from the units of the data to those of the model, however large or small the numbers are.
 
-The model is free of scale, but float64 is not: squares of 1e-200 vanish, those of 1e200 are infinite. Numbers are
-therefore divided by a power of two before they are squared, which rounds nothing.
+The model does not depend on the scale, but float64 does: the square of 1e-200 is 0, that of 1e200 is infinite. Numbers
+are therefore divided by a power of two before they are squared, which causes no rounding.
 
     rows = (S - offset) / unit / scale,    unit = 1 unless the cloud's spread is outside COMFORTABLE
 
-Lengths on the chart are in units of `unit`: its metric, a square, must be a number too.
+Lengths on the chart are in units of `unit`, so that its metric, a square, is finite and positive too.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .checks import GpumError
 
 COMFORTABLE = (1e-30, 1e30)  # a spread whose powers up to the tenth (volumes in five dimensions) are ordinary numbers
 LARGEST = 1e307  # differences of larger numbers may be infinite
-# A row so many times as far from the middle as usual: in squares, the others are all alike beside it.
+# If a row is farther from the median than the others by this factor, differences of the others are lost to rounding.
 BLINDING = float(1 / np.sqrt(np.finfo(float).eps))
-FARTHEST = 1e6  # in units of the model; new rows beyond are placed by their direction alone
+FARTHEST = 1e6  # in units of the model; new rows beyond it are projected by their direction only
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """How rows of the data become rows of the model."""
+    """Converts rows of the data into rows of the model."""
 
     unit: float
     offset: np.ndarray  # in units of the data, [p]
@@ -34,7 +34,7 @@ class Scaling:
 
     @classmethod
     def of(cls, S: np.ndarray, by_column: bool) -> Scaling:
-        """Centre, and one factor for the whole cloud (root mean variance) or one for each column.
+        """The scaling of a cloud: its mean, and one factor for the whole cloud (root mean variance) or for each column.
 
         NaN is a missing reading, here and below.
         """
@@ -57,14 +57,14 @@ class Scaling:
         return (S - self.offset) / self.unit / self.scale
 
     def near_rows(self, S: np.ndarray) -> np.ndarray:
-        """The same, but what is farther than FARTHEST is drawn in to there, along its direction."""
+        """The same, but rows beyond FARTHEST are moved to that distance, along their direction."""
         rows = self.rows(S)
         away = np.fmax.reduce(np.abs(rows), axis=1, keepdims=True)
         return rows / np.maximum(away / FARTHEST, 1.0)
 
 
 def check(S: np.ndarray, name: str = "X") -> None:
-    """Refuse a cloud with a number so large that beside it all other rows are alike."""
+    """Refuse a cloud with a number so large that the other rows cannot be distinguished in float64."""
     row, column = map(int, np.unravel_index(np.nanargmax(np.abs(S)), S.shape))
     if abs(S[row, column]) > LARGEST:
         raise GpumError(

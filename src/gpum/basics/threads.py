@@ -36,10 +36,10 @@ def _backend(n_jobs: int | None) -> tuple[Any, int]:
 
 
 class _OneBlasThread:
-    """BLAS with one thread while anybody asks for it; with the last of them it has as many as before.
+    """A scope in which BLAS uses one thread; when the last thread leaves it, the former number is restored.
 
-    The number of threads belongs to the whole process. Two fits in two threads that each set and restored it would
-    restore what the other had set, and leave BLAS at one thread for good.
+    The number of threads is a setting of the whole process. If two fits in two threads each set and restored it, one
+    could restore the value that the other had set, and BLAS would keep one thread.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _OneBlasThread:
                 for library in ThreadpoolController().select(user_api="blas").lib_controllers:
                     n = library.get_num_threads()
                     library.set_num_threads(1)
-                    if n != 1 and library.get_num_threads() == 1:  # else another thread of the user's has a say in it
+                    if n != 1 and library.get_num_threads() == 1:  # otherwise another thread of the user controls it
                         self._before.append((library, n))
             self._users += 1
 
@@ -63,7 +63,7 @@ class _OneBlasThread:
             while not self._users and self._before:
                 library, n = self._before.pop()
                 release = getattr(library, "clear_controlling_thread", lambda force: None)
-                release(force=True)  # threadpoolctl lets only that thread change the number which did it first
+                release(force=True)  # otherwise only the thread that first changed the number may change it
                 library.set_num_threads(n)
                 release(force=True)
 
@@ -73,5 +73,5 @@ MANY = 1000  # rows below which threads of BLAS cost more than they gain (and ro
 
 
 def blas_threads(n: int) -> AbstractContextManager[None]:
-    """The threads of BLAS for problems of n rows: one for few rows, else all."""
+    """A scope with the threads of BLAS for problems of n rows: one for few rows, otherwise all."""
     return one_blas_thread if n < MANY else nullcontext()

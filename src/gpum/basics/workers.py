@@ -1,6 +1,6 @@
-"""Independent tasks side by side: in threads of this process, or on the processes or machines that joblib has.
+"""Run independent tasks in parallel: in threads of this process, or in the processes or machines of joblib.
 
-Numbers do not depend on where a task runs: BLAS has one thread, as it has while an estimator learns its surfaces.
+Results do not depend on where a task runs: BLAS always uses one thread.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 def results(tasks: Iterable[Callable[[], T]], n_jobs: int | None) -> Iterator[T]:
-    """What tasks return, in order, each as soon as it is there; alone, a task runs when its result is asked for."""
+    """The results of tasks, in order, each when it is ready; without workers a task runs when its result is read."""
     tasks = list(tasks)
     if len(tasks) > 1 and at_once(n_jobs) > 1:
         return _in_threads(tasks, at_once(n_jobs))
     if len(tasks) < 2 or not joblib_runs(n_jobs):
         return (task() for task in tasks)
-    return iter(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_quietly)(task) for task in tasks))
+    return iter(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_with_one_blas_thread)(task) for task in tasks))
 
 
 def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
-    """So many at once; what has not begun when nobody asks for more does not begin."""
+    """The results of tasks in n threads. Pending tasks are cancelled when the consumer stops."""
     pool = ThreadPoolExecutor(n)
     try:
         with one_blas_thread:
@@ -39,6 +39,6 @@ def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _quietly(task: Callable[[], T]) -> T:
+def _with_one_blas_thread(task: Callable[[], T]) -> T:
     with one_blas_thread:
         return task()

@@ -1,4 +1,4 @@
-"""The command line `gpum`. An error is one red sentence, exit status 2; an interrupt says what was kept, status 130."""
+"""The command line `gpum`. An error is one sentence, exit status 2; an interrupt says what was stored, status 130."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 
 class Commands(TyperGroup):
-    """Commands whose errors are told in one sentence (with --debug, below the traceback)."""
+    """Commands whose errors are reported in one sentence (with --debug, below the traceback)."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -50,7 +50,7 @@ class Commands(TyperGroup):
 
 
 def _sentence(error: Exception) -> tuple[str, int]:
-    """What an error says, on one line, and the exit status."""
+    """The message of an error, on one line, and the exit status."""
     if hasattr(error, "format_message"):  # of the command line itself, such as a missing option
         where = getattr(getattr(error, "ctx", None), "command_path", "gpum")
         problem, old = error.format_message().rstrip("."), getattr(error, "option_name", None)
@@ -114,7 +114,7 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        if end.code == INTERRUPTED:  # JAX, stopped in the middle of compiling, may crash when Python winds up
+        if end.code == INTERRUPTED:  # if JAX is interrupted during compilation, it may crash when Python exits
             atexit._run_exitfuncs()
             sys.stdout.flush()
             sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""The address of the labelling page: kept for the next start, and given to the browser. Its token is the user's alone.
+"""The address of the labelling page: stored for the next start, and given to the browser. Its token is secret.
 
 Arguments of programs are visible to everyone on a machine. So the browser is given the name of a private file, which
-leads it to the address.
+redirects it to the address.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ REDIRECT = """<!DOCTYPE html>
 
 
 def new_token() -> str:
-    """What makes an address known to the user alone."""
+    """A random token, which makes an address secret."""
     return token_urlsafe(32)
 
 
-def kept_address(data: Path) -> tuple[str, int]:
-    """Token and port of the last time, so that a page still open goes on; new ones if others could know them."""
+def stored_address(data: Path) -> tuple[str, int]:
+    """Token and port of the last start, so that an open page still works; new ones if others could know them."""
     path = _address_file(data)
     new = new_token(), 0
     try:
@@ -47,26 +47,26 @@ def kept_address(data: Path) -> tuple[str, int]:
         found = re.fullmatch(r"([\w-]{43}) (\d{4,5}) (\d+)\n", path.read_text(), re.ASCII)
     except (OSError, UnicodeDecodeError):
         return new
-    # A file that came in an archive of someone else is another one than that which was written here.
+    # The number of the file (inode) shows whether it was written here, or unpacked from an archive of someone else.
     if found is None or not 1024 <= int(found[2]) < 65536 or int(found[3]) != about.st_ino:
         return new
     return found[1], int(found[2])
 
 
-def keep_address(data: Path, token: str, port: int) -> None:
-    """Keep token and port for the next start."""
+def store_address(data: Path, token: str, port: int) -> None:
+    """Store token and port for the next start."""
     path = _address_file(data)
     try:
         path.unlink(missing_ok=True)
         with _private(path) as file:
             file.write(f"{token} {port} {os.fstat(file.fileno()).st_ino}\n")
     except OSError as error:
-        note(f"the address could not be kept ({error.strerror}): after a restart, open the new one.")
+        note(f"the address could not be stored ({error.strerror}): after a restart, open the new one.")
 
 
 @contextmanager
 def opened(data: Path, server: LabelServer) -> Iterator[None]:
-    """The page is opened in the browser; the file that leads there goes when the page is there, or at the end."""
+    """Open the page in the browser; the file with the redirect is removed when the page is loaded, or at the end."""
     path = redirect(data, server.address)
     remove = lambda: path.unlink(missing_ok=True)
     server.opened = remove
@@ -78,10 +78,10 @@ def opened(data: Path, server: LabelServer) -> Iterator[None]:
 
 
 def redirect(data: Path, address: str) -> Path:
-    """A new file, for this user alone, that leads a browser to an address.
+    """A new private file that redirects a browser to an address.
 
-    It is beside the table: browsers in a sandbox often see no temporary files, and no hidden ones. Where the file
-    would not be private, or cannot be made, it is a temporary one.
+    It is beside the table, because browsers in a sandbox often cannot read temporary or hidden files. If the file would
+    not be private, or cannot be created there, it is a temporary file.
     """
     text = REDIRECT.format(address=escape(address))
     path = data.resolve().with_name(f"{data.name}.label-{token_hex(4)}.html")
@@ -100,7 +100,7 @@ def redirect(data: Path, address: str) -> Path:
 
 
 def _private(path: Path) -> IO[str]:
-    """A new file that nobody else may read."""
+    """A new file that only its owner may read."""
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8")
 
 

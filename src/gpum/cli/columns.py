@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ..persistence.model_io import Fitted
 
 ROW_NAMES = {"id", "index", "idx", "row", "key", "nr"}
-FEW = 5  # rows below which numbers that count up mean little
+FEW = 5  # rows below which a column that counts up may be a coincidence
 
 
 def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
-    """Columns that an option names, each by itself or several with commas between them."""
+    """The columns that an option names, one by one or several separated by commas."""
     names: list[str] = []
     for value in values:
-        names += [value] if value in table.columns else [part.strip() for part in value.split(",") if part.strip()]
+        names += [value] if value in table.columns else [name.strip() for name in value.split(",") if name.strip()]
     for name in names:
         if name not in table.columns:
             near = _nearest(name, list(table.columns))
@@ -36,7 +36,7 @@ def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
 
 
 def _misread(table: Table) -> str | None:
-    """What seems to be wrong with the header of a table that lacks a column, if anything."""
+    """A likely error in the header of a table that lacks a column; None if there is none."""
     columns = list(table.columns)
     if are_numbers(columns):
         numbers = listed(columns)
@@ -62,7 +62,7 @@ def check_apart(groups: dict[str, list[str]]) -> None:
 
 
 def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray:
-    """The features [N, p], NaN where a reading is missing or the code; every row and every column has one."""
+    """The features [N, p], NaN where a reading is missing or equals `code`; refuses rows and columns without any."""
     advice = "leave the cell empty if there is no value, remove the row, or leave the column out (--drop)"
     try:
         X = table.readings(used, advice, code)
@@ -79,7 +79,7 @@ def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray
 
 
 def _refuse_text(table: Table, used: list[str]) -> None:
-    """Name all features that hold text."""
+    """Raise an error that names all features with text."""
     texts = [name for name in used if table.is_text(name)]
     if not texts:
         return
@@ -92,13 +92,13 @@ def _refuse_text(table: Table, used: list[str]) -> None:
 
 
 def _drop(names: list[str]) -> str:
-    """The options that leave columns out."""
+    """The options that leave out these columns."""
     together = not any("," in name for name in names)
     return shlex.join(["--drop", ",".join(names)] if together else [w for name in names for w in ("--drop", name)])
 
 
 def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
-    """A note for every feature that counts the rows or has a name as if it did; `index`: --index names another one."""
+    """Print a note for every feature that seems to number the rows; `index`: --index names another column."""
     n = len(X)
     for name, values in zip(used, X.T, strict=True):
         counts = n >= FEW and any(np.array_equal(values, np.arange(n) + first) for first in (0, 1))
@@ -110,17 +110,17 @@ def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
 
 
 def gaps_in(X: np.ndarray) -> str:
-    """How much of a table is missing, in words."""
-    share = float(np.isnan(X).mean())
-    return f", {share:.2g} of the readings missing" if share else ""
+    """The fraction of missing readings, in words."""
+    fraction = float(np.isnan(X).mean())
+    return f", {fraction:.2g} of the readings missing" if fraction else ""
 
 
 def spreads(X: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """The standard deviation of every feature; 1 for one that does not vary, which a note says."""
+    """The standard deviation of every feature; 1, with a note, for a constant feature."""
     found = np.nanstd(X, axis=0)
     still = [name for name, sd in zip(names, found, strict=True) if not sd > 0]
     if still:
-        note(f"--scale-columns leaves what does not vary as it is: {listed(still)}")
+        note(f"--scale-columns does not change constant columns: {listed(still)}")
     return np.where(found > 0, found, 1.0)
 
 
@@ -139,7 +139,7 @@ def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
 
 
 def _nearest(name: str, names: list[str]) -> str | None:
-    """The name most like another, capitals apart."""
+    """The most similar of some names, ignoring case; None if none is similar."""
     plain = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), plain, n=1)
     return plain[near[0]] if near else None

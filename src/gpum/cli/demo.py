@@ -24,8 +24,8 @@ def demo(
 ) -> None:
     """A Swiss roll with 24 labels: learn its surface, predict the rest, compare, draw.
 
-    GPUM sees 474 points in R³, not that they lie on a roll. Beside it: a GP with the exact heat kernel of the roll,
-    and a plain GP in R³, which is blind to the surface.
+    GPUM gets 474 points in R³, and no information about the roll. It is compared with a GP with the exact heat kernel
+    of the roll, and with a GP in R³, which does not use the surface.
     """
     import numpy as np
     from rich.console import Console
@@ -54,7 +54,7 @@ def demo(
             found = evidence_over_scale(models[name])
             console.print(f"2. Evidence of the labels: {weighed(geometry_weights(models[name]))}.", highlight=False)
             console.print(
-                f"   {len(found.scale)} settings of kernel and boundary share the weight; the heaviest is "
+                f"   {len(found.scale)} settings of kernel and boundary have weight; the heaviest is "
                 f"{_words(models[name].best_setting_)} on {the(found.geometry[0])}."
             )
     console.print("3. Predictions:")
@@ -108,7 +108,7 @@ def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, see
 
 
 def _chart(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
-    """The heaviest chart with magnification, boundary and two Brownian paths; its rows alone where it is a curve."""
+    """The heaviest chart with magnification, boundary and two Brownian paths; only its rows if it is a curve."""
     import numpy as np
 
     from .. import plots
@@ -121,8 +121,8 @@ def _chart(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
     plots.plot_boundary(model.chart_, ax=ax)
     ax.plot(*model.latent_.T, ".", color="#0072b2", markersize=2.5)
     starts = model.latent_[np.flatnonzero(known)[:2]]
-    walks = [brownian_path(model.chart_, x, PATH_TIME, random_state=seed + k) for k, x in enumerate(starts)]
-    plots.plot_paths(walks, ax=ax)
+    paths = [brownian_path(model.chart_, x, PATH_TIME, random_state=seed + k) for k, x in enumerate(starts)]
+    plots.plot_paths(paths, ax=ax)
     ax.set_title("The learned chart: magnification,\nboundary (orange), two Brownian paths (purple)")
 
 

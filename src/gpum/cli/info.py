@@ -1,4 +1,4 @@
-"""`gpum info`: what is in a model file."""
+"""`gpum info`: describe a model file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_MAP = "none: no geometry is a chart"
 
 
 def info(model: Model, debug: Debug = False) -> None:
-    """Say what is in a model file.
+    """Describe a model file.
 
     Example:
 
@@ -20,18 +20,18 @@ def info(model: Model, debug: Debug = False) -> None:
     """
     from ..persistence import model_io
 
-    told = model_io.summary(model)
-    settings, about, targets = (told.get(key, {}) for key in ("settings", "about", "targets"))
+    found = model_io.summary(model)
+    settings, about, targets = (found.get(key, {}) for key in ("settings", "about", "targets"))
     chosen = ("geometry", "latent_dim", "kernel", "smoothness", "hyperparameters", "random_state")
-    names = told.get("names") or (["y"] if len(targets) == 1 else [f"y_{k + 1}" for k in range(len(targets))])
-    features = told.get("features")
+    names = found.get("names") or (["y"] if len(targets) == 1 else [f"y_{k + 1}" for k in range(len(targets))])
+    features = found.get("features")
     lines = [
-        ("file", f"{model} ({size(model)}), gpum {told.get('version')}" + _after(", ", about.get("date"))),
-        ("holds", str(told.get("kind"))),
+        ("file", f"{model} ({size(model)}), gpum {found.get('version')}" + _after(", ", about.get("date"))),
+        ("holds", str(found.get("kind"))),
         ("fitted to", f"{about['source']} in {duration(about['seconds'])}" if "seconds" in about else "arrays"),
-        ("rows", f"{told.get('rows')}" + _after(", named by ", about.get("index"))),
-        ("features", f"{len(features)}: {listed(features)}" if features else f"{told.get('n_features')}, no names"),
-        ("map", f"{told['map']} ({settings['latent_model']})" if told.get("map") else NO_MAP),
+        ("rows", f"{found.get('rows')}" + _after(", named by ", about.get("index"))),
+        ("features", f"{len(features)}: {listed(features)}" if features else f"{found.get('n_features')}, no names"),
+        ("map", f"{found['map']} ({settings['latent_model']})" if found.get("map") else NO_MAP),
         ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen if name in settings)),
     ]
     if about.get("scales"):
@@ -50,7 +50,7 @@ def info(model: Model, debug: Debug = False) -> None:
             ("", f"heaviest setting: {best['smoothness']}, scale {best['scale']:.3g}{level}, on {the(target['on'])}"),
         ]
     lines += [("warning", as_options(text)) for text in about.get("warnings", [])]
-    lines += [("note", as_options(text)) for text in told.get("notes", [])]
+    lines += [("note", as_options(text)) for text in found.get("notes", [])]
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         typer.echo(f"{name:{width}}  {text}")

@@ -1,4 +1,4 @@
-"""`gpum label`: a page on which people label the rows that matter, and see the map fill in."""
+"""`gpum label`: a page for labelling rows by hand, the most useful rows first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..basics.checks import GpumError, counted
-from .address import keep_address, kept_address, new_token, opened
+from .address import new_token, opened, store_address, stored_address
 from .messages import (
     called,
     check_output,
@@ -87,7 +87,7 @@ def label(
 ) -> None:
     """Label rows by hand, on a page of this machine: the row that would help most is asked for first.
 
-    The geometry is learned once and kept beside the table, so that the next start is immediate. Every label goes into
+    The geometry is learned once and stored beside the table, so that the next start is immediate. Every label goes into
     TABLE.labels.csv before the page shows it; `gpum fit` reads it from there, and --export writes it into the table.
 
     Examples:
@@ -103,8 +103,8 @@ def label(
     from ..persistence import labels, tables
     from .columns import check_apart, named, note_counting, readings_of
 
-    kept = labels.beside(data)
-    with stage(f"reading {data.name}", kept):
+    label_path = labels.beside(data)
+    with stage(f"reading {data.name}", label_path):
         table = tables.read(data, decimal=decimal, encoding=encoding)
         targets = _target(table, target)
         dropped = named(table, "--drop", drop or [])
@@ -117,11 +117,11 @@ def label(
             note_counting(X, used, bool(index_name))
         names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
         pictures = _pictures(X, names, images, image_shape)
-        file = labels.LabelFile(kept)
+        file = labels.LabelFile(label_path)
         file.hold()
     try:
         if file.torn:
-            note(f"{kept.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
+            note(f"{label_path.name} has {file.torn} unfinished line(s), as a crash leaves them; they are ignored.")
         known, chosen = _known(table, target, classes, file.kind(target), unlabelled)
         _check_given(file, table, target, names, chosen)
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
@@ -140,7 +140,7 @@ def _serve(
     """Learn the geometry, then answer the page until Ctrl-C."""
     from ..estimators.classifier import GPUMClassifier
     from ..estimators.regressor import GPUMRegressor
-    from ..persistence.labels import Places
+    from ..persistence.labels import RowFinder
     from ..report.labelling import learned
     from ..report.labelling.beliefs import Classes, Numbers
     from ..report.labelling.server import LabelServer
@@ -150,32 +150,32 @@ def _serve(
 
     chosen = {name: value for name, value in settings.items() if value is not None or name != "geometry"}
     model: Any = (GPUMRegressor if classes is None else GPUMClassifier)(**chosen)
-    place = learned.beside(data)
-    geometry = learned.kept(model, X, place)
+    path = learned.beside(data)
+    geometry = learned.stored(model, X, path)
     kind = "a number" if classes is None else f"one of {listed(classes)}"
     count = f"{counted(len(X), 'row')}, {counted(len(used), 'feature')}{gaps_in(X)}"
-    given = file.given(target, Places(table, file.path)).values
+    given = file.given(target, RowFinder(table, file.path)).values
     say(quiet, f"{data.name}: {count}; {target}, {kind}, is known for {len({*known, *given})}.")
     begin = time.perf_counter()
-    if geometry is None and place.exists():
-        note(f"{place.name} is of other numbers, other settings or another version, or damaged; it is learned anew.")
+    if geometry is None and path.exists():
+        note(f"{path.name} is of other numbers, other settings or another version, or damaged; it is learned again.")
     doing = "reading the geometry" if geometry else "learning the geometry"
-    with stage(doing, place), collected(), called(data.name):
-        model = learned.learn(model, X, place, geometry, like=data)
-    done = f"Geometry from {place.name}" if geometry else f"Geometry learned, and kept in {place.name} ({size(place)}),"
+    with stage(doing, path), collected(), called(data.name):
+        model = learned.learn(model, X, path, geometry, like=data)
+    done = f"Geometry from {path.name}" if geometry else f"Geometry learned, and stored in {path.name} ({size(path)}),"
     say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
     aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
     session = Session(Work(data, table, target, X, used, names, known, pictures), aim, file)
-    token, last = kept_address(data)
+    token, last = stored_address(data)
     content = setup(session)
     try:
         server = LabelServer(session, content, token, port or last)
     except OSError:
         if port:
             raise GpumError(f"--port is {port}, which another program uses; give another one, or none") from None
-        token = new_token()  # whoever has the port may have been asked by a page that is still open
+        token = new_token()  # the program at that port may have received the old token from an open page
         server = LabelServer(session, content, token)
-    keep_address(data, token, server.server_port)
+    store_address(data, token, server.server_port)
     typer.echo(f"Label at {server.address}")
     say(quiet, "The address is for you alone: who has it, on this machine, can label. Ctrl-C ends.")
     try:
@@ -186,17 +186,17 @@ def _serve(
     finally:
         server.server_close()
         n = len(session.given.order)
-        kept = f"{n} label{'s' * (n != 1)} in {file.path}"
-        with _interrupted(f"ending: {kept}"):  # what is being computed is waited for
+        done = f"{n} label{'s' * (n != 1)} in {file.path}"
+        with _interrupted(f"ending: {done}"):  # waits for the running computation
             session.close()
-    say(quiet, f"\n{kept}; gpum fit reads them there. Into the table:")
+    say(quiet, f"\n{done}; gpum fit reads them there. Into the table:")
     read = [*_named("--decimal", table.decimal, "."), *_named("--encoding", table.encoding, "utf-8")]
     say(quiet, f"    {shlex.join(['gpum', 'label', str(data), '--target', target, *read, '--export', str(data)])}")
 
 
 @contextmanager
 def _interrupted(text: str) -> Iterator[None]:
-    """An interrupt says this."""
+    """A scope in which an interrupt has this message."""
     try:
         yield
     except KeyboardInterrupt:
@@ -214,10 +214,10 @@ def _export(data: Path, target: str, out: Path, decimal: str, encoding: str, for
     if not back:
         tables.check_ending(out)
         check_output(out, force, data)
-    kept = labels.beside(data)
-    if not kept.exists():
-        raise GpumError(f"there is no {kept}, so there are no labels to export; label rows first")
-    file = labels.LabelFile(kept)
+    label_path = labels.beside(data)
+    if not label_path.exists():
+        raise GpumError(f"there is no {label_path}, so there are no labels to export; label rows first")
+    file = labels.LabelFile(label_path)
     if back:
         file.hold()
     try:
@@ -231,7 +231,7 @@ def _export(data: Path, target: str, out: Path, decimal: str, encoding: str, for
 
 
 def _target(table: Table, target: str) -> list[str]:
-    """The target, if it is a column or may become one: a name that is only much like one is a slip."""
+    """The target, an existing or a new column; a name that is similar to an existing one is an error."""
     from .columns import named
 
     if re.search(r"[\r\n]", target) or not target.strip():
@@ -250,10 +250,10 @@ def _target(table: Table, target: str) -> list[str]:
 def _known(
     table: Table, target: str, given: str | None, remembered: Kind | None = None, unlabelled: str | None = None
 ) -> tuple[dict[int, str], list[str] | None]:
-    """Labels that the table came with, by row, and the classes where the target is none of the numbers.
+    """Labels of the table, by row, and the classes (None if the target is a number).
 
-    Classes are those of --classes (`given`), else those that the file of labels remembers, else the words of the table.
-    A class that marks rows without a label (`unlabelled`, or -1) is none, unless --classes names it.
+    Classes are those of --classes (`given`), else those recorded in the file of labels, else the words of the table. A
+    value that marks rows without a label (`unlabelled`, or -1) is not a class, unless --classes names it.
     """
     from ..persistence.tables import MISSING
     from ..report.labelling.beliefs import parse_number
@@ -264,7 +264,7 @@ def _known(
     known = {row: cell for row, cell in enumerate(cells) if cell.lower() not in MISSING}
     whose = f"--classes {given}"
     if given is not None:
-        found = list(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
+        found = list(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
     elif remembered is not None and remembered.classes is not None:
         found = list(remembered.classes)
         whose = f"the classes {listed(found)} that the file of labels has"
@@ -285,7 +285,7 @@ def _known(
     strange = next((row for row, cell in known.items() if cell not in found), None)
     if strange is not None:
         raise GpumError(
-            f"column {target!r} of {table.source}, {table.place(strange)}, is {known[strange]!r}, which is none of "
+            f"column {target!r} of {table.source}, {table.row_name(strange)}, is {known[strange]!r}, which is none of "
             f"{whose}; name all classes (--classes), or correct the cell"
         )
     if not 2 <= len(found) <= MOST or max(map(len, found)) > LONGEST:
@@ -298,11 +298,11 @@ def _known(
 
 
 def _check_given(file: LabelFile, table: Table, target: str, names: list[str], classes: list[str] | None) -> None:
-    """Raise if a label of the file is none of the classes, or no number."""
-    from ..persistence.labels import Places
+    """Raise if a label of the file is not one of the classes, or not a number."""
+    from ..persistence.labels import RowFinder
     from ..report.labelling.beliefs import parse_number
 
-    for row, value in file.given(target, Places(table, file.path)).values.items():
+    for row, value in file.given(target, RowFinder(table, file.path)).values.items():
         said = f"{file.path.name} has the label {value!r} for {names[row]}, which is"
         if classes is not None:
             if value not in classes:
@@ -315,7 +315,7 @@ def _check_given(file: LabelFile, table: Table, target: str, names: list[str], c
 
 
 def _as_whole(cell: str) -> str:
-    """3.0, as files of numbers have it, as 3."""
+    """A whole number without its decimals: 3.0 becomes 3."""
     return cell.removesuffix(".0") if re.fullmatch(r"-?\d+\.0", cell) else cell
 
 

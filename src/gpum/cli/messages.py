@@ -1,4 +1,4 @@
-"""What the commands say: stages, notes, sizes and durations; and whether their output may be written."""
+"""Messages of the commands (stages, notes, sizes, durations), and checks of their output files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARAMETER = re.compile(
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
-    """Raise unless a command may write its output: to be called before anything long."""
+    """Raise unless a command may write its output; called before a long computation."""
     if any(out.resolve() == path.resolve() for path in inputs):
         raise GpumError(f"--out is {out}, which is an input too; give another name")
     if out.exists() and not out.is_dir() and not force:
@@ -43,17 +43,17 @@ def check_output(out: Path, force: bool, *inputs: Path) -> None:
 
 @contextmanager
 def stage(doing: str, out: Path) -> Iterator[None]:
-    """An interrupt says in which stage it came; nothing has been written then."""
+    """A scope in which the message of an interrupt names the stage; nothing has been written then."""
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"{out} is as it was before" if out.exists() else "nothing was written"
-        raise KeyboardInterrupt(f"{doing}: {kept}") from None
+        state = f"{out} is as it was before" if out.exists() else "nothing was written"
+        raise KeyboardInterrupt(f"{doing}: {state}") from None
 
 
 @contextmanager
 def collected() -> Iterator[list[str]]:
-    """Warnings of the library become notes; one about far rows is left to the caller, who can name them."""
+    """Warnings of the library become notes; the one about far rows is left to the caller, which can name them."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
@@ -86,7 +86,7 @@ def note(text: str) -> None:
 
 
 def with_labels(table: Table, path: Path, targets: list[str]) -> Table:
-    """The table with the labels of these targets that `gpum label` keeps beside it; a note says so."""
+    """The table with the labels that `gpum label` has stored beside it for these targets; with a note."""
     from ..persistence import labelled, labels
 
     names = dict.fromkeys(name for value in targets for name in (value, *map(str.strip, value.split(","))))
@@ -98,9 +98,9 @@ def with_labels(table: Table, path: Path, targets: list[str]) -> Table:
 
 
 def as_labelled(path: Path, targets: list[str], classes: bool, numbers: dict[str, bool]) -> bool:
-    """Whether the targets are classes: as `--classes` says, or as `gpum label` was told, which a note then says.
+    """Whether the targets are classes: by `--classes`, or by the kind stored by `gpum label`, with a note.
 
-    `numbers` are options for numbers alone, and whether they are given. What contradicts the labels is an error.
+    `numbers` are options for numbers only, and whether they are given. A contradiction to the labels is an error.
     """
     from ..persistence import labelled, labels
 
@@ -128,7 +128,7 @@ def as_labelled(path: Path, targets: list[str], classes: bool, numbers: dict[str
 
 
 def say(quiet: bool, text: str) -> None:
-    """Print a line unless told not to."""
+    """Print a line, unless `quiet`."""
     if not quiet:
         typer.echo(text)
 
@@ -156,12 +156,12 @@ def listed(names: list[str], most: int = 8) -> str:
 
 
 def the(title: str) -> str:
-    """A geometry in a sentence."""
+    """The title of a geometry within a sentence."""
     return title if title.startswith("flat") else f"the {title}"
 
 
 def as_options(text: str) -> str:
-    """What the library calls a parameter is an option here: latent_dim='auto' is --latent-dim auto."""
+    """Replace names of parameters by options: latent_dim='auto' becomes --latent-dim auto."""
 
     def option(found: re.Match[str]) -> str:
         name = OTHERWISE.get(found[1], found[1].replace("_", "-"))
@@ -171,7 +171,7 @@ def as_options(text: str) -> str:
 
 
 def weighed(weights: dict[str, float], least: float = 0.005) -> str:
-    """Names with their weights in percent, commas between them; those lighter than `least` are only counted."""
+    """Names with their weights in percent, commas between them; those below `least` are only counted."""
     shown = [f"{name} {weight:.0%}" for name, weight in weights.items() if weight >= least]
     light = len(weights) - len(shown)
     return ", ".join(shown) + (f" ({light} more below {least:.1%})" if light else "")

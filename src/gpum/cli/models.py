@@ -1,4 +1,4 @@
-"""`gpum fit`: from a table to a model file; and the options that several commands share."""
+"""`gpum fit`: from a table to a model file; and the options of several commands."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def fit(
         numbers = {"--likelihood": likelihood != "gaussian", "--angle": angle is not None}
         classes = as_labelled(data, targets, classes, numbers)
         if unlabelled is None and any("-1" in (kind.classes or ()) for kind in labelled.kinds(data, targets).values()):
-            unlabelled = NO_MARK  # `gpum label` was told that -1 is a class
+            unlabelled = NO_MARK  # in the file of `gpum label`, -1 is a class
         classes = classes or (len(targets) == 1 and are_classes(table, targets[0], unlabelled))
         if classes and len(targets) > 1:
             raise GpumError(f"--classes is for one target, but --target names {listed(targets)}; fit them one by one")
@@ -244,9 +244,9 @@ def _free(path: Path) -> Path:
 
 
 def several(text: str) -> Any:
-    """A word or a whole number, or a list of them where there are commas."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    found = [int(part) if part.isdigit() else part for part in parts]
+    """A word or a whole number, or a list of them if they are separated by commas."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    found = [int(word) if word.isdigit() else word for word in words]
     return found[0] if len(found) == 1 else found or text
 
 

@@ -11,12 +11,12 @@ from ..basics.checks import counted
 from .messages import check_output, collected, note, say, stage
 from .models import Debug, Decimal, Encoding, Force, Model, Quiet, option
 
-if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
+if TYPE_CHECKING:  # imported when the command runs, so that other commands start faster
     import numpy as np
 
     from ..persistence.model_io import Fitted
 
-CHUNK = 200  # rows predicted at once: progress is seen, and memory bounded
+CHUNK = 200  # rows that are predicted together: progress is shown, and memory is limited
 INTERVAL = (0.025, 0.975)
 
 
@@ -33,10 +33,9 @@ def predict(
 ) -> None:
     """Predict the targets of rows, seen in the fit or not.
 
-    For each target: mean, standard deviation and 95 % interval of a new observation (noise included); of classes the
-    most probable, and the probability of each. Then the row's
-    coordinates on the heaviest chart, where the model has one, and far_from_surface: 1 where a row is so far from what
-    was fitted that it gets the prior.
+    For each target: mean, standard deviation and 95 % interval of a new observation (noise included); for classes the
+    most probable class, and the probability of each. Then the coordinates of the row on the chart of largest weight, if
+    the model has a chart, and far_from_surface: 1 if a row is so far from the surface that it gets the prior.
 
     Example:
 
@@ -62,9 +61,9 @@ def predict(
         )
         X = X / np.array(fitted.about.get("scales", 1.0))
         names = named(table, "--index", [index] if index else [])
-        kept = fitted.about.get("index")
-        if not names and kept in table.columns:
-            names = [kept]
+        stored = fitted.about.get("index")
+        if not names and stored in table.columns:
+            names = [stored]
     with stage("predicting", out), collected():
         columns = _predictions(fitted, X, int(not quiet))
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
@@ -88,15 +87,15 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
     from ..basics.progress import Reporter
 
     made: list[tuple[Any, ...]] = []
-    # Of one trial an interval is 0 to 1 in every row: that of its chance says more.
+    # The interval of a single trial is 0 to 1 in every row; the interval of its probability is more informative.
     chances = fitted.model.model_.settings.get("likelihood") == "binomial"
-    with Reporter(verbose, len(X), "placing rows") as report:
+    with Reporter(verbose, len(X), "projecting rows") as report:
         for begin in range(0, len(X), CHUNK):
             rows = X[begin : begin + CHUNK]
             n = len(rows)
             if hasattr(fitted.model, "classes_"):
-                placed = fitted.model.predictive(rows)
-                made.append((placed.probabilities, placed.latent, placed.far))
+                predicted = fitted.model.predictive(rows)
+                made.append((predicted.probabilities, predicted.latent, predicted.far))
                 report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
                 continue
             found = fitted.model.predictive(rows)
@@ -106,14 +105,14 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
             )
             made.append((mean, std, low, high, found.latent, found.far))
             report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
-    *parts, latent, far = zip(*made, strict=True)
+    *chunks, latent, far = zip(*made, strict=True)
     columns: dict[str, np.ndarray] = {}
     if hasattr(fitted.model, "classes_"):
-        p, name = np.concatenate(parts[0]), fitted.targets[0]
+        p, name = np.concatenate(chunks[0]), fitted.targets[0]
         columns[name] = fitted.model.classes_[p.argmax(1)]
         columns |= {f"{name}_p_{c}": p[:, k] for k, c in enumerate(fitted.model.classes_)}
     else:
-        values = dict(zip(("mean", "std", "low95", "high95"), map(np.concatenate, parts), strict=True))
+        values = dict(zip(("mean", "std", "low95", "high95"), map(np.concatenate, chunks), strict=True))
         for k, name in enumerate(fitted.targets):
             columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}
     if latent[0] is not None:

@@ -1,4 +1,4 @@
-"""`gpum report`: a model file as a page that people can read."""
+"""`gpum report`: an HTML page about a fitted model."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from .models import Debug
 
 def reproduce(
     experiments: Annotated[list[str], typer.Argument(help="heat-kernel, swissroll, wifi, coil, or all.")],
-    out: Annotated[Path, typer.Option(help="Folder for tables, figures and finished parts.")] = Path("reproduction"),
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and finished steps.")] = Path("reproduction"),
     quick: Annotated[bool, typer.Option("--quick", help="Two label sets and few paths: a first look.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of the real data; default GPUM_DATA, else a cache.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of clouds, label sets and fits.")] = 0,
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 is one a core. Results do not depend on it.")] = -1,
     debug: Debug = False,
 ) -> None:
-    """The paper's tables and figures beside ours. Interrupted, the same command goes on where it stopped.
+    """The paper's tables and figures beside ours. After an interrupt, the same command continues.
 
     Examples:
 
@@ -39,7 +39,7 @@ def reproduce(
         made = run(experiments, out, quick=quick, data_home=data, seed=seed, n_jobs=n_jobs)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"at work; finished label sets are kept in {out}, and the same command goes on from there"
+            f"at work; finished label sets are stored in {out}, and the same command continues from there"
         ) from None
     console = Console()
     for result in made:
@@ -50,4 +50,4 @@ def reproduce(
             table.add_row(*row)
         console.print(table)
     console.print("* the smallest mean RMSE of the table.")
-    console.print(f"Tables, figures and finished parts: {out} ({time.perf_counter() - begin:.0f} s).")
+    console.print(f"Tables, figures and finished steps: {out} ({time.perf_counter() - begin:.0f} s).")

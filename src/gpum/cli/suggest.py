@@ -29,10 +29,10 @@ def suggest(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say which rows of the fitted table to label next, best first.
+    """Suggest which rows of the fitted table to label next, best first.
 
-    Each is chosen given that those before it will have labels, so that no two say the same. The gain is what the label
-    is expected to take off the average predictive variance of the table, on top of the labels before it.
+    Each row is chosen as if those before it had labels, so that their labels are not redundant. The gain is the
+    expected decrease of the average predictive variance of the table by this label, in addition to those before it.
 
     Examples:
 
@@ -49,18 +49,18 @@ def suggest(
         fitted = model_io.load(model)
         found = fitted.model.suggestions(n, criterion)
     names = [fitted.rows[i] for i in found.rows]
-    kept = fitted.about.get("index") or "row"
+    index = fitted.about.get("index") or "row"
     for text in found.notes:
         note(text)
     if len(names) < n:
         note(f"only {counted(len(names), 'row')} {'is' if len(names) == 1 else 'are'} without a label.")
-    width = max(len(kept), *(len(name) for name in names))
-    typer.echo(f"{kept:{width}}  gain")
+    width = max(len(index), *(len(name) for name in names))
+    typer.echo(f"{index:{width}}  gain")
     for name, gain in zip(names, found.gain, strict=True):
         typer.echo(f"{name:{width}}  {gain:.3g}")
     if found.enough:
-        note("more labels no longer help: the best one is expected to give less than the noise hides.")
+        note("more labels no longer help: the best one is expected to gain less than the noise of the labels.")
     if out is not None:
         with stage(f"writing {out.name}", out):
-            tables.write(out, {kept if kept != "gain" else "row": names, "gain": found.gain})
+            tables.write(out, {index if index != "gain" else "row": names, "gain": found.gain})
         say(quiet, f"Wrote {out}: {counted(len(names), 'row')}.")

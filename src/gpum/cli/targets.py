@@ -18,12 +18,12 @@ MARKS = {"unknown", "unlabelled", "unlabeled", "undefined", "unclassified", "mis
 
 
 def are_classes(table: Table, name: str, unlabelled: str | None) -> bool:
-    """Whether a target holds classes though nobody said so: its cells are words, marks of unlabelled rows apart."""
+    """Whether a target holds classes without --classes: its cells are words, except marks of unlabelled rows."""
     return table.is_text(name, apart={"-1", "-1.0", unlabelled})
 
 
 def labels_of(table: Table, name: str) -> np.ndarray:
-    """A target column of numbers, with one label at least; where all are the same, a note says so."""
+    """A target column of numbers, with at least one label; a note is printed if all labels are equal."""
     words = table.words(name)
     if table.is_text(name):
         raise GpumError(
@@ -44,7 +44,7 @@ def labels_of(table: Table, name: str) -> np.ndarray:
 
 
 def coded(table: Table, name: str, unlabelled: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Classes of the rows, None where unknown, and as places among the sorted classes [N, 1], NaN where unknown."""
+    """Classes of the rows (None: unknown), and their indices among the sorted classes [N, 1] (NaN: unknown)."""
     from ..estimators.unlabelled import split_labels
 
     cells, mark = np.array(_cells(table, name), object), mark_of(unlabelled)
@@ -60,13 +60,13 @@ def coded(table: Table, name: str, unlabelled: str | None) -> tuple[np.ndarray, 
         note(f"--unlabelled is {unlabelled!r}, but no row of {table.source} has it as its {name!r}.")
     if mark is not None and not marked:
         note_marks(dict(zip(found.tolist(), counts.tolist(), strict=True)), len(cells))
-    labels, places = np.full(len(cells), None, object), np.full((len(cells), 1), np.nan)
-    labels[known], places[known, 0] = classes, codes
-    return labels, places
+    labels, indices = np.full(len(cells), None, object), np.full((len(cells), 1), np.nan)
+    labels[known], indices[known, 0] = classes, codes
+    return labels, indices
 
 
 def without_marks(labels: dict[int, str], unlabelled: str | None) -> dict[int, str]:
-    """Classes by row, those rows apart whose class marks that they have none."""
+    """Classes by row, without rows whose value marks that they have no label."""
     from ..estimators.unlabelled import split_labels
 
     known, _ = split_labels(np.array(list(labels.values()), object), mark_of(unlabelled))
@@ -74,7 +74,7 @@ def without_marks(labels: dict[int, str], unlabelled: str | None) -> dict[int, s
 
 
 def note_marks(counts: dict[str, int], n: int) -> None:
-    """A note for a class that seems to mark rows without a label: by its name, or since most of n rows have it."""
+    """Print a note for a class that seems to mark rows without a label: by its name, or if most of n rows have it."""
     for label, count in counts.items():
         if label.lower() in MARKS or (count > n / 2 and len(counts) > 2):
             note(
@@ -84,7 +84,7 @@ def note_marks(counts: dict[str, int], n: int) -> None:
 
 
 def mark_of(unlabelled: str | None) -> Any:
-    """The option --unlabelled as the estimator takes it."""
+    """The option --unlabelled as a parameter of the estimator."""
     return "auto" if unlabelled is None else None if unlabelled.lower() == NO_MARK else _plain([unlabelled.strip()])[0]
 
 

@@ -32,7 +32,8 @@ def fetch_coil(*, subset: str = "paper", data_home: Any = None) -> Bunch:
     ----------
     subset : "paper" (66 views, 15 to 340 degrees) or "all" (72).
     data_home : folder of the data; default the environment variable GPUM_DATA, else the user's cache. The archive
-        `coil-100.zip` is downloaded into it if it is not there (131 MB); a folder `coil-100` with its images will do.
+        `coil-100.zip` is downloaded into it if it is not there (131 MB), unless there is a folder `coil-100` with its
+        images.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Public files: found in a local folder, or downloaded into it, with their checksum."""
+"""Find public files in a local folder, or download them into it, and check their checksum."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ VARIABLE = "GPUM_DATA"
 
 @dataclass(frozen=True)
 class Source:
-    """A file on the web and the places below a data folder where a local copy of it, or of what is in it, may be."""
+    """A file on the web, and paths in the data folder where a local copy of it, or of its content, may be."""
 
     name: str
     url: str
     sha256: str
-    others: Sequence[str]  # looked for first: the same data in another form
+    others: Sequence[str]  # searched first: the same data in another form
 
 
 def locate(source: Source, data_home: Any = None) -> Path:
-    """The source's file, or one of its other forms, in the data folder; downloaded into it where there is none.
+    """The source's file, or one of its other forms, in the data folder; it is downloaded if there is none.
 
     The folder is `data_home`, else that of the environment variable GPUM_DATA, else the user's cache.
     """
     import pooch
 
     folder = Path(data_home or os.environ.get(VARIABLE) or pooch.os_cache("gpum")).expanduser()
-    for place in source.others:
-        if (folder / place).exists():
-            return folder / place
+    for other in source.others:
+        if (folder / other).exists():
+            return folder / other
     path = folder / source.name
     if path.is_file():
         found = pooch.file_hash(str(path), alg="sha256")
@@ -56,9 +56,9 @@ def locate(source: Source, data_home: Any = None) -> Path:
             f"({type(error).__name__}); put the file into {folder}, or name the folder that holds it by data_home= or "
             f"the environment variable {VARIABLE}"
         ) from error
-    except ValueError as error:  # pooch has removed the file again
+    except ValueError as error:  # pooch has removed the file
         raise GpumError(
-            f"what {source.url} sent is not {source.name}: its checksum is not {source.sha256}; nothing was kept. Try "
-            f"again, or put the published file into {folder}"
+            f"what {source.url} sent is not {source.name}: its checksum is not {source.sha256}; nothing was stored. "
+            f"Try again, or put the published file into {folder}"
         ) from error
     return path

@@ -1,4 +1,4 @@
-"""The paper's Swiss roll, with all that is known of it."""
+"""The Swiss roll of the paper, with its exact chart and heat kernel."""
 
 from __future__ import annotations
 

@@ -24,11 +24,12 @@ SUBSETS = {"paper": slice(0, 215, 6), "tour": slice(0, 215), "all": slice(None)}
 
 
 def fetch_wifi(*, subset: str = "paper", data_home: Any = None) -> Bunch:
-    """Signal strengths of 30 access points and where they were read.
+    """Signal strengths of 30 access points, and the positions of the readings.
 
     Parameters
     ----------
-    subset : "paper" (36 places: every sixth of the first tour), "tour" (its 215 places) or "all" (394, a second tour
+    subset : "paper" (36 positions: every sixth of the first tour), "tour" (its 215 positions) or "all" (394, a second
+    tour
         too).
     data_home : folder of the data; default the environment variable GPUM_DATA, else the user's cache. The file
         `uw-floor.txt` is downloaded into it if it is not there (284 kB).
@@ -55,17 +56,17 @@ def fetch_wifi(*, subset: str = "paper", data_home: Any = None) -> Bunch:
 
 
 def _from_text(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times [T], strengths [T, access points in order of their address] and places [T, 2].
+    """Times [T], strengths [T, access points in order of their address] and positions [T, 2].
 
     A line is: time, address, x, y, strength.
     """
     seen: list[tuple[float, str, float, float, float]] = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        parts = line.split()
-        if not parts:
+        cells = line.split()
+        if not cells:
             continue
         try:
-            time, address, x, y, strength = parts
+            time, address, x, y, strength = cells
             seen.append((float(time), address, float(x), float(y), float(strength)))
         except ValueError:
             raise GpumError(

@@ -28,16 +28,16 @@ from ..basics.scaling import Scaling
 from ..geometry.base import Projection
 from ..geometry.chart import ChartGeometry
 from ..gplvm import starts
-from ..gplvm.incomplete import place_incomplete
+from ..gplvm.incomplete import project_incomplete
 from ..gplvm.mapping import Mapping
 from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
-from ..gplvm.placement import decoder, place
+from ..gplvm.projection import decoder, project_rows
 from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
 from ..manifold import LearnedChart, corridor_boundary, evaluate, variance_boundary
 from ..manifold.metric import expected_metric
 from ..persistence.checkpoint import Checkpoint
-from ..persistence.programs import kept_programs
+from ..persistence.programs import cached_programs
 from . import features
 from .latent_checks import check, start_list
 from .stored import load, open_checkpoint, save
@@ -88,22 +88,22 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._rows = self._scaling.rows(X)  # NaN where a reading is missing
         self._whole = fill_in(self._rows) if np.isnan(X).any() else Filled.complete(self._rows)
         self.history_: list[dict[str, Any]] = []
-        pieces = open_checkpoint(self, X=X)
-        self.notes_ = pieces.notes
+        checkpoint = open_checkpoint(self, X=X)
+        self.notes_ = checkpoint.notes
         q = self._initial_dim(*X.shape)
         with (
             jax.enable_x64(True),
-            kept_programs(),
+            cached_programs(),
             Reporter(self.verbose, self.max_iter, "learning the surface") as report,
         ):
             try:
-                outcome = self._race(q, rng, report, pieces)
+                outcome = self._race(q, rng, report, checkpoint)
                 if self._dim == "auto":
                     self.relevance_ = self._relevance(outcome.finalists[0])
                     keep = int(np.sum(self.relevance_ >= AUTO_SHARE))
                     report.say(f"latent_dim='auto': {keep} of {q} latent dimensions are relevant")
                     if keep < q:
-                        outcome = self._race(keep, rng, report, pieces)
+                        outcome = self._race(keep, rng, report, checkpoint)
             except KeyboardInterrupt:
                 # Keep what was reached, usable but marked as not converged, and stop all the same.
                 if self._best is not None:
@@ -137,12 +137,12 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         begin = self.latent_[near]
         some = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
         mu, s = np.empty((2, len(rows), self.latent_.shape[1]))
-        with jax.enable_x64(True), kept_programs():
+        with jax.enable_x64(True), cached_programs():
             if not some.all():
                 dec, W = decoder(self.chart_.mapping)
-                mu[~some], s[~some] = place(rows[~some] @ np.asarray(W).T, begin[~some], dec, self._as_points)
+                mu[~some], s[~some] = project_rows(rows[~some] @ np.asarray(W).T, begin[~some], dec, self._as_points)
             if some.any():
-                mu[some], s[some] = place_incomplete(rows[some], begin[some], self.chart_.mapping, self._as_points)
+                mu[some], s[some] = project_incomplete(rows[some], begin[some], self.chart_.mapping, self._as_points)
         return mu, np.sqrt(s)
 
     def _coordinates(self, X: np.ndarray) -> np.ndarray:
@@ -206,7 +206,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         found: list[LatentModel] = [self]
         for k, fit in enumerate(self._finalists[1:]):
             other = copy.copy(self)
-            with jax.enable_x64(True), kept_programs():
+            with jax.enable_x64(True), cached_programs():
                 other._finish([fit], np.random.default_rng([len(self._rows), k]))
             if all(differ(other.latent_, one.latent_) for one in found):
                 found.append(other)
@@ -227,7 +227,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self._dim == "auto" else int(self._dim)
 
-    def _race(self, q: int, rng: np.random.Generator, report: Reporter, pieces: Checkpoint) -> Outcome:
+    def _race(self, q: int, rng: np.random.Generator, report: Reporter, checkpoint: Checkpoint) -> Outcome:
         """All starts in q dimensions; every round is written down as it comes."""
         self._best: Fit | None = None
         model = self._model()
@@ -247,7 +247,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         among = slice(None) if some is None else some
         begin = ((name, model.start(X[among], own)) for name, X, own in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
-        found = race(model, begin, data(self._rows), **options, see=see, pieces=pieces, few=few)
+        found = race(model, begin, data(self._rows), **options, see=see, checkpoint=checkpoint, few=few)
         if collapsed(model, found.finalists[0]):
             found = replace(found, held=replace(found.held, theta=self._grown(found.held.theta)))
         return found
@@ -269,7 +269,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         begin = theta.mu[neighbours.nearest(self._rows[some], NEAR, self._rows[rest])[1]]
         mu, s = np.empty((2, len(self._rows), theta.mu.shape[1]))
         mu[some], s[some] = theta.mu, np.exp(theta.log_s)
-        mu[rest], s[rest] = place(self._rows[rest] @ np.asarray(W).T, begin, dec, self._as_points)
+        mu[rest], s[rest] = project_rows(self._rows[rest] @ np.asarray(W).T, begin, dec, self._as_points)
         return replace(theta, mu=mu, log_s=np.log(s))
 
     def _begin(self, q: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:

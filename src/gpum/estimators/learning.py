@@ -151,7 +151,7 @@ def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkp
             yield _in_checkpoint(one.geometry(X), run)
 
     built = build(
-        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, pieces=run, once=not every,
+        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not every,
         n_modes=KernelOptions.of(estimator.kernel).n_modes, seed=drawn_seed(seed), n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip

@@ -87,12 +87,12 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, pieces: Checkpoint, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None,
+    *, checkpoint: Checkpoint, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The surfaces of a cloud [N, p]; `charts(q, verbose)` learns those of one dimension (`once`: of its own).
 
-    `graph` makes the graphs. Atlases and graphs that are among `pieces` are not made again. By default all are made
+    `graph` makes the graphs. Atlases and graphs that are in `checkpoint` are not made again. By default all are made
     side by side in threads. Of joblib's workers atlases and graphs make use; charts do by the starts of each.
     """
     dims = dimensions(latent_dim)
@@ -110,8 +110,8 @@ def build(
     side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
-        "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1, pieces) for q in of_atlases],
-        "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), pieces)],
+        "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1, checkpoint) for q in of_atlases],
+        "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), checkpoint)],
         "flat": [lambda: [flat_geometry(whole)]],
     }
     surfaces: list[Geometry] = []
@@ -170,17 +170,19 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
                    "and placed on them" if badly else "")  # fmt: skip
 
 
-def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], pieces: Checkpoint) -> list[Geometry]:
+def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], checkpoint: Checkpoint) -> list[Geometry]:
     """All graphs, with one cloud among them."""
-    found = pieces.once("graphs", list, lambda: list(make()))
+    found = checkpoint.once("graphs", list, lambda: list(make()))
     return [GraphGeometry(graphs.on_cloud(X, found))]
 
 
-def _atlas(X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, pieces: Checkpoint) -> list[Geometry]:
+def _atlas(
+    X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, checkpoint: Checkpoint
+) -> list[Geometry]:  # fmt: skip
     """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
-    found = pieces.once(f"atlas {dim}", AtlasGeometry, partial(AtlasGeometry.of, X, dim, n_modes, seed))
+    found = checkpoint.once(f"atlas {dim}", AtlasGeometry, partial(AtlasGeometry.of, X, dim, n_modes, seed))
     if found.atlas.rough_ > ROUGH and not alone:
         raise NoSurface(
             f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"

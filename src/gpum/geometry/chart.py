@@ -68,7 +68,7 @@ class ChartGeometry:
     def _once(self, key: Hashable, make: Callable[[], T], kind: type = tuple) -> T:
         """`make()`, which is of a `kind`, or what it returned the last time for this key."""
         if not self._known(key, kind):
-            self.cache[key] = self.checkpoint.keep(str(key), make())
+            self.cache[key] = self.checkpoint.store(str(key), make())
         return self.cache[key]
 
     def _known(self, key: Hashable, kind: type = tuple) -> bool:

@@ -1,6 +1,6 @@
 """Gaussian process latent variable models, as pure functions of arrays.
 
-Notation, used in every module of this folder (the paper's, with its errata mended):
+Notation, used in every module of this folder (that of the paper, with its errata corrected):
 
     S     [N, p]   the cloud, centred and scaled
     mu, s [N, q]   means and variances of q(X), the posterior of the latent rows
@@ -11,8 +11,9 @@ Notation, used in every module of this folder (the paper's, with its errata mend
     k(x, z) = gamma exp(-½ Σ_a (x_a - z_a)² / ell_a²)
 
 Files, in the order the data flows: `starts` (PCA, Isomap), `kernel`, `psi` (ψ statistics), `bound` (the collapsed bound
-and q(U)), `likelihood` (the maximum-likelihood model), `models` (what a model supplies, and the two that do), `lbfgs`
-(an optimiser's run as one program), `optimise` (rounds of runs), `race` (which start wins), `mapping` (the posterior of
-φ) and `placement` (latent coordinates of new rows). For clouds with missing readings: `patterns` (both models given the
-readings alone), `incomplete` (latent coordinates of such new rows).
+and q(U)), `likelihood` (the maximum-likelihood model), `models` (the interface of a model, and the two models), `lbfgs`
+(one run of the optimiser, compiled as one program), `optimise` (rounds of such runs), `race` (the choice between
+starts), `mapping` (the posterior of φ) and `projection` (latent coordinates of new rows). For clouds with missing
+readings: `patterns` (both models, given the observed readings only) and `incomplete` (latent coordinates of incomplete
+new rows).
 """

@@ -32,7 +32,7 @@ class Cloud:
     """What the bound needs of S: a factor Y with YYᵀ = SSᵀ, weights of its rows, tr SSᵀ, the number of columns p."""
 
     factor: Any  # [N, r]; 0 in rows without weight
-    weight: Any  # [N]; 1, or 0 for rows that only fill up the array
+    weight: Any  # [N]; 1, or 0 for rows that only pad the array
     trace: float
     p: float
 
@@ -44,7 +44,7 @@ class Cloud:
 )
 @dataclass(frozen=True)
 class Parameters:
-    """Everything that is optimised; positive numbers by their logarithm."""
+    """All parameters that are optimised; positive numbers by their logarithm."""
 
     mu: Any
     log_s: Any
@@ -66,7 +66,7 @@ def compress(S: np.ndarray) -> Cloud:
 
 
 def fill_cloud(cloud: Cloud) -> Cloud:
-    """The same cloud, its rows and columns filled up to a size that many clouds share."""
+    """The same cloud, its rows and columns padded to a size that is the same for many clouds."""
     rows, columns = map(padding.size, cloud.factor.shape)
     wide = columns if cloud.factor.shape[1] > padding.ROWS else cloud.factor.shape[1]
     return replace(
@@ -75,7 +75,7 @@ def fill_cloud(cloud: Cloud) -> Cloud:
 
 
 def bound(theta: Parameters, cloud: Cloud, jitter: float | Array = JITTER, live: Any = None) -> Array:
-    """The bound F, a scalar (nats); `live` [m] is 0 for inducing inputs that only fill up the array."""
+    """The bound F, a scalar (nats); `live` [m] is 0 for inducing inputs that only pad the array."""
     p, weight = cloud.p, jnp.asarray(cloud.weight)
     N = jnp.sum(weight)
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
@@ -103,7 +103,7 @@ def in_kernel_units(theta: Parameters) -> tuple[Array, Array, Array]:
 
 @jax.custom_vjp
 def collapsed(K: Array, Psi2: Array, C: Array, b: Array, p: Array) -> Array:
-    """-p/2 log|D⁻¹| + ½ tr CᵀK⁻¹DC + p b/2 tr K⁻¹ψ2 with D = (I + b K⁻¹ψ2)⁻¹: the bound's m × m part.
+    """-p/2 log|D⁻¹| + ½ tr CᵀK⁻¹DC + p b/2 tr K⁻¹ψ2 with D = (I + b K⁻¹ψ2)⁻¹: the m × m terms of the bound.
 
     In kernel units (K and ψ2 of a kernel with gamma = 1) b = beta gamma and C = beta √gamma ψ1ᵀS. With
     LLᵀ = K and B = L⁻¹ψ2L⁻ᵀ all is a function of B and L⁻¹C; the gradient is written out by hand.
@@ -145,10 +145,10 @@ def inverse_factor(A: Array) -> Array:
 
 @inverse_factor.def_vmap
 def _inverse_factors(n: int, batched: Any, A: Array) -> tuple[Array, bool]:
-    """Of many matrices, [n, m, m]: on a processor one after the other.
+    """The same for many matrices, [n, m, m]; on a CPU one after the other.
 
-    There one call of LAPACK for many hands them to the threads that run programs, and waits. Where as many programs as
-    there are threads do so at once (starts run side by side), all wait for ever.
+    On a CPU, one call for many matrices is passed to the threads that run compiled programs, and waits for them. If as
+    many programs as there are threads do so at the same time (starts run in parallel), all of them wait for ever.
     """
     one_by_one = lambda A: jax.lax.map(_inverse_factor, A)
     return jax.lax.platform_dependent(A, cpu=one_by_one, default=jax.vmap(_inverse_factor)), True
@@ -164,7 +164,7 @@ def divergence(mu: Array, log_s: Array) -> Array:
 
 
 def negative_bound(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
-    """-F and its gradient. What is filled in before the compiled program is taken out after it."""
+    """-F and its gradient. The padding that the compiled program needs is added before it and removed after it."""
     begin, live = filled(theta, len(cloud.weight))
     value, gradient = _negative_bound(begin, cloud, live)
     return value, cut(gradient, len(theta.mu), len(theta.Z))
@@ -176,14 +176,14 @@ def _negative_bound(theta: Parameters, cloud: Cloud, live: Array) -> tuple[Array
 
 
 def filled(theta: Parameters, rows: int) -> tuple[Parameters, np.ndarray]:
-    """theta with so many rows, its inducing inputs filled up as well, and which of those are live."""
+    """theta padded to `rows` rows, its inducing inputs padded too, and which of these are not padding."""
     m = padding.size(len(theta.Z), padding.INDUCING)
     mu, log_s = padding.fill(theta.mu, rows), padding.fill(theta.log_s, rows)
     return replace(theta, mu=mu, log_s=log_s, Z=padding.fill(theta.Z, m)), padding.live(len(theta.Z), m)
 
 
 def cut(theta: Parameters, N: int, m: int) -> Parameters:
-    """theta without the rows and inducing inputs that were filled in."""
+    """theta without the rows and inducing inputs that are padding."""
     return replace(theta, mu=theta.mu[:N], log_s=theta.log_s[:N], Z=theta.Z[:m])
 
 

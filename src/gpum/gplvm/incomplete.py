@@ -1,11 +1,11 @@
-"""Where a row never seen lies on the chart, if some of its readings are missing.
+"""Projection of a new row onto the chart, if some of its readings are missing.
 
-As in `placement`, with sums over the columns O in which the row has a reading:
+As in `projection`, with sums over the columns O in which the row has a reading:
 
     beta s_OᵀW_Oᵀψ1 - beta/2 tr (W_O W_Oᵀ - |O| Lam) ψ2 - KL(q(x*) ‖ N(0, I)),
 
-so that every pattern O of readings has a matrix M = W_O W_Oᵀ - |O| Lam of its own. Rows of all patterns climb together,
-as whole rows do. Few readings leave a wide posterior.
+so that every pattern O of readings has its own matrix M = W_O W_Oᵀ - |O| Lam. Rows of all patterns are optimised
+together. A row with few readings has a wide posterior.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from jax import Array
 
 from ..basics import padding
 from .mapping import Mapping
-from .placement import BLOCK, ROOM, Decoder, place, with_matrix
+from .projection import BLOCK, ROOM, Decoder, project_rows, with_matrix
 
 
-def place_incomplete(
+def project_incomplete(
     rows: np.ndarray, starts: np.ndarray, mapping: Mapping, as_points: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Place scaled rows [n, p], NaN where a reading is missing, from starts [n, c, q]; mu and s [n, q].
+    """Latent means mu and variances s [n, q] of scaled rows [n, p] (NaN: missing reading), from starts [n, c, q].
 
-    Matrices of so many patterns are held at once as a block has rows; a row's place does not depend on its batch.
+    At most as many patterns as a block has rows are in memory at once. The result of a row does not depend on the other
+    rows of its batch.
     """
     W = np.asarray(mapping.W / mapping.scale)
     patterns, own = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
@@ -33,8 +34,8 @@ def place_incomplete(
     for k in range(0, len(patterns), held):
         some = np.flatnonzero((own >= k) & (own < k + held))
         dec = _decoder(mapping, padding.fill(patterns[k : k + held].astype(float), held))
-        projection = np.nan_to_num(rows[some]) @ W.T
-        mu[some], s[some] = place(projection, starts[some], dec, as_points, own[some] - k)
+        products = np.nan_to_num(rows[some]) @ W.T
+        mu[some], s[some] = project_rows(products, starts[some], dec, as_points, own[some] - k)
     return mu, s
 
 

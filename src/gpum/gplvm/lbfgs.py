@@ -1,14 +1,14 @@
-"""L-BFGS as one compiled program: a minimum is walked to without the host looking on.
+"""L-BFGS as one compiled program: the whole minimisation runs without returning to Python.
 
-In units of typical steps, u: theta = origin + steps * u, and parameters whose step is 0 stay. The last MEMORY steps s_i
-and changes of gradient y_i give the inverse Hessian in compact form (Byrd, Nocedal, Schnabel 1994), with S, Y their
-rows, R the upper triangle of S Yᵀ, D its diagonal, c = s·y / y·y of the newest pair:
+In units of typical steps, u: theta = origin + steps * u, and parameters whose step is 0 do not change. The last MEMORY
+steps s_i and changes of gradient y_i give the inverse Hessian in compact form (Byrd, Nocedal, Schnabel 1994), with S, Y
+their rows, R the upper triangle of S Yᵀ, D its diagonal, c = s·y / y·y of the newest pair:
 
     H g = c g + Sᵀ (R⁻ᵀ (D + c Y Yᵀ) R⁻¹ S g - c R⁻ᵀ Y g) - c Yᵀ R⁻¹ S g
 
-Steps a along d = -H g hold f(a) ≤ f(0) + ARMIJO a f'(0) and f'(a) ≥ CURVATURE f'(0); they are found between a step that
-is too short and one that is too long (Lewis and Overton 2013). Every turn of the loop is one evaluation, so that
-the objective stands in the program once.
+Steps a along d = -H g satisfy f(a) ≤ f(0) + ARMIJO a f'(0) and f'(a) ≥ CURVATURE f'(0); they are found between a step
+that is too short and one that is too long (Lewis and Overton 2013). Every iteration of the loop is one evaluation, so
+that the program contains the objective once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from jax.scipy.linalg import solve_triangular
 
 MEMORY = 20
 ARMIJO, CURVATURE = 1e-3, 0.9
-LONGER = (1.1, 4.0)  # of the last change of a step that is too short: how much farther the next one is
-MARGIN = 0.1  # of the bracket, that an interpolated step keeps from its ends
+LONGER = (1.1, 4.0)  # limits of the next increase of a step that is too short, relative to the last increase
+MARGIN = 0.1  # smallest distance of an interpolated step from the ends of the bracket, as a fraction of it
 TRIES = 20  # evaluations in one line search
 FLAT = 1e-7  # largest entry of the gradient at a minimum
-GOING, FLAT_HERE, OUT_OF_STEPS, NO_GAIN, BROKEN_OFF = range(5)  # how a walk ends
+GOING, FLAT_HERE, OUT_OF_STEPS, NO_GAIN, BROKEN_OFF = range(5)  # how a minimisation ends
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["S", "Y", "SY", "YY", "filled"], meta_fields=[])
@@ -46,12 +46,12 @@ class Memory:
 
     @classmethod
     def empty(cls, n: int) -> Memory:
-        """Nothing remembered."""
+        """A memory without pairs."""
         rows, square = jnp.zeros((MEMORY, n)), jnp.zeros((MEMORY, MEMORY))
         return cls(rows, rows, square, square, jnp.asarray(0))
 
     def add(self, s: Array, y: Array) -> Memory:
-        """With one pair more; the oldest goes."""
+        """The memory with one more pair; the oldest pair is dropped."""
         S, Y = (jnp.roll(A, -1, 0).at[-1].set(a) for A, a in ((self.S, s), (self.Y, y)))
         SY, YY = (jnp.roll(A, -1, (0, 1)) for A in (self.SY, self.YY))
         SY = SY.at[-1].set(Y @ s).at[:, -1].set(S @ y)
@@ -59,7 +59,7 @@ class Memory:
         return Memory(S, Y, SY, YY, jnp.minimum(self.filled + 1, MEMORY))
 
     def times(self, g: Array) -> Array:
-        """H g."""
+        """The product H g."""
         live = jnp.arange(MEMORY) >= MEMORY - self.filled
         R = jnp.triu(self.SY) + jnp.diag(jnp.where(live, 0.0, 1.0))
         c = jnp.where(self.filled > 0, self.SY[-1, -1] / jnp.where(self.filled > 0, self.YY[-1, -1], 1.0), 1.0)
@@ -75,9 +75,9 @@ class Memory:
 )
 @dataclass(frozen=True)
 class State:
-    """Where a walk stands, the line that it searches, and what it has done so far."""
+    """The optimiser's state: the current point, the line search, and counts."""
 
-    u: Array  # the last step's end, its value and gradient
+    u: Array  # the current point, its value and gradient
     f: Array
     g: Array
     memory: Memory
@@ -98,8 +98,8 @@ class State:
     meta_fields=[],
 )
 @dataclass(frozen=True)
-class Walked:
-    """Where a walk ended: parameters, value there and at the start, |gradient|², counts, and how it ended."""
+class Minimum:
+    """The result: parameters, value there and at the start, |gradient|², counts, and how the minimisation ended."""
 
     theta: Any
     start: Array
@@ -111,10 +111,10 @@ class Walked:
 
 
 @partial(jax.jit, static_argnames=("objective",))
-def walk(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, data: Any, max_steps: int) -> Walked:
-    """Minimise objective(theta, data) from theta, in units of `steps`, with at most so many steps.
+def minimise(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, data: Any, max_steps: int) -> Minimum:
+    """Minimise objective(theta, data) from theta, in units of `steps`, with at most `max_steps` steps.
 
-    `objective` is a function of pytrees that JAX can trace; the program is kept for each objective and shape.
+    `objective` is a function of pytrees that JAX can trace; the program is compiled once for each objective and shape.
     """
     origin, back = ravel_pytree(theta)
     unit = ravel_pytree(steps)[0]
@@ -152,11 +152,11 @@ def walk(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, data: A
     )  # fmt: skip
     end, start = lax.while_loop(lambda state: state[0].status == GOING, turn, (begin, zero))
     found = back(origin + unit * end.u)
-    return Walked(found, start, end.f, end.g @ end.g, end.steps, end.evaluations, end.status)
+    return Minimum(found, start, end.f, end.g @ end.g, end.steps, end.evaluations, end.status)
 
 
 def _arrive(now: State, u: Array, f: Array, g: Array, first: Array) -> tuple[State, Array]:
-    """A step is taken: remember it; the next line begins."""
+    """Accept a step, and add it to the memory; the next line search begins."""
     s, y = u - now.u, g - now.g
     bends = ~first & (s @ y > jnp.finfo(f.dtype).eps * (y @ y))
     memory = lax.cond(bends, lambda: now.memory.add(s, y), lambda: now.memory)
@@ -167,7 +167,7 @@ def _arrive(now: State, u: Array, f: Array, g: Array, first: Array) -> tuple[Sta
 
 
 def _line(now: State) -> State:
-    """Begin a search along -H g, or where that does not go down along -g."""
+    """Begin a line search along -H g, or along -g if -H g is not a descent direction."""
     d = -now.memory.times(now.g)
     down = d @ now.g < 0
     memory = jax.tree.map(lambda a: jnp.where(down, a, jnp.zeros_like(a)), now.memory)
@@ -183,7 +183,7 @@ def _line(now: State) -> State:
 
 
 def _search(now: State, f: Array, slope: Array, too_long: Array) -> tuple[State, Array]:
-    """The next step to try; after too many, the line along -g, and if it was along -g already, the end."""
+    """The next step to try; after TRIES steps a search along -g, or the end if this search was along -g already."""
     choose = lambda new, old, which: tuple(jnp.where(which, n, o) for n, o in zip(new, old, strict=True))
     tried = (now.a, f, slope)
     low, high = choose(tried, now.low, ~too_long), choose(tried, now.high, too_long)
@@ -200,13 +200,13 @@ def _between(low: Any, high: Any) -> Array:
     (a, f, s), (b, h, r) = low, high
     p = s + r - 3 * (f - h) / (a - b)
     q = jnp.sqrt(jnp.maximum(p**2 - s * r, 0.0))
-    share = 1 - (r + q - p) / (r - s + 2 * q)
-    share = jnp.where(jnp.isfinite(share), share, MARGIN)  # the value at the long end was not a number
-    return a + jnp.clip(share, MARGIN, 1 - MARGIN) * (b - a)
+    fraction = 1 - (r + q - p) / (r - s + 2 * q)
+    fraction = jnp.where(jnp.isfinite(fraction), fraction, MARGIN)  # the value at the long end was not a number
+    return a + jnp.clip(fraction, MARGIN, 1 - MARGIN) * (b - a)
 
 
 def _beyond(low: Any, tried: Any) -> Array:
-    """Where the slope would be 0 if it went on changing as between two steps that are too short, in LONGER."""
+    """The step at which the slope, extrapolated linearly from two steps that are too short, is 0; within LONGER."""
     (a, _, s), (b, _, r) = low, tried
     ahead = r / (s - r)
     ahead = jnp.where(jnp.isfinite(ahead) & (ahead > 0), ahead, jnp.inf)

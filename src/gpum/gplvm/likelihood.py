@@ -3,7 +3,7 @@
     log p(S | X) = -Np/2 log 2π - p/2 log|K + I/beta| - ½ tr (K + I/beta)⁻¹ SSᵀ
 
 The latent rows X are parameters. Scaling X and ell together changes nothing, so X starts with unit
-variance and no prior is needed. Rows without weight only fill up arrays (see `padding`): their rows and columns of
+variance and no prior is needed. Rows without weight only pad the arrays (see `padding`): their rows and columns of
 the covariance are those of the identity, which adds nothing to its determinant, and their rows of S are 0.
 """
 
@@ -48,18 +48,18 @@ def log_likelihood(theta: Parameters, cloud: Cloud) -> Array:
 
 
 def negative_log_likelihood(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
-    """-log p(S | X) and its gradient. What is filled in before the compiled program is taken out after it."""
+    """-log p(S | X) and its gradient. The padding that the compiled program needs is added and removed here."""
     value, gradient = _negative(filled(theta, len(cloud.weight)), cloud)
     return value, cut(gradient, len(theta.X))
 
 
 def filled(theta: Parameters, rows: int) -> Parameters:
-    """theta for so many rows."""
+    """theta padded to `rows` rows."""
     return replace(theta, X=padding.fill(theta.X, rows))
 
 
 def cut(theta: Parameters, N: int) -> Parameters:
-    """theta without the rows that were filled in."""
+    """theta without the rows that are padding."""
     return replace(theta, X=theta.X[:N])
 
 
@@ -101,7 +101,7 @@ def _posterior(theta: Parameters, weight: Array) -> tuple[Array, Array]:
 
 
 def noise_variance(theta: Parameters) -> Array:
-    """1/beta, with the jitter that the likelihood adds: without noise in the data it is all there is."""
+    """1/beta, plus the jitter that the likelihood adds, which is all the noise if the data have none."""
     return jnp.exp(-theta.log_beta) + JITTER * jnp.exp(theta.log_gamma)
 
 

@@ -33,7 +33,7 @@ class Mapping:
     """Posterior of φ in the units of the data.
 
     W [m, p] are mean weights, Lam and R [m, m] with A⁻¹ = R Rᵀ as in `bound.inducing_posterior`,
-    and M = W Wᵀ - (Σ_j scale_j²) Lam is the one matrix that holds the whole geometry.
+    and M = W Wᵀ - (Σ_j scale_j²) Lam is the matrix on which the geometry depends.
     """
 
     Z: Any
@@ -49,12 +49,12 @@ class Mapping:
 
     @classmethod
     def from_weights(cls, Z, ell, gamma, beta, W, Lam, R, offset, scale) -> Mapping:
-        """Build with M formed from W, Lam and scale."""
+        """A mapping whose M is computed from W, Lam and scale."""
         M = W @ W.T - jnp.sum(scale**2) * Lam
         return cls(Z, ell, gamma, beta, W, Lam, R, M, offset, scale)
 
     def filled(self) -> Mapping:
-        """The same φ, its arrays filled up with inducing inputs that weigh nothing (see `padding`)."""
+        """The same φ, its arrays padded with inducing inputs of weight 0 (see `padding`)."""
         m = padding.size(len(self.Z), padding.INDUCING)
         square = {name: padding.fill(getattr(self, name), m, m) for name in ("Lam", "R", "M")}
         return replace(self, Z=padding.fill(self.Z, m), W=padding.fill(self.W, m), **square)
@@ -73,9 +73,9 @@ class Mapping:
         return self.gamma - k @ self.Lam @ k
 
     def draw(self, key: Array) -> Mapping:
-        """One draw of U from q(U), as a mapping of its own: smooth, and its mean over draws is this one.
+        """One draw of U from q(U), as a mapping; the mean over draws is this mapping.
 
-        Given U the weights are W + R eps and what stays uncertain is φ between the inducing inputs,
+        Given U the weights are W + R eps, and φ is uncertain only between the inducing inputs,
         Lam = Kuu⁻¹.
         """
         eps = jax.random.normal(key, self.W.shape, self.W.dtype)

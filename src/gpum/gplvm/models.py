@@ -1,4 +1,4 @@
-"""What a latent model supplies to the race, and the two models that do: variational and by points."""
+"""The interface of a latent model, and its two implementations: variational, and maximum likelihood with points."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .patterns import Patterns
 
 Data = bound.Cloud | Patterns  # a whole cloud, or one with missing readings
 
-HELD_NOISE = 0.01  # noise variance while it is held, as a share of the data's
-N_INDUCING = 50  # by default, or as many as there are rows
+HELD_NOISE = 0.01  # noise variance while it is fixed, as a fraction of the variance of the data
+N_INDUCING = 50  # default, or the number of rows if that is smaller
 START_VARIANCE = 0.01  # of q(X); the prior's is 1
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What a fit says, in the model's scaled units: where the rows are, and the mapping (see `Mapping`)."""
+    """The posterior of a fit in the scaled units of the model: latent rows, and the mapping (see `Mapping`)."""
 
     latent: np.ndarray  # means of q(X), [N, q]
     variance: np.ndarray  # and variances, [N, q]
@@ -38,40 +38,40 @@ class Model(Climbed, Protocol):
     """A latent variable model as pure functions of its parameters theta and of a cloud as `data` makes it.
 
     theta is a dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names those of its fields
-    that say where the rows are.
+    that hold the latent coordinates of the rows.
     """
 
     @property
     def latent(self) -> tuple[str, ...]:
-        """The fields of theta that say where the rows are."""
+        """The fields of theta that hold the latent coordinates of the rows."""
 
     def start(self, X: np.ndarray, rng: np.random.Generator) -> Any:
-        """theta that places the rows at X [N, q], with small noise."""
+        """theta with the rows at the coordinates X [N, q], and small noise."""
 
     def negative(self, theta: Any, data: Data) -> tuple[Any, Any]:
-        """Minus what is climbed (nats), and its gradient as a theta."""
+        """The negative objective (nats), and its gradient as a theta."""
 
     def reorder(self, theta: Any, order: np.ndarray) -> Any:
         """theta with its latent dimensions in another order."""
 
     def posterior(self, theta: Any, rows: np.ndarray) -> Posterior:
-        """What theta says of rows and mapping, given the cloud [N, p] (NaN where a reading is missing)."""
+        """The posterior of rows and mapping at theta, given the cloud [N, p] (NaN where a reading is missing)."""
 
 
 def data(rows: np.ndarray) -> Data:
-    """A cloud [N, p] (NaN where a reading is missing) as the objectives want it."""
+    """A cloud [N, p] (NaN where a reading is missing) in the form that the objectives need."""
     return patterns.compress(rows) if np.isnan(rows).any() else bound.fill_cloud(bound.compress(rows))
 
 
 @dataclass(frozen=True)
 class Variational:
-    """The Bayesian GPLVM with so many inducing inputs (None: N_INDUCING)."""
+    """The Bayesian GPLVM with `n_inducing` inducing inputs (None: N_INDUCING)."""
 
     n_inducing: int | None = None
     latent = ("mu", "log_s")
 
     def start(self, X: np.ndarray, rng: np.random.Generator) -> bound.Parameters:
-        """X with small variances; inducing inputs spread over it."""
+        """Means X with small variances; the inducing inputs are spread over X."""
         return bound.Parameters(
             mu=X,
             log_s=np.full(X.shape, np.log(START_VARIANCE)),
@@ -82,39 +82,39 @@ class Variational:
         )
 
     def negative(self, theta: bound.Parameters, data: Data) -> tuple[Any, bound.Parameters]:
-        """Minus the variational bound."""
+        """The negative variational bound, and its gradient."""
         if isinstance(data, Patterns):
             return patterns.negative_bound(theta, data)
         return bound.negative_bound(theta, data)
 
     @staticmethod
     def objective(theta: bound.Parameters, data: tuple[Data, Any]) -> Any:
-        """Minus the bound, of parameters and a cloud that are filled up, and which inducing inputs are live."""
+        """The negative bound of padded parameters, given the padded cloud and which inducing inputs are not padding."""
         cloud, live = data
         if isinstance(cloud, Patterns):
             return -patterns.variational_bound(theta, cloud, live=live)
         return -bound.bound(theta, cloud, live=live)
 
     def filled(self, theta: bound.Parameters, data: Data) -> tuple[bound.Parameters, tuple[Data, Any]]:
-        """With rows and inducing inputs that weigh nothing."""
+        """theta and data with padding: rows and inducing inputs of weight 0."""
         theta, live = bound.filled(theta, len(data.weight))
         return theta, (data, live)
 
     def cut(self, theta: bound.Parameters, like: bound.Parameters) -> bound.Parameters:
-        """Without them."""
+        """theta without the padding."""
         return bound.cut(theta, len(like.mu), len(like.Z))
 
     def steps(self, theta: bound.Parameters, data: Data) -> bound.Parameters:
-        """See `bound.typical_steps`."""
+        """A typical step of every parameter (`bound.typical_steps`)."""
         return bound.typical_steps(theta, data)
 
     def reorder(self, theta: bound.Parameters, order: np.ndarray) -> bound.Parameters:
-        """Columns of mu, log_s, Z and ell."""
+        """theta with the columns of mu, log_s, Z and ell in another order."""
         mu, log_s, Z = (x[:, order] for x in (theta.mu, theta.log_s, theta.Z))
         return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=theta.log_ell[order])
 
     def posterior(self, theta: bound.Parameters, rows: np.ndarray) -> Posterior:
-        """q(X) and q(U)."""
+        """The posteriors q(X) and q(U)."""
         return Posterior(
             theta.mu, np.exp(theta.log_s), theta.Z, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
             float(np.exp(theta.log_beta)),
@@ -124,45 +124,45 @@ class Variational:
 
 @dataclass(frozen=True)
 class ByPoints:
-    """The maximum-likelihood GPLVM: the rows are points, and the inducing inputs as well."""
+    """The maximum-likelihood GPLVM: the latent rows are points, and are also the inducing inputs."""
 
     latent = ("X",)
 
     def start(self, X: np.ndarray, rng: np.random.Generator) -> likelihood.Parameters:
-        """X itself."""
+        """Latent rows at X."""
         return likelihood.Parameters(X, np.zeros(X.shape[1]), np.asarray(0.0), np.asarray(-np.log(HELD_NOISE)))
 
     def negative(self, theta: likelihood.Parameters, data: Data) -> tuple[Any, likelihood.Parameters]:
-        """Minus the log likelihood."""
+        """The negative log likelihood, and its gradient."""
         if isinstance(data, Patterns):
             return patterns.negative_log_likelihood(theta, data)
         return likelihood.negative_log_likelihood(theta, data)
 
     @staticmethod
     def objective(theta: likelihood.Parameters, data: Data) -> Any:
-        """Minus the log likelihood, of rows that are filled up."""
+        """The negative log likelihood of padded parameters."""
         if isinstance(data, Patterns):
             return -patterns.log_likelihood(theta, data)
         return -likelihood.log_likelihood(theta, data)
 
     def filled(self, theta: likelihood.Parameters, data: Data) -> tuple[likelihood.Parameters, Data]:
-        """With rows that weigh nothing."""
+        """theta and data with padding: rows of weight 0."""
         return likelihood.filled(theta, len(data.weight)), data
 
     def cut(self, theta: likelihood.Parameters, like: likelihood.Parameters) -> likelihood.Parameters:
-        """Without them."""
+        """theta without the padding."""
         return likelihood.cut(theta, len(like.X))
 
     def steps(self, theta: likelihood.Parameters, data: Data) -> likelihood.Parameters:
-        """See `likelihood.typical_steps`."""
+        """A typical step of every parameter (`likelihood.typical_steps`)."""
         return likelihood.typical_steps(theta, data)
 
     def reorder(self, theta: likelihood.Parameters, order: np.ndarray) -> likelihood.Parameters:
-        """Columns of X and ell."""
+        """theta with the columns of X and ell in another order."""
         return replace(theta, X=theta.X[:, order], log_ell=theta.log_ell[order])
 
     def posterior(self, theta: likelihood.Parameters, rows: np.ndarray) -> Posterior:
-        """The rows for certain, and the mapping given them."""
+        """The latent rows without uncertainty, and the posterior of the mapping given them."""
         return Posterior(
             theta.X, np.zeros(theta.X.shape), theta.X, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
             float(1 / likelihood.noise_variance(theta)),
@@ -173,7 +173,7 @@ class ByPoints:
 def _weighed(
     rows: np.ndarray, theta: Any, whole: Callable[[Any], Any], incomplete: Callable[[Any, np.ndarray], Any]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """W, Lam and R by one of two functions, whichever suits the cloud."""
+    """W, Lam and R by `whole`, or by `incomplete` if readings are missing."""
     if np.isnan(rows).any():
         return incomplete(theta, rows)
     P, Lam, R = whole(theta)

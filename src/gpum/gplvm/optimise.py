@@ -1,11 +1,11 @@
-"""L-BFGS in rounds, in units of each parameter's typical step.
+"""L-BFGS in rounds, in units of the typical step of each parameter.
 
-Scaling is derived anew at the start of each round, because the posterior sds that set it shrink by
-orders of magnitude during the fit. A run is converged when a whole round gains less than `tol`
-nats per row. A round that `max_iter` cuts short is not whole. One that L-BFGS ends by itself, because its line search
-breaks down or finds nothing higher, counts only where the gradient g agrees: in units of typical steps ½|g|² is about
-what could still be gained, and rounding in the objective stops the search long before |g| is 0. Where it does not
-agree, one more round starts from there with nothing remembered.
+The units are computed again at the start of each round, because the posterior sds on which they depend decrease by
+orders of magnitude during the fit. A run has converged when a full round gains less than `tol` nats per row; a round
+that `max_iter` ends early is not a full round. If L-BFGS stops by itself, because its line search fails or finds no
+higher value, this counts as convergence only if the gradient g is small: in units of typical steps ½|g|² is about the
+remaining gain, and rounding errors of the objective stop the search long before |g| is 0. Otherwise one more round
+starts from there with an empty memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOTHING = 1e-6  # nats
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of the schedule: which parameters are held, and when it ends."""
+    """One stage of the schedule: which parameters are fixed, and when it ends."""
 
     name: str
     hold: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Progress:
-    """What one round reached with so many rows, and how it ended: CONVERGED, RUNNING, CUT_SHORT or BROKEN."""
+    """The result of one round with `rows` rows; its status is CONVERGED, RUNNING, CUT_SHORT or BROKEN."""
 
     stage: str
     iterations: int
@@ -52,25 +52,25 @@ class Progress:
 
     @property
     def converged(self) -> bool:
-        """Whether the whole round gained next to nothing."""
+        """Whether the full round gained less than the tolerance."""
         return self.status == CONVERGED
 
 
 class Climbed(Protocol):
-    """What is climbed: parameters theta (a dataclass of arrays), and what is known besides (data)."""
+    """The interface of an objective: a function of parameters theta (a dataclass of arrays) and of data."""
 
     @property
     def objective(self) -> Callable[[Any, Any], Any]:
-        """What is minimised, of theta and data as `filled` makes them; a function that JAX can trace."""
+        """The function to minimise, of theta and data as `filled` returns them; JAX can trace it."""
 
     def steps(self, theta: Any, data: Any) -> Any:
         """A typical step of every parameter, as a theta."""
 
     def filled(self, theta: Any, data: Any) -> tuple[Any, Any]:
-        """theta and data with arrays filled up to sizes that compiled programs share, zeros in theta."""
+        """theta (with zeros) and data filled up to sizes for which compiled programs are shared."""
 
     def cut(self, theta: Any, like: Any) -> Any:
-        """theta without what was filled in, of the shapes of `like`."""
+        """theta without the entries that were filled in; its arrays have the shapes of `like`."""
 
 
 def climb(
@@ -87,7 +87,7 @@ def climb(
         allowed = min(ROUND, stage.max_iter - done)
         theta, found = _round(model, theta, steps, data, allowed)
         value, made = -float(found.value), int(found.steps)
-        done += max(made, 1)  # a round without a step counts too: the run must end
+        done += max(made, 1)  # a round without a step counts as one, so that the run ends
         gained, enough = value - max(last, -float(found.start)), stage.tol * n_rows
         if made and gained >= enough:
             now = RUNNING if done < stage.max_iter else CUT_SHORT
@@ -101,9 +101,9 @@ def climb(
         last, status = value, now
 
 
-def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> tuple[Any, lbfgs.Walked]:
+def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> tuple[Any, lbfgs.Minimum]:
     begin, known = model.filled(theta, data)
-    found = lbfgs.walk(model.objective, begin, model.filled(steps, data)[0], known, max_iter)
+    found = lbfgs.minimise(model.objective, begin, model.filled(steps, data)[0], known, max_iter)
     if not np.isfinite(found.start):
         raise NoSurface(
             "the objective of the latent model is not finite at its starting point; "

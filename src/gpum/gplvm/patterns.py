@@ -1,4 +1,4 @@
-"""Both latent models where readings are missing: every column is a model of the rows that have a reading in it.
+"""Both latent models for clouds with missing readings: each column is modelled on the rows that have a reading in it.
 
 Given the latent rows, columns of S are independent, and a missing reading integrates to one. With O_j the rows that
 have a reading in column j, the bound is that of `bound` for each column on its own rows,
@@ -7,11 +7,11 @@ have a reading in column j, the bound is that of `bound` for each column on its 
               - beta/2 ψ0_j + beta/2 tr Kuu⁻¹ψ2_j ] - KL(q(X) ‖ N(0, I)),
     A_j = Kuu + beta ψ2_j,    c_j = ψ1ᵀs_j,    all sums over O_j alone,
 
-and the likelihood of the other model a product in the same way. Columns with the same rows, a *pattern*, share A_j.
-The cost is that of one m × m (for the model by points: N × N) factorisation for each pattern.
+and the likelihood of the other model a product in the same way. Columns with the same rows, a *pattern*, have the same
+A_j. The cost is one m × m factorisation for each pattern (N × N for the maximum-likelihood model).
 
-The posterior of φ has a covariance for each pattern, too. `Mapping` has one: the mean over the columns. The expected
-metric, a sum over columns, is exact with it; the variance and the draws of φ are those of a typical column.
+The posterior of φ also has one covariance for each pattern. `Mapping` has a single one, the mean over the columns. The
+expected metric, a sum over columns, is exact with it; the variance and the draws of φ are those of a typical column.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from . import bound, likelihood
 from .kernel import JITTER, unit_gram
 from .psi import STORED, psi1, psi2_by_pattern
 
-BATCH = 256  # patterns whose posteriors are held at once
-FACTORISING = 50  # columns that cost as much as the factorisation of a pattern
+BATCH = 256  # patterns whose posteriors are in memory at once
+FACTORISING = 50  # the factorisation of a pattern costs as much as this number of columns
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["factor", "seen", "share", "weight", "trace", "p"],
+    data_fields=["factor", "seen", "n_columns", "weight", "trace", "p"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class Patterns:
 
     factor: Any  # [G, N, r]; 0 where no reading is
     seen: Any  # [G, N]; 1 where a block has readings
-    share: Any  # [G]; how many columns a block stands for
+    n_columns: Any  # [G]; the number of columns that a block represents
     weight: Any  # [N]; 1, or 0 for rows that only fill up the array
     trace: float  # sum of squares
     p: float  # readings of a row, on average
 
     @property
     def readings(self) -> Any:
-        """How many readings there are."""
-        return self.share @ self.seen.sum(1)
+        """The number of readings."""
+        return self.n_columns @ self.seen.sum(1)
 
 
 def grouped(S: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -64,29 +64,29 @@ def grouped(S: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def compress(S: np.ndarray) -> Patterns:
-    """S [N, p], NaN where no reading is, as `Patterns`; filled up to sizes that many clouds share."""
-    parts = []
+    """S [N, p], NaN where no reading is, as `Patterns`; padded to sizes that are the same for many clouds."""
+    factored = []
     for rows, columns in grouped(S):
         found = bound.compress(S[np.ix_(rows, columns)])
         factor = np.zeros((len(S), found.factor.shape[1]))
         factor[rows] = found.factor
-        parts.append((factor, rows.astype(float), float(len(columns))))
-    width = _width([factor.shape[1] for factor, _, _ in parts])
+        factored.append((factor, rows.astype(float), float(len(columns))))
+    width = _width([factor.shape[1] for factor, _, _ in factored])
     blocks = []
-    for factor, seen, share in parts:
+    for factor, seen, n_columns in factored:
         for k in range(0, max(factor.shape[1], 1), width):
-            blocks.append((padding.fill(factor[:, k : k + width], len(S), width), seen, share if k == 0 else 0.0))
-    factors, seen, shares = (np.array(values) for values in zip(*blocks, strict=True))
+            blocks.append((padding.fill(factor[:, k : k + width], len(S), width), seen, n_columns if k == 0 else 0.0))
+    factors, seen, counts = (np.array(values) for values in zip(*blocks, strict=True))
     G, N = padding.size(len(blocks)), padding.size(len(S))
     readings = int(np.sum(~np.isnan(S)))
     return Patterns(
-        padding.fill(factors, G, N), padding.fill(seen, G, N), padding.fill(shares, G), padding.live(len(S), N),
+        padding.fill(factors, G, N), padding.fill(seen, G, N), padding.fill(counts, G), padding.live(len(S), N),
         float(np.nansum(S * S)), readings / len(S),
     )  # fmt: skip
 
 
 def _width(sizes: list[int]) -> int:
-    """Columns of a block: narrow ones repeat a factorisation, wide ones are filled up."""
+    """The number of columns of a block: narrow blocks repeat factorisations, wide blocks are padded."""
     tried = 2 ** np.arange(max(sizes).bit_length() + 1)
     cost = [sum(-(-size // r) for size in sizes) * (FACTORISING + r) for r in tried]
     return int(tried[np.argmin(cost)])
@@ -100,10 +100,10 @@ def variational_bound(
     live = jnp.ones(len(theta.Z)) if live is None else live
     K, Psi1, Psi2 = _statistics(theta, jnp.asarray(cloud.seen), live, jitter)
     C = beta * jnp.sqrt(gamma) * jnp.einsum("nm,gnr->gmr", Psi1, cloud.factor)
-    collapsed = lambda psi2, c, share: bound.collapsed(K, psi2, c, beta * gamma, share)
+    collapsed = lambda psi2, c, n_columns: bound.collapsed(K, psi2, c, beta * gamma, n_columns)
     if Psi2.size > STORED:
         collapsed = jax.checkpoint(collapsed)
-    fit = jnp.sum(jax.vmap(collapsed)(Psi2, C, jnp.asarray(cloud.share)))
+    fit = jnp.sum(jax.vmap(collapsed)(Psi2, C, jnp.asarray(cloud.n_columns)))
     fit += 0.5 * cloud.readings * (theta.log_beta - jnp.log(2 * jnp.pi) - beta * gamma) - 0.5 * beta * cloud.trace
     return fit - jnp.asarray(cloud.weight) @ jnp.sum(bound.divergence(theta.mu, theta.log_s), 1)
 
@@ -172,10 +172,10 @@ def log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> Array:
     """log p(S | X) of the model by points, a scalar (nats)."""
 
     def one(block: tuple[Array, Array, Array]) -> Array:
-        factor, seen, share = block
-        return likelihood.log_likelihood(theta, bound.Cloud(factor, seen, 0.0, share))  # type: ignore[arg-type]
+        factor, seen, n_columns = block
+        return likelihood.log_likelihood(theta, bound.Cloud(factor, seen, 0.0, n_columns))  # type: ignore[arg-type]
 
-    blocks = jax.tree.map(jnp.asarray, (cloud.factor, cloud.seen, cloud.share))
+    blocks = jax.tree.map(jnp.asarray, (cloud.factor, cloud.seen, cloud.n_columns))
     return jnp.sum(jax.lax.map(jax.checkpoint(one), blocks))
 
 

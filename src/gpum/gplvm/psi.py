@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-# Numbers of one [rows, pairs] block: up to STORED the exponentials are kept for the gradient (128 MiB), beyond that
-# they are computed again in blocks of BLOCK. A processor keeps no more than BLOCK, and up to STORED computes them again
-# in blocks of CACHED, which stay in its cache (1 MiB): half the time of going to memory for them.
+# Entries of one [rows, pairs] block. Up to STORED entries the exponentials are stored for the gradient (128 MiB);
+# beyond that they are recomputed in blocks of BLOCK. On a CPU no more than BLOCK entries are stored; up to STORED they
+# are recomputed in blocks of CACHED, which fit into the processor's cache (1 MiB): this takes half the time.
 STORED = 2**24
 BLOCK = 2**21
 CACHED = 2**17
@@ -102,7 +102,7 @@ def _sum_exp_forward(rows, row, pairs):
 def _sum_exp_backward(residual, g):
     rows, row, pairs, E = residual
     n, t = len(rows), len(pairs)
-    weighted = g[:, None] * jnp.concatenate([pairs, jnp.ones((t, 1))], 1)  # of both, row by row
+    weighted = g[:, None] * jnp.concatenate([pairs, jnp.ones((t, 1))], 1)  # for the gradients of rows and constants
     if E is None:
 
         def add(total, block):
@@ -118,12 +118,12 @@ def _sum_exp_backward(residual, g):
 
 
 def _at_once(n, t):
-    """Whether the exponentials of all rows are held together."""
+    """Whether the exponentials of all rows are stored at once."""
     return n * t <= (BLOCK if jax.default_backend() == "cpu" else STORED)
 
 
 def _blocks(rows, row, t):
-    """Rows cut into equal blocks; the last is filled up with rows that weigh nothing."""
+    """Rows in blocks of equal size; the last block is padded with rows of weight 0."""
     small = jax.default_backend() == "cpu" and len(rows) * t <= STORED
     size = max(1, (CACHED if small else BLOCK) // t)
     count = -(-len(rows) // size)

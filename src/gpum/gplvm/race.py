@@ -1,11 +1,11 @@
-"""Several starts run, the best go on: how a latent model finds its fit.
+"""Fit a latent model from several starts in three rounds, in which only the best starts go on.
 
-Every start runs with the noise held small, the best few with it freed, the best of these to the end. Noise that is
-free from the first iteration explains a thin direction away before the chart has found it. `models.Model` says what
-is needed of a model.
+In the first round every start is optimised with the noise variance fixed at a small value, in the semifinal the best
+few with free noise, and in the final the best of these until convergence. If the noise were free from the first
+iteration, it would explain a thin direction before the chart has found it. `models.Model` is the interface of a model.
 
-Starts that have come to the same chart go on as one, and hold all their places: what is left out would have ended
-where the best of them ends. Of a large cloud a few rows tell the starts apart, and only the last round is run with all.
+Starts that have reached the same chart count as one, which occupies the slots of all of them: the others would end at
+the same optimum. For a large cloud the first two rounds use a subset of the rows, and only the final uses all rows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ from joblib import Parallel, delayed
 
 from ..basics.threads import at_once, joblib_runs, one_blas_thread
 from ..persistence.checkpoint import Checkpoint
-from ..persistence.programs import kept_programs
+from ..persistence.programs import cached_programs
 from .models import Data, Model
 from .optimise import Progress, Stage, climb
 
-ROUNDS = (4, 2)  # how many starts reach the semifinal and the final
-WARP = 0.02  # of the variance, above which two fits count as different charts
+ROUNDS = (4, 2)  # slots of the semifinal and of the final
+WARP = 0.02  # fraction of the variance, above which two fits count as different charts
 COLLAPSED = 1e-3  # a standard deviation of latent means (the prior's is 1) below which a dimension is not used
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Where one start has come to: its parameters (None on the way, if made by another process) and last round."""
+    """The state of one start after a round: its parameters, and the progress of that round.
+
+    The parameters are None in all rounds but the last, if another process made them.
+    """
 
     start: str
     theta: Any
@@ -44,18 +47,18 @@ class Fit:
 
     @property
     def bound(self) -> float:
-        """The objective reached (nats)."""
+        """The value of the objective that was reached (nats)."""
         return self.last.value
 
     @property
     def converged(self) -> bool:
-        """Whether the last round gained next to nothing."""
+        """Whether the last round gained less than the tolerance."""
         return self.last.converged
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The fits that reached the end, best first, and the best one of those with the noise held."""
+    """The fits of the final, best first, and the best fit of the first round, in which the noise is fixed."""
 
     finalists: tuple[Fit, ...]
     held: Fit
@@ -63,7 +66,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Few:
-    """Some rows of a cloud, with which starts are told apart; `grown` takes parameters of theirs to all rows."""
+    """A subset of the rows with which starts are compared; `grown` extends its parameters to all rows."""
 
     data: Data
     grown: Callable[[Any], Any]
@@ -78,47 +81,48 @@ def race(
     tol: float,
     n_jobs: int | None = None,
     see: Callable[[Fit], None] = lambda fit: None,
-    pieces: Checkpoint | None = None,
+    checkpoint: Checkpoint | None = None,
     few: Few | None = None,
 ) -> Outcome:
-    """Run every start (a name and its parameters) through the schedule; `see` is called after every round.
+    """Optimise from every start (a name and its parameters), and return the finalists.
 
-    Every finished run is put into `pieces`, and those that are there already are not run again. With `few`, starts and
-    semifinal (and so `Outcome.held`) have its rows.
+    `see` is called with the state after each round of the optimiser. Every finished run is stored in `checkpoint`, and
+    runs that are stored there already are not repeated. With `few`, the first round and the semifinal (and so
+    `Outcome.held`) use its rows.
     """
-    pieces = pieces or Checkpoint()
+    checkpoint = checkpoint or Checkpoint()
     early = (
         Stage("hyperparameters", (*model.latent, "log_beta"), 50),
         Stage("noise held", ("log_beta",), 200, 10 * tol),
     )
     semifinal = Stage("all free", (), min(300, max_iter), 10 * tol)
     final = Stage("all free", (), max_iter, tol)
-    run = partial(_run_all, model, n_jobs=n_jobs, see=see, pieces=pieces)
+    run = partial(_run_all, model, n_jobs=n_jobs, see=see, checkpoint=checkpoint)
     some = data if few is None else few.data
     fits = held = _best_first(run(begin, early, "start", data=some))
-    going, places = _of_each_chart(model, fits, {}, ROUNDS[0])
+    going, slots = _of_each_chart(model, fits, {}, ROUNDS[0])
     fits = _best_first(run([(fit.start, fit.theta) for fit in going], (semifinal,), "semifinal", data=some))
-    going, _ = _of_each_chart(model, fits, places, ROUNDS[1])
+    going, _ = _of_each_chart(model, fits, slots, ROUNDS[1])
     runners = ((fit.start, fit.theta if few is None else few.grown(fit.theta)) for fit in going)
     return Outcome(tuple(_best_first(run(runners, (final,), "final", data=data))), held[0])
 
 
-def _of_each_chart(model: Model, fits: list[Fit], places: dict[str, int], n: int) -> tuple[list[Fit], dict[str, int]]:
-    """Of the best fits, which hold n places, the best of each chart, and how many places each of these holds."""
+def _of_each_chart(model: Model, fits: list[Fit], slots: dict[str, int], n: int) -> tuple[list[Fit], dict[str, int]]:
+    """The best fit of each chart among the fits that occupy the n slots, and how many slots each of these occupies."""
     going: dict[str, Fit] = {}
-    holds: dict[str, int] = {}
+    held_slots: dict[str, int] = {}
     for fit in fits:
-        if sum(holds.values()) >= n:
+        if sum(held_slots.values()) >= n:
             break
         same = (one for one in going.values() if not differ(_rows(model, one), _rows(model, fit)))
         name = next(same, fit).start
         going.setdefault(name, fit)
-        holds[name] = holds.get(name, 0) + places.get(fit.start, 1)
-    return list(going.values()), holds
+        held_slots[name] = held_slots.get(name, 0) + slots.get(fit.start, 1)
+    return list(going.values()), held_slots
 
 
 def _rows(model: Model, fit: Fit) -> np.ndarray:
-    """Where the rows are, [N, q]."""
+    """Latent coordinates of the rows, [N, q]."""
     return getattr(fit.theta, model.latent[0])
 
 
@@ -130,7 +134,7 @@ def differ(A: np.ndarray, B: np.ndarray) -> bool:
 
 
 def collapsed(model: Model, fit: Fit) -> bool:
-    """Whether a latent dimension is not used: all rows are at one place along it."""
+    """Whether a latent dimension is not used: all rows have the same coordinate in it."""
     return bool(np.min(np.std(_rows(model, fit), axis=0)) < COLLAPSED)
 
 
@@ -146,23 +150,23 @@ def _run_all(
     data: Data,
     n_jobs: int | None,
     see: Callable[[Fit], None],
-    pieces: Checkpoint,
+    checkpoint: Checkpoint,
 ) -> list[Fit]:
-    """Where each run ends, in order: one by one, in threads, or through joblib.
+    """The final state of each run, in the order of the starts; runs are sequential, in threads, or in joblib's workers.
 
-    Runs are seen in order, in this thread, every round as it ends; with joblib's workers when all of a run has ended.
-    LAPACK has one thread in any case: rounding must not depend on the cores of a worker, and small matrices run faster
-    so.
+    `see` is called in this thread, for one run after the other, as each round ends; with joblib's workers, when the
+    whole run has ended. LAPACK always uses one thread: rounding must not depend on the number of cores, and small
+    matrices are faster that way.
     """
 
     def lines() -> Iterator[tuple[bool, Any]]:
-        """The rounds of each run, and whether they are new."""
+        """For each run whether it is new, and its rounds."""
         for name, theta in begin:
-            known = _recalled(pieces, called, name, theta)
+            known = _recalled(checkpoint, called, name, theta)
             yield known is None, run(name, theta) if known is None else known
 
     def ends(runs: Iterable[tuple[bool, Iterable[Fit]]]) -> list[Fit]:
-        return [_seen(rounds, see, pieces if new else Checkpoint(), called) for new, rounds in runs]
+        return [_seen(rounds, see, checkpoint if new else Checkpoint(), called) for new, rounds in runs]
 
     run: Callable[[str, Any], Any] = lambda name, theta: _rounds(model, name, theta, data, stages)
     threads = at_once(n_jobs)
@@ -181,7 +185,10 @@ def _run_all(
 
 
 class _Threads:
-    """Runs in so many threads; their rounds can be had as they end."""
+    """A pool of n threads for runs, whose rounds are available as soon as they end.
+
+    Pending runs are cancelled when the scope is left.
+    """
 
     def __init__(self, n: int) -> None:
         self._pool = ThreadPoolExecutor(n)
@@ -195,20 +202,20 @@ class _Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def started(self, run: Callable[[], Iterable[Fit]]) -> Iterator[Fit]:
-        """The rounds of a run that begins as soon as a thread is free."""
+        """Queue a run, which begins when a thread is free, and return an iterator over its rounds."""
         ended: SimpleQueue[Fit | BaseException | None] = SimpleQueue()
         self._pool.submit(self._follow, run, ended)
         return self._rounds(ended)
 
     def _follow(self, run: Callable[[], Iterable[Fit]], ended: SimpleQueue[Any]) -> None:
         try:
-            with jax.enable_x64(True), kept_programs():
+            with jax.enable_x64(True), cached_programs():
                 for fit in run():
                     ended.put(fit)
                     if self._over.is_set():
                         return
             ended.put(None)
-        except BaseException as error:  # it belongs to whoever waits for the rounds
+        except BaseException as error:  # it is raised in the thread that reads the rounds
             ended.put(error)
 
     @staticmethod
@@ -219,32 +226,33 @@ class _Threads:
             yield now
 
 
-def _seen(run: Iterable[Fit], see: Callable[[Fit], None], pieces: Checkpoint, called: str) -> Fit:
-    """Where a run ends; it is kept as a piece."""
+def _seen(run: Iterable[Fit], see: Callable[[Fit], None], checkpoint: Checkpoint, called: str) -> Fit:
+    """The final state of a run, which is stored in the checkpoint."""
     rounds = []
     for fit in run:
         see(fit)
         rounds.append(asdict(fit.last))
-    told = np.frombuffer(json.dumps(rounds).encode(), np.uint8)
-    pieces.put(_piece(called, fit.start, fit.theta), {"rounds": told, **vars(fit.theta)})
+    record = np.frombuffer(json.dumps(rounds).encode(), np.uint8)
+    checkpoint.put(_entry_name(called, fit.start, fit.theta), {"rounds": record, **vars(fit.theta)})
     return fit
 
 
-def _recalled(pieces: Checkpoint, called: str, name: str, theta: Any) -> list[Fit] | None:
-    """The rounds of a run that was kept as a piece."""
-    arrays = pieces.get(_piece(called, name, theta))
+def _recalled(checkpoint: Checkpoint, called: str, name: str, theta: Any) -> list[Fit] | None:
+    """The rounds of a run that is stored in the checkpoint; None if it is not there."""
+    arrays = checkpoint.get(_entry_name(called, name, theta))
     if arrays is None:
         return None
-    rounds = [Progress(**told) for told in json.loads(arrays.pop("rounds").tobytes())]
+    rounds = [Progress(**record) for record in json.loads(arrays.pop("rounds").tobytes())]
     return [Fit(name, replace(theta, **arrays) if now is rounds[-1] else None, now) for now in rounds]
 
 
-def _piece(called: str, start: str, theta: Any) -> str:
+def _entry_name(called: str, start: str, theta: Any) -> str:
+    """The name of a run in the checkpoint: its round, start and latent dimension."""
     return f"{called} {start} {len(theta.log_ell)}"
 
 
 def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage, ...]) -> Iterator[Fit]:
-    """One start through its stages, after every round."""
+    """Optimise one start through its stages, and yield its state after every round."""
     n_rows = int(np.sum(data.weight))
     for stage in stages:
         rounds = climb(model, theta, data, stage, n_rows)
@@ -253,7 +261,7 @@ def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage
 
 
 def _whole_run(*args: Any) -> list[Fit]:
-    """The rounds of a run, made by a worker; of the parameters only the last come back."""
-    with jax.enable_x64(True), kept_programs(), one_blas_thread:
+    """The rounds of a run in a worker process; only the last parameters are sent back."""
+    with jax.enable_x64(True), cached_programs(), one_blas_thread:
         rounds = list(_rounds(*args))
     return [Fit(fit.start, None, fit.last) for fit in rounds[:-1]] + rounds[-1:]

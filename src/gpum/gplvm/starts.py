@@ -1,7 +1,7 @@
-"""Where the optimiser starts: PCA, and Isomap on a neighbour graph that is made connected.
+"""Starting coordinates of the optimiser: PCA, and Isomap on a neighbour graph that is made connected.
 
-In one dimension Isomap folds a closed curve, half of it upon the other. So the curve is also cut open where it is
-thinnest, and laid along its angle in two dimensions of Isomap.
+In one dimension Isomap folds a closed curve onto itself. A further start therefore cuts the curve at its widest gap,
+and uses the angle in two dimensions of Isomap as the coordinate.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from sklearn.cluster import KMeans
 
 from ..basics.neighbours import neighbour_graph
 
-WHOLE = 1000  # rows, of which all are landmarks
-LANDMARKS = 300  # of a larger cloud; 1000 move the coordinates by less than 1 % of their spread
+WHOLE = 1000  # up to this number of rows, all of them are landmarks
+LANDMARKS = 300  # of a larger cloud; 1000 would change the coordinates by less than 1 % of their spread
 ISOMAP_NEIGHBOURS = (5, 7, 10)
-HOLLOW = 0.5  # of the median radius: a cloud without rows closer to its middle than that goes around it
-THIN = 0.1  # a coordinate of Isomap that much smaller than another may be noise: also start with one scale for all
+HOLLOW = 0.5  # a cloud is a ring if no row is closer to its centre than this fraction of the median radius
+# A coordinate of Isomap that is smaller than another by this factor may be noise: a further start has one scale for
+# all.
+THIN = 0.1
 
 
 def pca(S: np.ndarray, q: int) -> np.ndarray:
@@ -42,13 +44,13 @@ def isomap(S: np.ndarray, q: int, n_neighbors: int, rng: np.random.Generator) ->
     centre = inner.mean(0)
     B = -0.5 * (inner - centre[:, None] - centre + centre.mean())
     w, V = np.linalg.eigh(B)
-    least = max(np.finfo(float).eps * abs(w).max(), np.finfo(float).tiny)  # all rows may lie in one place
+    least = max(np.finfo(float).eps * abs(w).max(), np.finfo(float).tiny)  # all rows may be equal
     w, V = np.maximum(w[::-1][:q], least), V[:, ::-1][:, :q]
     return -0.5 * (D2 - centre[:, None]).T @ (V / np.sqrt(w))
 
 
 def unrolled(X: np.ndarray) -> np.ndarray | None:
-    """Angles [N, 1] of rows of the plane about their middle, from the widest gap on; None if the middle is no hole."""
+    """Angles [N, 1] of rows of the plane about their centre, from the widest gap on; None if there is no hole."""
     X = X / np.maximum(X.std(0), 1e-300)
     radius = np.linalg.norm(X, axis=1)
     if radius.min() <= HOLLOW * np.median(radius):
@@ -62,9 +64,9 @@ def unrolled(X: np.ndarray) -> np.ndarray | None:
 def named(
     rows: np.ndarray, q: int, asked: Sequence[Any], rng: np.random.Generator
 ) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
-    """Name and latent rows [N, q] of every start that is asked for, each with random numbers of its own.
+    """Name and latent rows [N, q] of every requested start, each with its own random generator.
 
-    `asked` holds "pca", "isomap" (several numbers of neighbours) and arrays, which are taken as they are.
+    `asked` holds "pca", "isomap" (several numbers of neighbours) and arrays, which are used unchanged.
     """
     kinds: list[tuple[str, Any]] = []
     for start in asked:
@@ -92,7 +94,7 @@ def named(
 
 
 def standardise(X: np.ndarray, by_column: bool = True) -> np.ndarray:
-    """Each latent column to mean 0 and variance 1, or all by the largest's scale; one without variation stays 0."""
+    """Scale each latent column to mean 0 and variance 1, or all by the largest sd; constant columns become 0."""
     X = X - X.mean(0)
     sd = X.std(0)
     if not by_column:
@@ -105,7 +107,7 @@ def inducing_inputs(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarr
     if m >= len(X):
         return X + 1e-3 * rng.standard_normal(X.shape)
     rows = X if len(X) <= 5000 else X[rng.choice(len(X), 5000, replace=False)]
-    rows = rows + 1e-6 * rng.standard_normal(rows.shape)  # duplicates make clusters of their own
+    rows = rows + 1e-6 * rng.standard_normal(rows.shape)  # duplicates would be clusters of their own
     seed = int(rng.integers(2**31 - 1))
     centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(rows).cluster_centers_
     return centres + 1e-3 * rng.standard_normal(centres.shape)

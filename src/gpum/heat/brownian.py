@@ -31,7 +31,7 @@ from scipy import ndimage
 
 from ..basics.checks import NoSurface
 from ..manifold import Chart, drift, evaluate, grid, inverse_root
-from ..persistence.programs import kept_programs
+from ..persistence.programs import cached_programs
 
 TRIES = 4
 WITHOUT_TABLE = 20_000  # steps of a single path up to which a table takes longer than it saves
@@ -101,7 +101,7 @@ def _checked(chart: Chart, table: Table) -> Table:
     places = nodes[rng.integers(len(nodes), size=4 * PROBES)] + rng.uniform(-0.5, 0.5, (4 * PROBES, q))
     probes = np.clip(low + places / (shape - 1) * (high - low), low, high)
     inside = evaluate(chart, "inside", probes)
-    with jax.enable_x64(True), kept_programs():
+    with jax.enable_x64(True), cached_programs():
         _, root, found = jax.vmap(partial(lookup, table))(jnp.asarray(probes))
     chosen = np.flatnonzero(inside)[:PROBES]
     if not len(chosen):
@@ -315,7 +315,7 @@ def block_keys(key: Array, starts: np.ndarray, blocks: np.ndarray) -> Array:
 def path(chart: Chart, start: Any, time: float, key: Array, n_steps: int = 1000) -> np.ndarray:
     """One path with all its positions, [n_steps + 1, q], for pictures."""
     moving = motion(chart, tabulated=None if n_steps > WITHOUT_TABLE else False)
-    with jax.enable_x64(True), kept_programs():
+    with jax.enable_x64(True), cached_programs():
         x = jnp.asarray(np.asarray(start, float)[None], moving.low.dtype)
         positions = _positions(moving, key, x, jnp.asarray(time / n_steps, x.dtype), n_steps)
         return np.concatenate([np.asarray(x), np.asarray(positions)]).astype(float)

@@ -30,7 +30,7 @@ from scipy.stats import qmc
 from ..basics.checks import NoSurface
 from ..basics.workers import results
 from ..manifold import Chart, StraightChart, evaluate, magnification
-from ..persistence.programs import kept_programs
+from ..persistence.programs import cached_programs
 from . import brownian
 
 CELL_SHARE = 0.08  # a cell's squared size over the time, at least
@@ -85,7 +85,7 @@ def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.n
     dtype = plan.moving.low.dtype
     kept, waits = [], 0.0
     ids = starts if plan.ids is None else plan.ids[starts]
-    with jax.enable_x64(bool(dtype == np.float64)), kept_programs():
+    with jax.enable_x64(bool(dtype == np.float64)), cached_programs():
         key, walk = jax.random.key(plan.seed), partial(_walk, plan, dtype)
         if plan.n_blocks == 1:  # starts side by side
             keys = brownian.block_keys(key, ids, np.zeros(len(ids)))

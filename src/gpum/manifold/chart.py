@@ -22,7 +22,7 @@ from jax import Array
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..persistence.programs import kept_programs
+from ..persistence.programs import cached_programs
 from .precision import float64
 
 BATCHES = (64, 1024)  # points at a time
@@ -140,7 +140,7 @@ def evaluate(
     padded = np.pad(points, ((0, max(-len(points) % batch, batch * (not len(points)))), (0, 0)), mode="constant")
     if len(points):
         padded[len(points) :] = points[-1]
-    with jax.enable_x64(True), kept_programs():
+    with jax.enable_x64(True), cached_programs():
         found = [_at_batch(chart, padded[k : k + batch], function) for k in range(0, len(padded), batch)]
         return np.concatenate([np.asarray(f) for f in found])[: len(points)]
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from ..persistence.programs import kept_programs
+from ..persistence.programs import cached_programs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +24,7 @@ def float64(function: F) -> F:
 
     @wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with jax.enable_x64(True), kept_programs():
+        with jax.enable_x64(True), cached_programs():
             return jax.tree.map(_to_numpy, function(*args, **kwargs))
 
     return wrapped  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""What touches the disk: `atomic` (files that appear whole or not at all), `model_io` (the model file), `tables`."""
+"""Everything on the disk: `atomic` (files written completely or not at all), `model_io` (the model file), `tables`."""
 
 from .atomic import check_writable, existing, replacing
 

@@ -1,4 +1,4 @@
-"""Files are found, or the error says what is wrong; they appear whole or not at all."""
+"""Find files, and write files so that they appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ except ImportError:  # Windows
 
 
 def existing(path: Any) -> Path:
-    """The path, if there is a file; else an error that names the nearest one beside it."""
+    """The path of an existing file; the error suggests a file with a similar name."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
@@ -35,23 +35,23 @@ def existing(path: Any) -> Path:
 
 @contextmanager
 def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
-    """A new file beside `path` which takes its place when the block ends well, and goes away when it does not.
+    """A new file beside `path`, which replaces `path` when the block succeeds, and is removed when it fails.
 
-    It has the permissions of the file that it replaces; where there is none, it is no more open than the file `like`.
+    It has the permissions of the file that it replaces; if there is none, no wider permissions than the file `like`.
     """
-    target = Path(path).resolve()  # where path is a link, what it points to is replaced
-    part, file = _open_beside(Path(path), like)
+    target = Path(path).resolve()  # if path is a link, its target is replaced
+    temporary, file = _open_beside(Path(path), like)
     lock = os.dup(file.fileno())  # holds the lock until the file has its name
     try:
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if fcntl is None:  # Windows renames no open file
+        if fcntl is None:  # Windows cannot rename an open file
             os.close(lock)
-        os.replace(part, target)
+        os.replace(temporary, target)
     except BaseException as error:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno and error.filename is None:  # such as a full disk
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
@@ -62,33 +62,33 @@ def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
 
 def check_writable(path: Any) -> None:
     """Raise what `replacing` would raise at its start: to be called before a long computation."""
-    part, file = _open_beside(Path(path))
+    temporary, file = _open_beside(Path(path))
     file.close()
-    part.unlink()
+    temporary.unlink()
 
 
 def permissions(path: Any) -> os.stat_result | None:
-    """Owner and permissions of an existing file; None where there is none, or its system has none."""
+    """Owner and permissions of a file; None if there is no file, or its system has no permissions."""
     try:
         return os.stat(path) if os.name == "posix" else None
-    except OSError:  # who makes a file there says what is wrong
+    except OSError:  # creating the file will raise the error
         return None
 
 
 def mode_like(about: os.stat_result | None) -> int:
-    """The mode of a new file, for its owner to read and write, that is no more open than another one (None: any)."""
+    """The mode of a new file, which its owner can read and write, no wider than that of another file (None: any)."""
     return 0o666 if about is None else 0o666 & (about.st_mode | 0o600)
 
 
 def close_to_other_groups(file: BinaryIO, about: os.stat_result) -> None:
-    """Take its permissions from the group of an open file, unless it is the group of another one."""
+    """Remove the permissions of the group of an open file, unless another file (`about`) has the same group."""
     now = os.fstat(file.fileno())
     if now.st_gid != about.st_gid:
         _set_mode(file, stat.S_IMODE(now.st_mode) & ~stat.S_IRWXG)
 
 
 def _take_permissions(file: BinaryIO, about: os.stat_result) -> None:
-    """Give an open file the owner, as far as that is allowed, and the permissions of another."""
+    """Give an open file the owner, if allowed, and the permissions of another file."""
     with suppress(PermissionError):
         os.fchown(file.fileno(), about.st_uid, about.st_gid)
     _set_mode(file, stat.S_IMODE(about.st_mode) & 0o777)
@@ -101,39 +101,39 @@ def _set_mode(file: BinaryIO, mode: int) -> None:
 
 
 def _open_beside(path: Path, like: Any = None) -> tuple[Path, BinaryIO]:
-    """A new file beside `path`, locked; what killed writers left there is removed."""
+    """A new, locked file beside `path`; files that interrupted writers left there are removed."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
     target = path.resolve()
     _remove_leftovers(target)
     replaced, other = permissions(target), None if like is None else permissions(like)
     while True:
-        part = target.with_name(f".{target.name}.{token_hex(4)}.part")
-        file = _created(path, part, 0o600 if replaced else mode_like(other))
+        temporary = target.with_name(f".{target.name}.{token_hex(4)}.part")
+        file = _created(path, temporary, 0o600 if replaced else mode_like(other))
         _locked(file)
         if replaced:
             _take_permissions(file, replaced)
         elif other:
             close_to_other_groups(file, other)
-        if part.exists():  # else someone took it for a leftover before it was locked
-            return part, file
+        if temporary.exists():  # otherwise another process removed it as a leftover before it was locked
+            return temporary, file
         file.close()
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove files beside `target` that were to take its place and whose writer is gone: nobody holds their lock."""
+    """Remove unfinished files beside `target` whose writer has ended: no process holds their lock."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.part")
-    with suppress(OSError):  # a folder that cannot be read: the writer says what is wrong with it
+    with suppress(OSError):  # a folder that cannot be read: writing will raise the error
         for left in [p for p in target.parent.iterdir() if name.fullmatch(p.name) and not p.is_symlink()]:
             with suppress(OSError), open(left, "rb") as file:
                 if fcntl is None:
-                    file.close()  # Windows removes no file that another has open
+                    file.close()  # Windows cannot remove a file that another process has open
                 if fcntl is None or _locked(file, wait=False):
                     left.unlink(missing_ok=True)
 
 
 def _locked(file: BinaryIO, wait: bool = True) -> bool:
-    """Whether the file is locked for this process now; never where the file system has no locks."""
+    """Lock the file; False if another process holds the lock, or the file system has no locks."""
     if fcntl is None:
         return False
     try:
@@ -143,17 +143,18 @@ def _locked(file: BinaryIO, wait: bool = True) -> bool:
     return True
 
 
-def _created(path: Path, part: Path, mode: int) -> BinaryIO:
+def _created(path: Path, temporary: Path, mode: int) -> BinaryIO:
     try:
-        return open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode))
+        return open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode))
     except FileNotFoundError:
-        if part.parent.is_dir():  # such as /proc
+        if temporary.parent.is_dir():  # such as /proc
             raise PermissionError(
-                f"cannot write {path}: the folder {part.parent} is there, but takes no new file; choose another folder"
+                f"cannot write {path}: the folder {temporary.parent} exists, but takes no new file; choose another "
+                "folder"
             ) from None
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; create it first") from None
     except NotADirectoryError:
         raise NotADirectoryError(f"cannot write {path}: {path.parent} is a file; choose another folder") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise type(error)(f"cannot write {path}: {why} in {part.parent}; choose another folder") from None
+        raise type(error)(f"cannot write {path}: {why} in {temporary.parent}; choose another folder") from None

@@ -1,8 +1,8 @@
-"""A folder from which a long computation goes on after it was killed.
+"""A folder from which a long computation is resumed after it was interrupted.
 
-`run.json` says whose folder it is: settings, data and version, as plain values and digests. Each finished piece is a
-file of arrays (.npz, no pickle) that appears whole or not at all; of an object it holds what a model file would
-(`tree`). A piece that is damaged is made again, and a note says so; a folder of another run is refused.
+`run.json` identifies the run: settings, data and version, as plain values and digests. Each finished step is an entry,
+a file of arrays (.npz, no pickle) that is written completely or not at all; an object is stored as in a model file
+(`tree`). A damaged entry is recomputed, with a note; a folder of another run is refused.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ DAMAGED_ZIP = (*DAMAGE, zlib.error, struct.error, RuntimeError, MemoryError)  # 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Pieces of one run in a folder (None: nothing is kept), and what there is to say of them.
+    """The entries of one run in a folder (None: nothing is stored), and notes about them.
 
-    `part` is the part of the run that pieces are of.
+    `prefix` is what the names of entries begin with, which identifies a step of the run.
     """
 
     folder: Path | None = None
     notes: list[str] = field(default_factory=list)
-    part: str = ""
+    prefix: str = ""
 
-    def of(self, part: str) -> Checkpoint:
-        """The same for a part of the run."""
-        return replace(self, part=f"{self.part}{part} ")
+    def of(self, step: str) -> Checkpoint:
+        """The same checkpoint for the entries of one step of the run."""
+        return replace(self, prefix=f"{self.prefix}{step} ")
 
     @classmethod
     def open(cls, folder: Any, settings: Mapping[str, Any], **data: Any) -> Checkpoint:
-        """The folder of a run with these settings and data, made where there is none; another run's is refused."""
+        """Open, or create, the folder of a run with these settings and data; the folder of another run is refused."""
         if folder is None:
             return cls()
         if not isinstance(folder, str | PathLike):
@@ -83,9 +83,9 @@ class Checkpoint:
                 file.write(json.dumps(about, indent=1).encode())
         return cls(folder)
 
-    def get(self, piece: str) -> dict[str, np.ndarray] | None:
-        """The arrays of a piece, or None where it is not there, or damaged."""
-        path = self._path(piece)
+    def get(self, entry: str) -> dict[str, np.ndarray] | None:
+        """The arrays of an entry, or None if it is missing or damaged."""
+        path = self._path(entry)
         if path is None or not path.exists():
             return None
         try:
@@ -95,16 +95,16 @@ class Checkpoint:
             self._damaged(path)
             return None
 
-    def put(self, piece: str, arrays: Mapping[str, Any]) -> None:
-        """Keep a finished piece."""
-        path = self._path(piece)
+    def put(self, entry: str, arrays: Mapping[str, Any]) -> None:
+        """Store the arrays of an entry."""
+        path = self._path(entry)
         if path is not None:
             with replacing(path) as file:
                 np.savez(file, **arrays)
 
-    def recall(self, piece: str, kind: type[T]) -> T | None:
-        """The object of a piece, or None where it is not there, damaged, or of another kind."""
-        arrays, path = self.get(piece), self._path(piece)
+    def recall(self, entry: str, kind: type[T]) -> T | None:
+        """The object of an entry, or None if it is missing, damaged, or not of this kind."""
+        arrays, path = self.get(entry), self._path(entry)
         if arrays is None or path is None:
             return None
         try:
@@ -121,31 +121,34 @@ class Checkpoint:
             self._damaged(path)
             return None
 
-    def keep(self, piece: str, content: T) -> T:
-        """`content`, an object that a model file may hold, kept as a piece; not on a machine without the folder."""
+    def store(self, entry: str, content: T) -> T:
+        """Store `content`, an object that a model file may hold, as an entry, and return it.
+
+        Nothing is stored on a machine without the folder.
+        """
         if self.folder is not None and self.folder.is_dir():
             writer = Writer()
             root = writer.node(content)
             document = json.dumps({"objects": writer.objects, "root": root}).encode()
-            self.put(piece, {DOCUMENT: np.frombuffer(document, np.uint8), **writer.arrays()})
+            self.put(entry, {DOCUMENT: np.frombuffer(document, np.uint8), **writer.arrays()})
         return content
 
-    def once(self, piece: str, kind: type[T], make: Callable[[], T]) -> T:
-        """The object of a piece; where it is not there it is made and kept."""
-        found = self.recall(piece, kind)
-        return self.keep(piece, make()) if found is None else found
+    def once(self, entry: str, kind: type[T], make: Callable[[], T]) -> T:
+        """The object of an entry; if it is missing, it is made and stored."""
+        found = self.recall(entry, kind)
+        return self.store(entry, make()) if found is None else found
 
     def _damaged(self, path: Path) -> None:
-        self.notes.append(f"a damaged piece of the checkpoint, {path.name}, was made again")
+        self.notes.append(f"a damaged entry of the checkpoint, {path.name}, was recomputed")
 
-    def _path(self, piece: str) -> Path | None:
+    def _path(self, entry: str) -> Path | None:
         if self.folder is None:
             return None
-        return self.folder / f"{''.join(c if c.isalnum() else '-' for c in self.part + piece)}.npz"
+        return self.folder / f"{''.join(c if c.isalnum() else '-' for c in self.prefix + entry)}.npz"
 
 
 def plain(value: Any) -> Any:
-    """A setting, or data, as what JSON can hold; arrays as a digest of their numbers."""
+    """A setting, or data, as values that JSON can hold; an array as a digest of its numbers."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -154,11 +157,11 @@ def plain(value: Any) -> Any:
         entries = repr(value.tolist()).encode() if value.dtype == object else value.tobytes()
         return f"{value.dtype} {value.shape} sha256 {sha256(entries).hexdigest()}"
     if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
+        return {str(name): plain(entry) for name, entry in value.items()}
     if hasattr(value, "get_params"):
         return {"class": type(value).__name__, **plain(value.get_params(deep=False))}
     if np.iterable(value):
-        return [plain(part) for part in value]
+        return [plain(entry) for entry in value]
     return type(value).__name__
 
 

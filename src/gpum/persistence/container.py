@@ -1,13 +1,13 @@
-"""What a model file is made of: a line of text, then a zip of one JSON document and flat arrays of numbers. No code.
+"""The format of a model file: a line of text, then a zip of one JSON document and flat arrays of numbers. No code.
 
     GPUM model, format 3, gpum 1.0.0, 1234 bytes, sha256 0123…
     model.json      the document
-    float64.npy     all numbers of one type, one after the other; the document says which of them belong together
+    float64.npy     all numbers of one type, one after the other; the document gives the position of each array
 
-A zip of `.npy` files opens with what everyone has (`unzip`, `numpy.load`) and is compressed; safetensors is not
-compressed, is one more library, and has no place for the document. Reading trusts nothing: the line tells foreign,
-truncated, damaged and older files apart; then names, types and sizes are checked before memory is taken, and numbers
-are copied as numbers. Nothing is unpickled.
+A zip of `.npy` files is compressed and can be opened with common tools (`unzip`, `numpy.load`); safetensors is not
+compressed, is one more library, and cannot hold the document. Files are not trusted: the first line distinguishes
+foreign, truncated, damaged and older files; then names, types and sizes are checked before memory is allocated, and
+numbers are copied as numbers. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from .atomic import existing, replacing
 
 FORMAT = 3
 MAGIC = b"GPUM model, format "
-START = re.compile(re.escape(MAGIC) + rb"(\d{1,9}), gpum (\S{1,40}),")  # so much every later format keeps
+START = re.compile(re.escape(MAGIC) + rb"(\d{1,9}), gpum (\S{1,40}),")  # every later format begins in this way
 HEADER = re.compile(START.pattern + rb" (\d{1,18}) bytes, sha256 ([0-9a-f]{64})\n")
 DOCUMENT = "model.json"
 TYPES = {name: np.dtype(f"<{code}") for name, code in {
     "float64": "f8", "float32": "f4", "int64": "i8", "int32": "i4", "int8": "i1", "uint32": "u4", "bool": "?",
 }.items()}  # fmt: skip
-# What a file may unpack to: ROOM bytes, and EXPANDS times its own size. Numbers hardly shrink; a bomb does, 1000-fold.
+# A file may unpack to ROOM bytes, and EXPANDS times its own size. Numbers hardly compress; a zip bomb does, 1000-fold.
 ROOM, EXPANDS = 1 << 26, 50
-SAMPLE, WORTH = 1 << 18, 0.9  # bytes that say whether the rest shrinks; to what share of them it pays
+SAMPLE, WORTH = 1 << 18, 0.9  # size of a sample; it is compressed if its size falls below this fraction
 LONGEST_HEADER = 1000  # of a flat array
 LONGEST_LINE = 200  # of the first line, and more
 
 
 def write(path: Any, document: dict[str, Any], arrays: dict[str, np.ndarray], like: Any = None) -> None:
-    """Write a document and flat arrays (by the name of their type); the file appears whole or not at all.
+    """Write a document and flat arrays (by the name of their type); the file is written completely or not at all.
 
     A new file has the permissions of the file `like`, if given.
     """
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     members = {DOCUMENT: text, **{f"{name}.npy": _npy(array) for name, array in arrays.items()}}
     payload = _zipped(members, zipfile.ZIP_DEFLATED)
-    if sum(map(len, members.values())) > _allowed(len(payload)):  # it would be taken for a bomb
+    if sum(map(len, members.values())) > _allowed(len(payload)):  # reading would refuse it as a zip bomb
         payload = _zipped(members, zipfile.ZIP_STORED)
     header = (
         f"{MAGIC.decode()}{FORMAT}, gpum {__version__}, {len(payload)} bytes, sha256 {sha256(payload).hexdigest()}\n"
@@ -70,7 +70,7 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def document(path: Any) -> dict[str, Any]:
-    """The document of a file, and nothing else."""
+    """The document of a file; arrays are not read."""
     path = existing(path)
     return _parsed(path, _members(path, only=DOCUMENT))
 
@@ -85,14 +85,14 @@ def _zipped(members: dict[str, bytes], how: int) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", how) as archive:
         for name, content in members.items():
-            info = zipfile.ZipInfo(name)  # of 1980: the same model makes the same file
+            info = zipfile.ZipInfo(name)  # with a fixed date: the same model gives the same file
             info.compress_type = how if _shrinks(content) else zipfile.ZIP_STORED
             archive.writestr(info, content)
     return file.getvalue()
 
 
 def _shrinks(content: bytes) -> bool:
-    """Whether it pays to compress: most floats hardly shrink, and 100 MB of them would take ten seconds."""
+    """Whether compression is worth its time: most floats hardly compress, and 100 MB would take ten seconds."""
     middle = len(content) // 2
     sample = content[max(0, middle - SAMPLE // 2) : middle + SAMPLE // 2]
     return len(zlib.compress(sample, 1)) < WORTH * len(sample)
@@ -103,9 +103,9 @@ def _allowed(size: int) -> int:
 
 
 def _payload(path: Path) -> bytes:
-    """The zip in a file, once its first line and checksum are found right."""
+    """The zip in a file, after its first line and checksum were checked."""
     with path.open("rb") as file:
-        data = file.read(LONGEST_LINE)  # no more of a file that is not one
+        data = file.read(LONGEST_LINE)  # of a file that is not a model file nothing more is read
         header = HEADER.match(data)
         if header:
             data += file.read(max(0, header.end() + int(header[3]) + 1 - len(data)))
@@ -134,7 +134,7 @@ def _payload(path: Path) -> bytes:
 
 
 def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
-    """What the zip holds, if it is what `write` may have put there; nothing is unpacked before that is known."""
+    """The members of the zip; it is checked, before unpacking, that `write` may have written them."""
     if not path.is_file():
         raise GpumError(f"{path} is no ordinary file; give a file that `gpum fit` or `model.save` wrote")
     payload = _payload(path)
@@ -148,7 +148,7 @@ def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
             if any(
                 e.flag_bits & 1 or e.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for e in entries
             ):
-                raise _refused(path, "a part is encrypted, or packed in an unknown way")
+                raise _refused(path, "a member is encrypted, or compressed in an unknown way")
             total = sum(entry.file_size for entry in entries)
             if total > _allowed(len(payload)):
                 raise _refused(path, f"{len(payload)} bytes would unpack to {total}")
@@ -161,7 +161,7 @@ def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
         EOFError,
         NotImplementedError,
         OSError,
-        ValueError,  # such as a place before the beginning
+        ValueError,  # such as a position before the beginning
         struct_error,
     ) as error:
         raise _refused(path, f"its zip cannot be read: {error}") from None

@@ -38,8 +38,8 @@ def read(path: Path, ending: str, decimal: str, encoding: str) -> tuple[list[str
     names = [name.strip() for name in rows[0]]
     _check_lengths(path, rows, lines)
     columns = [np.array(column, dtype=object) for column in zip(*rows[1:], strict=True)]
-    kept = [k for k, column in enumerate(columns) if names[k] or any(cell.strip() for cell in column)]
-    return [names[k] for k in kept], [columns[k] for k in kept], lines[1:]
+    used = [k for k, column in enumerate(columns) if names[k] or any(cell.strip() for cell in column)]
+    return [names[k] for k in used], [columns[k] for k in used], lines[1:]
 
 
 def content(path: Path) -> bytes:
@@ -49,8 +49,8 @@ def content(path: Path) -> bytes:
     most, found = ROOM + EXPANDS * path.stat().st_size, bytearray()
     try:
         with gzip.open(path) as file:
-            while part := file.read(CHUNK):
-                found += part
+            while chunk := file.read(CHUNK):
+                found += chunk
                 if len(found) > most:
                     raise GpumError(f"{path} unpacks to more than {EXPANDS} times its size; unpack it yourself first")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -59,7 +59,7 @@ def content(path: Path) -> bytes:
 
 
 def decoded(path: Path, data: bytes, encoding: str) -> str:
-    """The text of a file, without its byte order mark; such a mark goes before the default encoding."""
+    """The text of a file without its byte order mark, which has priority over the default encoding."""
     if data.startswith(ZIP):
         raise GpumError(f"{path} is a zip file, as Excel workbooks are; save the table as CSV")
     mark, codec = _codec(data, encoding)
@@ -96,7 +96,7 @@ def _codec(data: bytes, encoding: str) -> tuple[bytes, str]:
 
 
 def separator(text: str, ending: str, decimal: str) -> str:
-    """What stands between the cells of a text: the most frequent separator of its first line, outside of quotes."""
+    """The separator of the cells: the most frequent one in the first line, outside of quotes."""
     marks, first = SEPARATORS[ending], re.sub('"[^"]*"', "", text.lstrip().splitlines()[0])
     if decimal == "," and any(mark in first for mark in marks.replace(",", "")):
         marks = marks.replace(",", "")
@@ -145,7 +145,7 @@ def write(file: BinaryIO, columns: dict[str, Any], ending: str) -> None:
 
 
 def write_lines(text: TextIO, names: list[str], rows: Iterable[Any], delimiter: str, end: str = "\n") -> None:
-    """Write a header and rows of cells; names are quoted where one of them holds what may pass for a separator."""
+    """Write a header and rows of cells; names are quoted if one of them contains a possible separator."""
     strange = any(mark in name for name in names for mark in SEPARATORS[".csv"])
     how: dict[str, Any] = {"delimiter": delimiter, "lineterminator": end}
     csv.writer(text, **how, quoting=csv.QUOTE_ALL if strange else csv.QUOTE_MINIMAL).writerow(names)

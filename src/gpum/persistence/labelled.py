@@ -13,7 +13,7 @@ import numpy as np
 from ..basics.checks import GpumError
 from . import delimited, tables
 from .atomic import replacing
-from .labels import Kind, LabelFile, Line, Places, beside
+from .labels import Kind, LabelFile, Line, RowFinder, beside
 from .tables import Table
 
 
@@ -22,10 +22,10 @@ def merged(table: Table, path: Any, targets: list[str]) -> tuple[Table, dict[str
     file = beside(path)
     if not file.exists():
         return table, {}
-    kept, places = LabelFile(file), Places(table, file)
+    labels, rows = LabelFile(file), RowFinder(table, file)
     columns, counts = dict(table.columns), {}
     for target in targets:
-        values = kept.given(target, places).values
+        values = labels.given(target, rows).values
         if values:
             counts[target] = len(values)
             written = {row: _written(value, table.decimal) for row, value in values.items()}
@@ -34,12 +34,12 @@ def merged(table: Table, path: Any, targets: list[str]) -> tuple[Table, dict[str
 
 
 def kinds(path: Any, targets: list[str]) -> dict[str, Kind]:
-    """What the labels of each target of the table at `path` are, as the file beside it remembers."""
+    """What the labels of each target of the table at `path` are, as recorded in the file beside it."""
     file = beside(path)
     if not file.exists():
         return {}
-    kept = LabelFile(file)
-    return {target: kind for target in targets if (kind := kept.kind(target)) is not None}
+    labels = LabelFile(file)
+    return {target: kind for target in targets if (kind := labels.kind(target)) is not None}
 
 
 def _written(value: str, decimal: str) -> str:
@@ -52,10 +52,10 @@ def _written(value: str, decimal: str) -> str:
 
 
 def export(path: Any, target: str, out: Any = None, *, decimal: str = ".", encoding: str = "utf-8") -> int:
-    """Write the table at `path` with its labels to `out` (default: in its place), whole or not at all; how many.
+    """Write the table at `path` with its labels to `out` (default: replace it); returns the number of labels.
 
-    `decimal` and `encoding` are those of the table, which keeps them; another file is written in UTF-8. Beside that
-    one a file of labels remembers which classes the labels are, if they are.
+    The file is written completely or not at all. `decimal` and `encoding` are those of the table, which do not change;
+    another file is written in UTF-8, and a file of labels beside it records the classes of the labels, if any.
     """
     path = Path(path)
     back = out is None or Path(out).resolve() == path.resolve()
@@ -81,7 +81,7 @@ def export(path: Any, target: str, out: Any = None, *, decimal: str = ".", encod
 
 
 def _filled(column: np.ndarray | None, n: int, values: dict[int, str]) -> np.ndarray:
-    """A column with labels put in: numbers stay numbers where all labels are."""
+    """A column with labels inserted; it remains numeric if all labels are numbers."""
     if column is None:
         column = np.full(n, "", object)
     if column.dtype.kind in "biuf":
@@ -100,7 +100,7 @@ def _filled(column: np.ndarray | None, n: int, values: dict[int, str]) -> np.nda
 
 
 def _back_to_text(path: Path, target: str, table: Table) -> None:
-    """Every other cell, the separator, the line ends, the encoding and the byte order mark stay as they are."""
+    """Write the labels into a text file; other cells, separator, line ends and encoding do not change."""
     data, column, ending = path.read_bytes(), table.columns[target], path.suffix.lower()
     text = delimited.decoded(path, data, table.encoding)
     delimiter = delimited.separator(text, ending, table.decimal)
@@ -119,7 +119,7 @@ def _back_to_text(path: Path, target: str, table: Table) -> None:
 
 
 def _back_to_parquet(path: Path, target: str, labelled: Table) -> None:
-    """Every other column stays as it is."""
+    """Write the labels into a Parquet file; the other columns do not change."""
     import pyarrow
     from pyarrow import parquet
 

@@ -1,18 +1,19 @@
 """Labels that people give to rows of a table, in a file beside it: `data.csv.labels.csv`.
 
-A CSV that only ever grows, one line for each thing that was done, on the disk before anyone is told:
+A CSV file to which lines are only added, one for each action; a line is on the disk before the action is confirmed:
 
     time, id, action, target, row, name, value, check
 
     label     a value for a row (counted from 1) of a target
-    undo      takes back the line whose id is the value
+    undo      cancels the line whose id is the value
     skip      the row is not asked for again
-    columns   the feature columns (as JSON) from which the checks of the following lines are made
+    columns   the feature columns (as JSON) from which the checks of the following lines are computed
     kind      what the labels of a target are, as JSON: a list of classes, or "number"
     exported  all labels of that target up to here have been written into the table
 
-Whoever sends a line makes its `id`, so that what is sent twice is kept once. `check` tells which row was meant, should
-the table have changed: eight digits of the row's features. A line that a crash left unfinished is known by its length.
+The sender of a line chooses its `id`, so that a line that is sent twice is stored once. `check` is a checksum of the
+row's features, which identifies the row if the table has changed. A line that a crash left unfinished is recognised by
+its missing cells.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ CHECK = 8  # hexadecimal digits
 
 @dataclass(frozen=True)
 class Line:
-    """One line; `row` counts from 0, and is -1 where the line is about no row."""
+    """One line; `row` counts from 0, and is -1 if the line does not concern a row."""
 
     id: str
     action: str
@@ -67,16 +68,16 @@ class Kind:
     classes: tuple[str, ...] | None = None
 
     def line(self, id: str, target: str) -> Line:
-        """The line that says so."""
+        """The line that records it."""
         return Line(id, "kind", target, value=json.dumps(NUMBER if self.classes is None else self.classes))
 
 
 @dataclass
 class Given:
-    """What the lines come to for one target.
+    """The labels of one target that result from the lines.
 
     values : the label of each row that has one here.
-    order : ids of the labels that still hold, oldest first, each with its line.
+    order : ids of the labels that are valid, oldest first, each with its line.
     skipped : rows that are not asked for again.
     """
 
@@ -91,12 +92,12 @@ def beside(table: Any) -> Path:
 
 
 def row_checks(X: np.ndarray) -> list[str]:
-    """Eight digits for each row of features [N, p]."""
+    """A checksum of eight digits for each row of features [N, p]."""
     return [f"{crc32(row.tobytes()):0{CHECK}x}" for row in np.ascontiguousarray(X, dtype="<f8")]
 
 
 class LabelFile:
-    """The lines of a file of labels, and the end at which they are added; `torn` counts those that are not whole."""
+    """A file of labels: its lines, and a way to add lines; `torn` counts the incomplete lines."""
 
     def __init__(self, path: Any) -> None:
         self.path = Path(path)
@@ -109,7 +110,7 @@ class LabelFile:
         self._ids = {line.id for line in self.lines}
 
     def _open(self, how: str) -> Any:
-        """The file, unbuffered; a new one is no more open than its table."""
+        """Open the file without a buffer; a new file has no wider permissions than its table."""
         about = None if self.path.exists() else permissions(self.path.with_name(self.path.name.removesuffix(ENDING)))
         make = lambda name, flags: os.open(name, flags, mode_like(about))
         file: Any = open(self.path, how, buffering=0, opener=make)  # noqa: SIM115 (the caller closes it)
@@ -121,14 +122,14 @@ class LabelFile:
         return id in self._ids
 
     def hold(self) -> None:
-        """Keep others from adding lines until this process ends, be it by a kill; raise if another does so already.
+        """Lock the file, so that no other process adds lines until this one ends; raise if another has locked it.
 
-        What others have added until now is read.
+        Lines that others have added until now are read.
         """
         if fcntl is None:
             return
         held: Any = None
-        while held is None or not self._is(held):  # its last holder may have removed an empty file
+        while held is None or not self._is(held):  # the process that held it last may have removed an empty file
             if held is not None:
                 held.close()
             held = self._open("ab")
@@ -145,20 +146,20 @@ class LabelFile:
         self._read()
 
     def release(self) -> None:
-        """Let others add lines; a file without any goes away."""
+        """Unlock the file; a file without lines is removed."""
         if self._held is None:
             return
         if self._is(self._held) and not os.fstat(self._held.fileno()).st_size:
-            self.path.unlink()  # while nobody else can hold it
+            self.path.unlink()  # while no other process can lock it
         self._held.close()
         self._held = None
 
     def _is(self, file: Any) -> bool:
-        """Whether an open file is the one that has the name now."""
+        """Whether an open file is the one at the path now."""
         return self.path.exists() and os.path.samestat(os.fstat(file.fileno()), self.path.stat())
 
     def add(self, line: Line) -> bool:
-        """Write a line through to the disk; False, and nothing is written, where its id is there already."""
+        """Write a line to the disk; False, and nothing is written, if a line with its id exists already."""
         if line.id in self._ids:
             return False
         line = replace(line, time=datetime.now(UTC).isoformat(timespec="milliseconds"), name=_flat(line.name))
@@ -171,7 +172,7 @@ class LabelFile:
             if size:
                 file.seek(size - 1)
                 if file.read(1) != b"\n":
-                    text.write("\n")  # ends what a crash, or a full disk, left unfinished
+                    text.write("\n")  # ends a line that a crash, or a full disk, left unfinished
             else:
                 writer.writerow(COLUMNS)
             writer.writerow(line.cells())
@@ -186,11 +187,11 @@ class LabelFile:
         return True
 
     def columns(self) -> list[str] | None:
-        """The feature columns that the latest checks are made of."""
+        """The feature columns from which the latest checks are computed."""
         return next((json.loads(line.value) for line in reversed(self.lines) if line.action == "columns"), None)
 
     def kind(self, target: str) -> Kind | None:
-        """What the labels of a target are; None where there are none, or they are all taken back."""
+        """What the labels of a target are; None if there are none, or all were cancelled."""
         own = [line for line in self.lines if line.target == target]
         said = [json.loads(line.value) for line in own if line.action == "kind"]
         if not said or not (self.has_labels(target) or any(line.action == "exported" for line in own)):
@@ -198,11 +199,11 @@ class LabelFile:
         return Kind(None if said[-1] == NUMBER else tuple(said[-1]))
 
     def has_labels(self, target: str) -> bool:
-        """Whether there are labels of a target that were neither taken back nor exported."""
+        """Whether there are labels of a target that were neither cancelled nor exported."""
         return bool(self._standing(target))
 
     def _standing(self, target: str) -> dict[str, Line]:
-        """Labels of a target that were neither taken back nor exported, by id, oldest first."""
+        """Labels of a target that were neither cancelled nor exported, by id, oldest first."""
         found: dict[str, Line] = {}
         for line in self.lines:
             if line.target == target:
@@ -214,8 +215,8 @@ class LabelFile:
                     found.pop(line.value, None)
         return found
 
-    def given(self, target: str, places: Places) -> Given:
-        """What the lines come to for a target of the table that `places` knows."""
+    def given(self, target: str, rows: RowFinder) -> Given:
+        """The labels of a target that result from the lines, in the table of `rows`."""
         found, skips, columns = Given(order=self._standing(target)), {}, {}
         of: tuple[str, ...] = ()
         for line in self.lines:
@@ -226,21 +227,21 @@ class LabelFile:
                 if line.action == "skip":
                     skips[line.id] = line
         for line in found.order.values():
-            found.values[places.of(line, columns[line.id])] = line.value
-        skipped = (places.of(line, columns[line.id], lost=True) for line in skips.values())
+            found.values[rows.of(line, columns[line.id])] = line.value
+        skipped = (rows.of(line, columns[line.id], lost=True) for line in skips.values())
         found.skipped = [row for row in dict.fromkeys(skipped) if row >= 0 and row not in found.values]
         return found
 
 
-class Places:
-    """Where the rows of lines are in a table, which may have changed since."""
+class RowFinder:
+    """Finds the row of a line in a table that may have changed since the line was written."""
 
     def __init__(self, table: Table, path: Path) -> None:
         self.table, self.path = table, path
         self._checks: dict[tuple[str, ...], list[str]] = {}
 
     def of(self, line: Line, columns: tuple[str, ...], lost: bool = False) -> int:
-        """The row of a line whose check is made of these columns; -1 where it is gone and may be `lost`."""
+        """The row of a line whose check is computed from these columns; -1 if it is gone and `lost` is allowed."""
         checks = self.checks(columns)
         if 0 <= line.row < len(checks) and checks[line.row] == line.check:
             return line.row
@@ -255,7 +256,7 @@ class Places:
         )
 
     def checks(self, columns: tuple[str, ...]) -> list[str]:
-        """The checks of all rows, made of these columns as the table has them."""
+        """The checks of all rows, computed from these columns of the table."""
         if columns not in self._checks:
             gone = [name for name in columns if name not in self.table.columns]
             if gone:
@@ -269,17 +270,17 @@ class Places:
 
 
 def _parsed(path: Path, data: bytes) -> tuple[list[Line], int]:
-    """The lines of a file that are whole, and how many are not."""
-    header, *pieces = data.decode("utf-8", "replace").split("\n")
+    """The complete lines of a file, and the number of incomplete ones."""
+    header, *texts = data.decode("utf-8", "replace").split("\n")
     if header and not ",".join(COLUMNS).startswith(header):
         raise GpumError(f"{path} is not a file of labels that gpum wrote; move it away, or give the table another name")
-    last = pieces.pop() if pieces else ""
-    found = [_line(piece) for piece in pieces if piece]
+    last = texts.pop() if texts else ""
+    found = [_line(text) for text in texts if text]
     return [line for line in found if line], sum(line is None for line in found) + bool(last)
 
 
 def _line(text: str) -> Line | None:
-    """A line, or None where it is not whole."""
+    """A line, or None if it is incomplete."""
     try:
         (cells,) = csv.reader([text], strict=True)
         time, id, action, target, row, name, value, check = cells
@@ -291,7 +292,7 @@ def _line(text: str) -> Line | None:
 
 
 def _sound(action: str, value: str) -> bool:
-    """Whether the value of a line can be one of its action."""
+    """Whether the value of a line is valid for its action."""
     if action not in ("columns", "kind"):
         return True
     found = json.loads(value)
@@ -304,7 +305,7 @@ def _flat(text: str) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new file's name goes to the disk too."""
+    """Write the name of a new file to the disk too."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

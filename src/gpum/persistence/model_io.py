@@ -1,6 +1,6 @@
 """The model file: a fitted estimator, with or without its table, as numbers and words. It holds no code (`container`).
 
-What is stored of an object is in `tree`, which classes may be stored in `registry`.
+`tree` defines what is stored of an object, and `registry` which classes may be stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Fitted:
     about: dict[str, Any]
 
     def file_summary(self) -> dict[str, Any]:
-        """The model's, with names, and the labels of each target."""
+        """The summary of the model, with column names and the labels of each target."""
         found = self.model.file_summary() if hasattr(self.model, "file_summary") else {}
         for y, target in zip(self.y.T, found.get("targets", []), strict=True):
             if hasattr(self.model, "classes_"):
@@ -45,14 +45,14 @@ class Fitted:
         return {**found, "features": self.features, "names": self.targets, "about": about}
 
     def check_restored(self) -> None:
-        """Refuse what does not fit together."""
+        """Refuse a table whose sizes do not match."""
         N, p = self.X.shape
         if len(self.rows) != N or self.y.shape != (N, len(self.targets)) or len(self.features) != p:
             raise GpumError(f"the table of {N} rows has {len(self.rows)} names and targets of shape {self.y.shape}")
 
 
 def save(fitted: Fitted, path: Any, *, force: bool = False) -> None:
-    """Write a model file with its table; it appears whole or not at all, and replaces another only with `force`."""
+    """Write a model file with its table; completely or not at all; it replaces another only with `force`."""
     write(path, fitted, force=force)
 
 
@@ -69,16 +69,16 @@ def load(path: Any) -> Fitted:
 
 
 def summary(path: Any) -> dict[str, Any]:
-    """What a file says of itself, as plain words and numbers; no array of it is read and no library needed."""
+    """The summary in a file, as plain words and numbers; no array is read."""
     document = container.document(path)
     found = document.get("summary")
     if not isinstance(found, dict):
-        raise GpumError(f"{path} says nothing of itself; fit again")
+        raise GpumError(f"{path} has no summary; fit again")
     return found
 
 
 def write(path: Any, content: Any, *, force: bool = False, like: Any = None) -> None:
-    """Write any object of a known class; the file appears whole or not at all, a new one with permissions as `like`."""
+    """Write an object of a known class, completely or not at all; a new file has the permissions of `like`."""
     if not force and Path(path).exists() and not Path(path).is_dir():
         raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
     writer = Writer()
@@ -88,7 +88,7 @@ def write(path: Any, content: Any, *, force: bool = False, like: Any = None) -> 
 
 
 def read(path: Any) -> Any:
-    """Read what `write` wrote. Whatever the file holds, no code of it runs."""
+    """Read what `write` wrote. No code from the file is run, whatever it contains."""
     document, arrays = container.read(path)
     reader = Reader(arrays)
     try:

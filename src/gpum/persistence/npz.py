@@ -25,7 +25,7 @@ import numpy as np
 from ..basics.checks import GpumError
 
 ROOM, EXPANDS = 1 << 30, 50  # an NPZ may unpack to ROOM bytes, and EXPANDS times its own size
-LAST = 0x10FFFF  # of the characters
+LAST = 0x10FFFF  # the largest code of a character
 HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -33,7 +33,7 @@ HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
 
 
 def read(path: Path) -> list[tuple[str, np.ndarray]]:
-    """Columns with their names."""
+    """Read the columns with their names."""
     try:
         arrays = _arrays(path)
     except zipfile.BadZipFile as error:
@@ -58,7 +58,7 @@ def read(path: Path) -> list[tuple[str, np.ndarray]]:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an NPZ by name; no memory is taken that the file does not fill, and nothing is unpickled."""
+    """The arrays of an NPZ by name; memory is limited by the size of the file, and nothing is unpickled."""
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
         if any(entry.flag_bits & 1 for entry in entries):

@@ -1,19 +1,19 @@
-"""Compiled programs are kept on the disk from one run to the next, in the user's cache folder.
+"""Compiled programs are cached on the disk between runs, in the user's cache folder.
 
-JAX compiles a program for each shape of its arguments, which takes up to seconds; sizes are filled up
-(`basics.padding`) so that there are few shapes. `kept_programs` is a scope: what is compiled inside is looked for in
-the folder first, and put into it afterwards; outside of it, and where JAX has a cache folder of its own, nothing
-changes. Many processes may share the folder: a program appears whole or not at all, a damaged one is compiled again,
-and a folder that cannot be written or read is no error. As with JAX's own cache, whoever can write to the folder can
-run code in your name.
+JAX compiles a program for each shape of its arguments, which takes up to seconds; arrays are padded
+(`basics.padding`) so that there are few shapes. `cached_programs` is a scope: a program that is compiled inside is read
+from the folder if it is there, and stored there otherwise. Outside of the scope, and if JAX has its own cache folder,
+nothing changes. Many processes may use one folder: a program is written completely or not at all, a damaged one is
+compiled again, and a folder that cannot be written or read is no error. As with JAX's own cache, whoever can write to
+the folder can run code in your name.
 
-    GPUM_CACHE=folder   keeps programs in a subfolder of that one instead; GPUM_CACHE=off keeps none
+    GPUM_CACHE=folder   uses a subfolder of that one instead; GPUM_CACHE=off caches nothing
 
 Only files with the ending of programs, in the subfolder of programs, are ever removed.
 
-In memory a program takes a dozen memory maps, of which Linux gives a process 65 530: one that fits clouds of hundreds
-of sizes would crash. When it has used FULL of them, programs in memory are let go at the end of a scope; they are on
-the disk.
+A program in memory takes a dozen memory maps, of which Linux allows a process 65 530: a process that fits clouds of
+hundreds of sizes would crash. If the fraction FULL of them is used, programs are removed from memory at the end of a
+scope; they remain on the disk.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ except (ImportError, AttributeError):  # another version of JAX: programs are co
 
 VARIABLE = "GPUM_CACHE"
 OFF = ("off", "0", "no", "false")
-WORTH = 0.05  # seconds of compilation above which a program is kept; to read one takes a hundredth
-LARGEST = 500 * 2**20  # bytes of all programs together, above which those not used for longest go
+WORTH = 0.05  # seconds of compilation above which a program is cached; reading one takes a hundredth of it
+LARGEST = 500 * 2**20  # bytes of all programs together, above which the least recently used are removed
 OWN_FOLDER = "gpum-programs"
 ENDING, UNFINISHED = ".gpum-program", ".gpum-program-part"
 DIGEST = 32  # bytes of sha256 before each program
-FULL = 0.4  # share of the memory maps of a process above which programs in memory are let go
-COUNTED = 50  # programs after which maps are counted again, which takes milliseconds
-# A child of os.fork has no threads but its own, and whatever asks those of JAX for something would wait for ever.
+FULL = 0.4  # fraction of the memory maps of a process above which programs are removed from memory
+COUNTED = 50  # programs after which the maps are counted, which takes milliseconds
+# A child of os.fork does not have the threads of JAX, so a computation with JAX would wait for ever.
 FORKED = (
-    "this process was forked from one in which GPUM had computed with JAX, whose threads do not live on in a child; "
+    "this process was forked from one in which GPUM had computed with JAX, whose threads do not exist in a child; "
     "start workers with multiprocessing.get_context('forkserver') or 'spawn' (gunicorn: without --preload), and load "
     "the model in each of them"
 )
-ENTERING = Lock()  # threads enter and leave the scope as they like; the last one out closes it
+ENTERING = Lock()  # threads enter and leave the scope in any order; the last one closes it
 
 
 @dataclass(frozen=True)
 class Programs:
-    """A folder of compiled programs, in the form that JAX asks for."""
+    """A folder of compiled programs, with the interface that JAX requires."""
 
     folder: Path
     inside: list[None] = field(default_factory=list, compare=False)  # one for each open scope
@@ -74,7 +74,7 @@ class Programs:
         return self.folder
 
     def get(self, key: str) -> bytes | None:
-        """The program, or None where there is no whole one."""
+        """The program, or None if it is missing or damaged."""
         path = self._file(key)
         try:
             found = path.read_bytes()
@@ -82,29 +82,29 @@ class Programs:
             return None
         if sha256(found[DIGEST:]).digest() != found[:DIGEST]:
             return None
-        with suppress(OSError):  # of somebody else, or read-only
-            os.utime(path)  # it was used
+        with suppress(OSError):  # the file may belong to another user, or be read-only
+            os.utime(path)  # records that it was used
         PROCESS.programs += 1
         return found[DIGEST:]
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep a program; where that fails it is compiled the next time."""
+        """Store a program; if that fails, it is compiled the next time."""
         PROCESS.programs += 1
-        part = self.folder / f"{token_hex(8)}{UNFINISHED}"
+        unfinished = self.folder / f"{token_hex(8)}{UNFINISHED}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(sha256(value).digest() + value)
-            os.replace(part, self._file(key))
+            unfinished.write_bytes(sha256(value).digest() + value)
+            os.replace(unfinished, self._file(key))
             self._tidy()
         except OSError:
-            _forget(part)
+            _forget(unfinished)
 
     def _tidy(self) -> None:
-        """Remove the programs that were not used for longest, if all together are too large."""
+        """Remove the least recently used programs, if all together are too large."""
         found = []
         for file in self.folder.iterdir():
             if file.name.endswith((ENDING, UNFINISHED)):
-                with suppress(FileNotFoundError):  # another process tidies, too
+                with suppress(FileNotFoundError):  # another process may remove programs at the same time
                     found.append((file.lstat(), file))
         total = 0
         for about, file in sorted(found, key=lambda one: -one[0].st_mtime):
@@ -119,9 +119,9 @@ class Programs:
 
 @dataclass
 class Process:
-    """Whether JAX has computed in this scope in this process, or in the one that this one was forked from.
+    """Whether this process, or the process from which it was forked, has computed with JAX in the scope.
 
-    `programs` are those that came into memory since maps were counted.
+    `programs` counts the programs that were loaded since the memory maps were counted.
     """
 
     computed: bool = False
@@ -139,10 +139,10 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def kept_programs() -> Iterator[None]:
-    """What is compiled in this scope is kept on the disk, unless JAX has a cache folder already.
+def cached_programs() -> Iterator[None]:
+    """A scope in which compiled programs are cached on the disk, unless JAX has its own cache folder.
 
-    A GpumError in a forked child of a process that was in this scope.
+    Raises a GpumError in a forked child of a process that has used this scope.
     """
     if PROCESS.forked:
         raise GpumError(FORKED)
@@ -166,7 +166,7 @@ def kept_programs() -> Iterator[None]:
 
 
 def _enter() -> Programs | None:
-    """What JAX keeps programs in from now on; None where it has a folder of its own, or there is none."""
+    """The cache that JAX uses from now on; None if it has its own folder, or there is no folder."""
     with ENTERING:
         if not AVAILABLE or OWN.value:
             return None
@@ -182,7 +182,7 @@ def _enter() -> Programs | None:
 
 
 def maps_used() -> float:
-    """The share of its memory maps that this process uses; 0 where nobody knows."""
+    """The fraction of its memory maps that this process uses; 0 if it is unknown."""
     try:
         with open("/proc/self/maps", "rb") as file:
             used = sum(1 for _ in file)
@@ -192,7 +192,7 @@ def maps_used() -> float:
 
 
 def _folder() -> Path | None:
-    """Where programs are kept; None: nowhere."""
+    """The folder of cached programs; None: no cache."""
     named = os.environ.get(VARIABLE)
     if named:
         return None if named.lower() in OFF else Path(named).expanduser() / OWN_FOLDER
@@ -200,7 +200,7 @@ def _folder() -> Path | None:
 
 
 def _processor() -> str:
-    """Which instructions the processor has, in a word: folders may be shared by machines that differ."""
+    """A short code for the instructions of the processor: machines that differ may use one folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         features = next((line for line in lines if line.startswith(("flags", "Features"))), "")

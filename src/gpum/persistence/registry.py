@@ -1,7 +1,7 @@
-"""Which classes a model file may hold, and the tag by which it names each.
+"""The classes that a model file may hold, and the tag of each.
 
-A tag stays as it is for good, whatever happens to the class or its module: files of every 1.x name objects by it. A
-class that is not listed here is neither written nor built.
+A tag never changes, even if the class is renamed or moved: files of every 1.x identify classes by it. A class that is
+not listed here is neither written nor built.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-# Of a dataclass its fields are stored, of another class its attributes; where a class has `file_state()`, what that
-# returns (see `tree`). Modules are those of gpum, unless they have a dot in front.
+# For a dataclass its fields are stored, for another class its attributes; if a class has `file_state()`, what that
+# returns (see `tree`). Modules are relative to gpum, unless they begin with a dot.
 TAGS: dict[str, str] = {
     "table-and-model": "persistence.model_io:Fitted",
     # estimators

@@ -33,23 +33,23 @@ NAME_NO_COMMA = "if the point is the decimal mark, do not name the comma"
 
 @dataclass
 class Table:
-    """Columns of one length under their names, numbers or text as the file has them."""
+    """Named columns of equal length, with numbers or text as in the file."""
 
     source: str
     columns: dict[str, np.ndarray]
-    lines: list[int] | None = None  # where each row ends in a text file
+    lines: list[int] | None = None  # the line at which each row ends in a text file
     decimal: str = "."
     encoding: str = "utf-8"
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def place(self, row: int) -> str:
-        """A row (counted from 0) in words, for messages."""
+    def row_name(self, row: int) -> str:
+        """The name of a row (counted from 0) for messages."""
         return f"row {row + 1}" + (f" (line {self.lines[row]})" if self.lines else "")
 
     def numbers(self, name: str, advice: str) -> np.ndarray:
-        """A column as float64, NaN where a value is missing; `advice` ends the message about what is no number."""
+        """A column as float64, NaN where a value is missing; `advice` ends the message about other cells."""
         column = self.columns[name]
         if column.dtype.kind in "biuf":
             found = column.astype(np.float64)
@@ -61,12 +61,12 @@ class Table:
         return found
 
     def readings(self, names: Sequence[str], advice: str, code: float | None = None) -> np.ndarray:
-        """Columns [N, k], NaN where a value is missing or the code; every row has a value."""
+        """Columns [N, k], NaN where a value is missing or equals `code`; a row without any value is refused."""
         found = np.stack([self.numbers(name, advice) for name in names], 1)
         if code is not None:
             found[found == code] = np.nan
         for row in np.flatnonzero(np.isnan(found).all(1))[:1]:
-            raise GpumError(f"{self.place(int(row))} of {self.source} has no value in any feature; remove the row")
+            raise GpumError(f"{self.row_name(int(row))} of {self.source} has no value in any feature; remove the row")
         return found
 
     def matrix(self, names: Sequence[str], advice: str) -> np.ndarray:
@@ -81,7 +81,7 @@ class Table:
         return found
 
     def words(self, name: str, apart: Collection[str | None] = ()) -> list[str]:
-        """The distinct cells of a column, some apart, in which nothing is a number; none where one is."""
+        """The distinct words of a column without those of `apart`; empty if one of the cells is a number."""
         column = self.columns[name]
         numbers = (isinstance(cell, Number) and cell == cell for cell in column)  # NaN is a missing value
         if column.dtype.kind in "biuf" or (column.dtype.kind == "O" and any(numbers)):
@@ -91,7 +91,7 @@ class Table:
         return [] if any(_could_be_number(cell) for cell in cells) else sorted(cells)
 
     def is_text(self, name: str, apart: Collection[str | None] = ()) -> bool:
-        """Whether the cells of a column, some apart, are words: no numbers, not even with a unit or a percent sign."""
+        """Whether the cells of a column, except `apart`, are words: no numbers, also with a unit or a percent sign."""
         return any(_advice(word, self.decimal) is None for word in self.words(name, apart))
 
     def text(self, name: str) -> list[str]:
@@ -106,7 +106,7 @@ class Table:
         if text is None or (isinstance(text, str) and text.lower() in MISSING):
             return np.nan
         try:
-            if isinstance(text, str) and "_" in text:  # which Python would read as a number
+            if isinstance(text, str) and "_" in text:  # Python would read 1_000 as a number
                 raise GpumError
             if isinstance(text, str) and self.decimal != ".":
                 return float(text.replace(self.decimal, ".") if "." not in text else "no number")
@@ -116,11 +116,11 @@ class Table:
             raise GpumError(f"{self._where(name, row)} is {str(cell)!r}, which is not a number; {hint}") from None
 
     def _where(self, name: str, row: int) -> str:
-        return f"column {name!r} of {self.source}, {self.place(row)},"
+        return f"column {name!r} of {self.source}, {self.row_name(row)},"
 
 
 def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
-    """The table in a file; its ending says which format. Text may have a decimal comma and another encoding."""
+    """Read the table in a file, whose ending gives the format. Text may have a decimal comma and another encoding."""
     ending = check_ending(path)
     path = existing(path)
     if not path.stat().st_size:
@@ -137,7 +137,7 @@ def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
 
 
 def write(path: Any, columns: dict[str, Any]) -> None:
-    """Write columns of one length; the file appears whole or not at all."""
+    """Write columns of equal length; the file is written completely or not at all."""
     ending = check_ending(path)
     with replacing(path) as file:
         WRITERS[ending](file, columns)
@@ -157,7 +157,7 @@ def check_ending(path: Any) -> str:
 
 
 def are_numbers(names: Sequence[str]) -> bool:
-    """Whether names of columns look like a row of numbers, as they do where a file has no header."""
+    """Whether names of columns look like a row of numbers, which happens if a file has no header."""
     return all(_could_be_number(name) for name in names if name)
 
 
@@ -165,7 +165,7 @@ Found = tuple[list[str], list[np.ndarray], list[int] | None]
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    """Refuse columns without a name, and two of one name."""
+    """Refuse columns without a name, and two columns with the same name."""
     unnamed = [number for number, name in enumerate(names, 1) if not name]
     twice = [name for name, count in Counter(names).items() if name and count > 1]
     if (unnamed or twice) and any(names) and are_numbers(names):
@@ -185,7 +185,7 @@ def _could_be_number(cell: str) -> bool:
 
 
 def _advice(text: str, decimal: str) -> str | None:
-    """What to do about a number with something in it or around it; None where a text is something else."""
+    """Advice about a number with a unit or with marks of thousands; None if the text is not such a number."""
     if len(text) > LONGEST:
         return None
     other = "," if decimal == "." else "."
@@ -208,8 +208,8 @@ def _read_parquet(path: Path, *_: str) -> Found:
     parquet = _parquet()
     try:
         table = parquet.ParquetFile(path).read()
-        kept = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
-        return [table.column_names[k] for k in kept], [_of_arrow(table.column(k)) for k in kept], None
+        used = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
+        return [table.column_names[k] for k in used], [_of_arrow(table.column(k)) for k in used], None
     except Exception as error:  # whatever pyarrow raises at a file that is not one
         said = " ".join(str(error).split())
         raise GpumError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None

@@ -2,15 +2,15 @@
 
     null, true, 7, 0.5, "text", [...]     themselves
     {"object": 3}                         the object of that number, stored once however often it is referred to
-    {"array": ["float64", 120, [3, 2]]}   so many numbers from there on in the flat array of that type
+    {"array": ["float64", 120, [3, 2]]}   an array of this shape, from position 120 of the flat array of that type
     {"transposed": {"array": ...}}        such an array in the other order
     {"tuple": [...]}, {"dict": [[key, value], ...]}, {"slice": [...]}, {"float": "nan"}, {"text": [...], "shape": [...]}
     {"words": [...]}                      an array of objects, all of them text: the names of a data frame's columns
     {"random_state": [...]}
 
-Objects stand in the order in which they can be built: one refers to those before it only, so that there are no loops.
-A class says with `file_state()` what is to be stored of it, where that is not all, and with `check_restored()` puts
-itself right when it has been read, or raises a GpumError.
+Objects are in the order in which they can be built: an object refers only to objects before it, so there are no loops.
+A class may define `file_state()`, which returns the attributes to store, and `check_restored()`, which completes an
+object after reading or raises a GpumError.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .registry import class_of, tag_of
 FLOATS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 NAME = re.compile(r"_?[A-Za-z]\w*")
 MOST_AXES = 8
-ROOM, EXPANDS = 1 << 26, 10  # bytes that arrays and text may take in memory, and how many times those of the file
+ROOM, EXPANDS = 1 << 26, 10  # memory limit of arrays and text: ROOM bytes, and EXPANDS times the size of the file
 
 
 class Writer:
-    """Takes objects apart; `objects` and `arrays()` are what is written."""
+    """Converts objects to a document and flat arrays, `objects` and `arrays()`."""
 
     def __init__(self) -> None:
         self.objects: list[list[Any]] = []
-        self._parts: dict[str, list[np.ndarray]] = {}
+        self._flat: dict[str, list[np.ndarray]] = {}
         self._sizes: dict[str, int] = {}
-        self._places: dict[Any, int] = {}  # of numbers, by content
+        self._offsets: dict[Any, int] = {}  # of arrays, by content
         self._numbers: dict[int, int] = {}  # of objects, by identity
-        self._held: list[Any] = []  # so that identities stay theirs
+        self._held: list[Any] = []  # references, so that no identity is used twice
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The flat arrays by type."""
-        return {name: np.concatenate(parts) for name, parts in sorted(self._parts.items())}
+        return {name: np.concatenate(arrays) for name, arrays in sorted(self._flat.items())}
 
     def node(self, value: Any) -> Any:
         """A value as JSON."""
@@ -77,7 +77,7 @@ class Writer:
 
     def _array(self, array: np.ndarray) -> dict[str, Any]:
         if array.flags.f_contiguous and not array.flags.c_contiguous:
-            return {"transposed": self._array(array.T)}  # products are rounded by how numbers lie in memory
+            return {"transposed": self._array(array.T)}  # the rounding of products depends on the order in memory
         if array.dtype.kind == "U":
             return {"text": array.ravel().tolist(), "shape": list(array.shape)}
         if array.dtype == object and array.ndim == 1 and all(isinstance(word, str) for word in array):
@@ -87,11 +87,11 @@ class Writer:
             raise GpumError(f"a model file cannot hold an array of type {array.dtype}; convert it to numbers or text")
         flat = np.ascontiguousarray(array, TYPES[name]).ravel()
         key = name, sha256(flat.tobytes()).digest()
-        if key not in self._places:
-            self._places[key] = self._sizes.get(name, 0)
-            self._sizes[name] = self._places[key] + flat.size
-            self._parts.setdefault(name, []).append(flat)
-        return {"array": [name, self._places[key], list(array.shape)]}
+        if key not in self._offsets:
+            self._offsets[key] = self._sizes.get(name, 0)
+            self._sizes[name] = self._offsets[key] + flat.size
+            self._flat.setdefault(name, []).append(flat)
+        return {"array": [name, self._offsets[key], list(array.shape)]}
 
     def _object(self, value: Any) -> int:
         if id(value) in self._numbers:
@@ -108,7 +108,7 @@ class Writer:
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """What is stored of an object."""
+    """The attributes of an object that are stored."""
     if hasattr(value, "file_state"):
         return value.file_state()
     if is_dataclass(value):
@@ -117,7 +117,7 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def digest(value: Any) -> str:
-    """A word for all that a file would hold of an object: no two different objects have the same."""
+    """A digest of everything that a file would hold of an object; different objects have different digests."""
     writer = Writer()
     found = sha256(json.dumps([writer.node(value), writer.objects]).encode())
     for array in writer.arrays().values():
@@ -141,7 +141,7 @@ def _cannot_hold(value: Any) -> str:
 
 
 class Reader:
-    """Puts objects together again; everything that is not as `Writer` leaves it is a ValueError."""
+    """Builds the objects of a document; anything that `Writer` would not have written is a GpumError."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self._arrays = arrays
@@ -162,7 +162,7 @@ class Reader:
             self._built.append(self._made(cls, {key: self.value(node) for key, node in state.items()}))
 
     def value(self, node: Any) -> Any:
-        """What a node stands for."""
+        """The value that a node represents."""
         if isinstance(node, list):
             return [self.value(n) for n in node]
         if not isinstance(node, dict):
@@ -183,27 +183,27 @@ class Reader:
         longest, total = max(map(len, node["text"]), default=0), sum(map(len, node["text"]))
         if (
             4 * longest * len(node["text"]) > ROOM + 4 * EXPANDS * total
-        ):  # as numpy holds it: all as long as the longest
+        ):  # numpy stores all texts with the length of the longest
             raise GpumError(
                 f"an array of {len(node['text'])} texts, one of {longest} characters, would take much memory"
             )
         return np.array(node["text"], str).reshape(shape)
 
     def _array(self, node: Any) -> np.ndarray:
-        name, place, shape = _list(node, 3)
+        name, offset, shape = _list(node, 3)
         if not isinstance(name, str) or name not in self._arrays:
             raise GpumError(f"an array of type {str(name)[:20]!r} is not there")
         flat, shape = self._arrays[name], _shape(shape)
-        if not _whole(place) or place + prod(shape) > len(flat):
-            raise GpumError(f"an array of shape {shape} at {place} reaches beyond the {len(flat)} numbers there")
-        key = name, place, shape
+        if not _whole(offset) or offset + prod(shape) > len(flat):
+            raise GpumError(f"an array of shape {shape} at {offset} reaches beyond the {len(flat)} numbers there")
+        key = name, offset, shape
         if key not in self._copies:
-            found = flat[place : place + prod(shape)].reshape(shape)
+            found = flat[offset : offset + prod(shape)].reshape(shape)
             self._room -= found.nbytes
             if self._room < 0:
                 raise GpumError("its arrays lie over one another and would take much memory")
-            self._copies[key] = found.copy()  # in memory as numpy lays it out: same rounding
-            self._copies[key].flags.writeable = False  # others may share it
+            self._copies[key] = found.copy()  # aligned in memory as numpy does it: same rounding
+            self._copies[key].flags.writeable = False  # several objects may use it
         return self._copies[key]
 
     def _dict(self, node: Any) -> dict[Any, Any]:
@@ -218,7 +218,7 @@ class Reader:
 
     def _object(self, node: Any) -> Any:
         if not _whole(node) or node >= len(self._built):
-            raise GpumError(f"an object refers to number {str(node)[:20]}, which does not stand before it")
+            raise GpumError(f"an object refers to number {str(node)[:20]}, which is not before it")
         return self._built[node]
 
     def _random_state(self, node: Any) -> np.random.RandomState:
@@ -231,7 +231,7 @@ class Reader:
         return found
 
     def _made(self, cls: type, state: dict[str, Any]) -> Any:
-        """An object of a known class with known fields."""
+        """Make an object of a known class; fields that the class does not have are refused."""
         known = self._fields(cls, state)
         for name, value in state.items():
             if name not in known:
@@ -252,7 +252,7 @@ class Reader:
         return found
 
     def _fields(self, cls: type, state: dict[str, Any]) -> dict[str, Any]:
-        """Names that an object of a class may have, with their types: nothing that the class itself defines."""
+        """The allowed attributes of an object with their types; a name that the class itself defines is not allowed."""
         if is_dataclass(cls):
             if cls not in self._hints:
                 self._hints[cls] = get_type_hints(cls)
@@ -271,7 +271,7 @@ class Reader:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value may be of the type that a field is declared to have; what is not plain is not looked into."""
+    """Whether a value may have the declared type of a field; only plain types are checked."""
     origin = get_origin(hint) or hint
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in get_args(hint))
@@ -282,8 +282,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is int:
         return _whole(value, signed=True)
     if origin is list:
-        parts = get_args(hint)[:1]  # None stands for what a posterior does not use
-        return isinstance(value, list) and all(v is None or _fits(v, one) for one in parts for v in value)
+        kinds = get_args(hint)[:1]  # None marks an entry that a posterior does not use
+        return isinstance(value, list) and all(v is None or _fits(v, one) for one in kinds for v in value)
     if origin in (np.ndarray, bool, str, tuple, dict):
         return isinstance(value, origin)
     return True

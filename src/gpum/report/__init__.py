@@ -1,5 +1,5 @@
-"""What a fit says of itself: `diagnostics` as arrays, `findings` in words, `document` as an HTML page (in `page/`);
-`labelling`, a page on which rows get labels.
+"""Results of a fit: `diagnostics` as arrays, `findings` in words, `document` as an HTML page (in `page/`);
+`labelling`, a page on which rows are labelled.
 """
 
 from .document import render, write_report

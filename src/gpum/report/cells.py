@@ -1,4 +1,4 @@
-"""Numbers and names as they go into the page."""
+"""Format numbers and names for the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = 80  # characters of a name
 
 
 def columns(values: np.ndarray) -> list[list[float | None]]:
-    """Each column of numbers [n, k]."""
+    """The columns of an array [n, k] as lists."""
     return [column(one) for one in np.asarray(values).T]
 
 
@@ -26,6 +26,6 @@ def column(values: np.ndarray) -> list[float | None]:
 
 
 def short(value: Any) -> str:
-    """A name of at most NAME characters."""
+    """A name, shortened to at most NAME characters."""
     text = str(value)
     return text if len(text) <= NAME else text[: NAME - 1] + "…"

@@ -1,4 +1,4 @@
-"""What the report says of a classifier: a map of each class's probability, and the confusion of left-out labels."""
+"""The report of a classifier: a map of the probability of each class, and the confusion of left-out labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .cells import column, short
 from .diagnostics import LeftOutClasses, evidence_over_scale, left_out_classes
 
 SHOWN_CLASSES = 30  # of the table of confusion
-# As `findings.WORDS`, of a target that is a class.
+# Texts as in `findings.WORDS`, for a target that is a class.
 WORDS = {
     "nothing": (
         "Nothing unusual was found: enough labels, no row or label far from the others, left-out labels right about as "
@@ -33,15 +33,15 @@ UNLIKELY = 2.58  # standard deviations between labels that come out right and th
 SURE = 0.9  # probability above which a wrong class is worth a look
 
 
-def targets(fitted: Fitted, shared: dict[str, Any]) -> list[dict[str, Any]]:
-    """One target for each class: its probability; `shared` is what is said of all of them."""
+def targets(fitted: Fitted, common: dict[str, Any]) -> list[dict[str, Any]]:
+    """One target for each class: its probability; `common` holds the entries that are the same for all."""
     model = fitted.model
     p, known = model.label_distributions_, np.isfinite(fitted.y[:, 0])
     left_out = left_out_classes(model)
     words = {"figures": _figures(fitted, left_out), "cautions": _cautions(fitted, left_out)}
     return [
         {
-            **shared,
+            **common,
             **words,
             "name": short(f"{fitted.targets[0]} is {name}"),
             "y": column(np.where(known, fitted.y[:, 0] == c, np.nan)),
@@ -53,7 +53,7 @@ def targets(fitted: Fitted, shared: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def confusion(model: Any) -> dict[str, Any]:
-    """Left-out labels as a table: classes, and how many of each are predicted as each; the commonest where many."""
+    """Left-out labels as a table: classes, and counts of true and predicted ones; if there are many, the commonest."""
     found = left_out_classes(model)
     counts = found.confusion
     shown = np.sort(np.argsort(-counts.sum(1), kind="stable")[:SHOWN_CLASSES])
@@ -71,10 +71,10 @@ def confusion(model: Any) -> dict[str, Any]:
 def _figures(fitted: Fitted, left_out: LeftOutClasses) -> list[list[str]]:
     n, right = len(left_out.y), int(left_out.right.sum())
     few = " (few labels)" * (n < findings.FEW)
-    common = int(np.bincount(left_out.y).max())
+    largest = int(np.bincount(left_out.y).max())
     found = findings.rows_and_setting(fitted, 0, n, evidence_over_scale(fitted.model, 0))
     found[2:2] = [
-        ["Classes", f"{len(fitted.model.classes_):,}", f"the commonest has {common:,} labels"],
+        ["Classes", f"{len(fitted.model.classes_):,}", f"the commonest has {largest:,} labels"],
         ["Left-out labels right", f"{right:,} of {n:,}", f"{findings.percent(right / n)}{few}"],
         ["Log loss of a left-out label", findings.number(left_out.log_loss),
          f"even guesses have {findings.number(float(np.log(len(fitted.model.classes_))))}{few}"],
@@ -93,8 +93,8 @@ def _cautions(fitted: Fitted, left_out: LeftOutClasses) -> list[str]:
     if len(single):
         some = ", ".join(f"“{short(classes[c])}”" for c in single[:3])
         found.append(
-            f"{len(single)} of {len(classes)} classes have one label only ({some}): left out, nothing is known of them "
-            "and they count as wrong."
+            f"{len(single)} of {len(classes)} classes have one label only ({some}): left out, nothing is known about "
+            "them, and they count as wrong."
         )
     if n >= findings.FEW and left_out.right.sum() <= counts.max():
         found.append("Left-out labels come out right no more often than if every row were of the commonest class.")
@@ -108,7 +108,7 @@ def _cautions(fitted: Fitted, left_out: LeftOutClasses) -> list[str]:
 
 
 def _about_probabilities(left_out: LeftOutClasses, counts: np.ndarray) -> list[str]:
-    """Whether as many left-out labels come out right as their probabilities say; single labels of a class cannot."""
+    """Compare the number of correct left-out labels with their probabilities, without single labels of a class."""
     several = counts[left_out.y] > 1
     said, right = left_out.probabilities.max(1)[several], int(left_out.right[several].sum())
     expected, chance = float(said.sum()), float(np.sqrt(np.sum(said * (1 - said))))

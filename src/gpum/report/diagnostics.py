@@ -1,12 +1,12 @@
-"""What a fitted regressor says of itself, as plain arrays: for the report and for pictures.
+"""Diagnostics of a fitted model as plain arrays, for the report and for figures.
 
     leave_one_out         each label as the others predict it
     geometry_weights      which geometry has weight: charts, atlases, graphs, flat space
-    shown_chart           which of them is the chart that people are shown
+    shown_chart           which of them is the chart that is shown
     evidence_over_scale   which diffusion times or length scales, and which smoothness, have weight
-    level_weights         which outlines of the chart that is shown have weight
-    extents               how far the surface reaches along each coordinate of that chart
-    cuts                  neighbours in the data that the chart has torn apart
+    level_weights         which boundary levels of the shown chart have weight
+    extents               the extent of the surface along each coordinate of that chart
+    cuts                  neighbours in the data that are far apart on the chart
     suggestions           which rows to label next
     left_out_classes      each class label as the others predict it (of a classifier)
 
@@ -61,9 +61,9 @@ class EvidenceOverScale:
     """Settings [S], heaviest first: geometry, smoothness, boundary level, scale, the range of scales, weight.
 
     The scale is √t of a heat kernel, κ of a Matérn kernel: a length along a chart, an atlas or the edges of a graph; in
-    flat space a length over the spread of the cloud. `level` is None where there is no family of boundary
-    levels. `log_evidence` is log p(y) of the setting, less that of the best. Settings lighter than a thousandth of the
-    heaviest are not there.
+    flat space a length over the spread of the cloud. `level` is None if there are no boundary
+    levels. `log_evidence` is log p(y) of the setting minus that of the best. Settings of less than a thousandth of the
+    largest weight are left out.
     """
 
     geometry: list[str]  # as in `geometry_weights`
@@ -79,7 +79,7 @@ class EvidenceOverScale:
         mine = np.flatnonzero([g == geometry for g in self.geometry])
         if not len(mine):
             known = ", ".join(map(repr, dict.fromkeys(self.geometry)))
-            raise GpumError(f"geometry is {geometry!r}, which has no weight here; those that have are {known}")
+            raise GpumError(f"geometry is {geometry!r}, which has no weight here; these have: {known}")
         some = lambda values: [values[i] for i in mine]
         return EvidenceOverScale(
             some(self.geometry),
@@ -92,16 +92,16 @@ class EvidenceOverScale:
         )
 
     def curve(self, name: str, scales: np.ndarray) -> np.ndarray:
-        """Weight of one smoothness at scales, each setting spread over the step of its ladder of scales."""
+        """Weight of one smoothness at scales, each setting spread over the distance to the neighbouring scales."""
         mine = np.array([s == name for s in self.smoothness], bool)
         step = np.log(self.ends[mine, 1] / self.ends[mine, 0]) / (SCALES - 1)
         away = np.abs(np.log(scales[:, None] / self.scale[mine]))
-        near = np.clip(1 - away / np.where(step > 0, step, 1.0), 0.0, None)  # linear between the rungs
+        near = np.clip(1 - away / np.where(step > 0, step, 1.0), 0.0, None)  # linear between neighbouring scales
         return near @ self.weight[mine]
 
 
 def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
-    """Each label of a fitted regressor as the others predict it; the row stays in the cloud, only its label goes."""
+    """Each label of a fitted regressor as the others predict it; its row remains in the cloud, without the label."""
     found = _output(model, output)
     if len(found.rows) < 2:
         raise GpumError(f"y has {len(found.rows)} label(s), and leaving one out needs at least 2; label more rows")
@@ -111,7 +111,7 @@ def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
 
 @dataclass(frozen=True)
 class LeftOutClasses:
-    """Labelled rows [n]: index, class (as a place in `classes_`) and its probabilities [n, classes] from the others."""
+    """Labelled rows [n]: index, class (index of `classes_`) and its probabilities [n, classes] from the others."""
 
     rows: np.ndarray
     y: np.ndarray
@@ -151,7 +151,7 @@ def geometry_weights(model: Any, output: int = 0) -> dict[str, float]:
 
 
 def shown_chart(model: Any) -> str | None:
-    """Which geometry is the chart that people are shown, the heaviest over all outputs; None where none is a chart."""
+    """The chart that is shown: the one of largest weight over all outputs; None if no geometry is a chart."""
     fitted = model.model_
     return None if fitted.shown is None else fitted.geometries.titles[fitted.shown]
 
@@ -178,8 +178,8 @@ def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
 def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
     """Weight of each boundary level of the chart that is shown, tightest first, and of "none", no boundary.
 
-    They add up to one: how much that chart itself weighs is in `geometry_weights`. Empty where the chart has one domain
-    or no weight, and where there is no chart.
+    They add up to one; the weight of the chart itself is in `geometry_weights`. Empty if the chart has one domain or no
+    weight, or if there is no chart.
     """
     found = _output(model, output)
     geometries, shown = model.model_.geometries, model.model_.shown
@@ -208,7 +208,7 @@ def extents(model: Any) -> np.ndarray:
 
 
 def learned_from(model: Any, X: np.ndarray) -> np.ndarray:
-    """The rows of the cloud X that the surfaces were learned from: all, or a subset that covers a large one."""
+    """The rows of the cloud X from which the surfaces were learned: all, or a subset that covers a large cloud."""
     subset = model.model_.cloud.subset
     return np.arange(len(X)) if subset is None else subset
 
@@ -216,8 +216,8 @@ def learned_from(model: Any, X: np.ndarray) -> np.ndarray:
 def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     """Pairs of rows [k, 2], worst first, that are next to each other in the cloud X but not on the learned chart.
 
-    Of the edges of the cloud's minimum spanning tree, those whose straight line on the chart is TORN times as long on
-    the surface as they are in the data.
+    These are the edges of the minimum spanning tree of the cloud whose straight line on the chart has, on the surface,
+    more than TORN times the length of the edge.
     """
     _check_chart(model)
     some = learned_from(model, X)
@@ -230,7 +230,7 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
 
 
 def suggestions(model: Any) -> Suggestions | None:
-    """The SUGGESTED rows to label next, and what their labels would give; None where every row has its labels."""
+    """The SUGGESTED rows to label next, with the expected gain; None if every row has its labels."""
     fitted = model.model_
     if all(len(output.rows) == len(fitted.cloud) for output in fitted.outputs):
         return None

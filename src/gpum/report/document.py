@@ -37,16 +37,16 @@ from .diagnostics import (
     suggestions,
 )
 
-SHOWN_FEATURES = 6  # feature values that go with a row: those of the columns that vary most
+SHOWN_FEATURES = 6  # feature values that are shown for a row: those of the columns that vary most
 SHOWN_LABELS = 1000  # points of the calibration plot
-PIXELS = 240  # along a side, where the outline is traced
+PIXELS = 240  # along a side, for the outline
 CURVE = 80  # points of the curve over scale
 SHOWN_EDGES = 20_000  # of an atlas
 SHOWN_ROWS = 4000  # of a cloud: a page with more is slow to open and to turn
 
 
 def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
-    """Write the report of a fitted model to an HTML file, whole or not at all; `force` overwrites."""
+    """Write the report of a fitted model to an HTML file, completely or not at all; `force` overwrites."""
     path = Path(path)
     if path.exists() and not force:
         raise FileExistsError(f"path is {str(path)!r}, which exists; choose another name or pass force=True")
@@ -59,18 +59,18 @@ def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
 
 def render(fitted: Fitted) -> str:
     """The report of a fitted model as the text of an HTML page."""
-    if np.isnan(fitted.X).any():  # pictures show what stands for missing readings
+    if np.isnan(fitted.X).any():  # figures show the values that were filled in
         fitted = replace(fitted, X=fill_in(fitted.X).rows)
     page = resources.files(__package__) / "page"
     title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
-    parts = {
+    sections = {
         "title": html.escape(title),
         "style": _joined(page, "common.css", "page.css"),
         "plotly": _plotly(),
         "data": _json({"title": title, **_contents(fitted)}),
         "script": _joined(page, "common.js", "page.js"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (page / "page.html").read_text("utf-8"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: sections[match[1]], (page / "page.html").read_text("utf-8"))
 
 
 def _joined(page: Any, *names: str) -> str:
@@ -86,7 +86,7 @@ def _plotly() -> str:
 
 
 def _json(contents: dict[str, Any]) -> str:
-    """JSON that is harmless inside <script>: no name can close it, nor start a comment."""
+    """JSON that is safe inside <script>: no name can close it, or start a comment."""
     text = json.dumps(contents, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -100,7 +100,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     varied.sort()
     view = View(X)
     named = hasattr(model, "classes_")
-    targets = classes.targets(fitted, _shared(fitted, 0, outlines)) if named else _targets(fitted, outlines)
+    targets = classes.targets(fitted, _common(fitted, 0, outlines)) if named else _targets(fitted, outlines)
     settings = fitted.about.get("settings") or model.model_.settings
     worth = suggestions(model)
     charted, learned = model.chart_ is not None, model.latent_model_ is not None
@@ -112,7 +112,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "cloud": {
             "axes": columns(view.at(X)),
             "names": [short(name) for name in fitted.features[:3]],
-            "shares": view.shares,
+            "fractions": view.fractions,
         },
         "magnification": column(evaluate(model.chart_, magnification, model.latent_)) if charted else None,
         "features": {
@@ -136,7 +136,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
 
 
 def _about(about: dict[str, Any]) -> list[list[str]]:
-    """What is known of the fit besides settings and messages, in words."""
+    """Further information about the fit, besides settings and messages, in words."""
     found = []
     for key, value in about.items():
         if key == "scales":
@@ -148,7 +148,7 @@ def _about(about: dict[str, Any]) -> list[list[str]]:
 
 
 def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int]) -> np.ndarray:
-    """Which of n rows the page shows: all, or SHOWN_ROWS spread evenly and all that its other parts speak of."""
+    """Which of n rows the page shows: all, or SHOWN_ROWS spread evenly and the rows that other sections mention."""
     if n <= SHOWN_ROWS:
         return np.arange(n)
     spoken = [row for t in targets if t["left_out"] is not None for row in t["left_out"]["rows"]]
@@ -158,17 +158,17 @@ def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int]) -> np.n
 def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, Any]:
     """The contents with some of n rows only, and a message that says so."""
     pick = lambda column: None if column is None else [column[i] for i in shown]
-    place = {int(row): k for k, row in enumerate(shown)}
+    position = {int(row): k for k, row in enumerate(shown)}
     thin = dict(contents)
     thin["rows"], thin["magnification"] = pick(contents["rows"]), pick(contents["magnification"])
     for name in ("chart", "cloud", "features"):
         thin[name] = {**contents[name], "axes": [pick(column) for column in contents[name]["axes"]]}
-    thin["next"] = {**contents["next"], "rows": [place[row] for row in contents["next"]["rows"]]}
+    thin["next"] = {**contents["next"], "rows": [position[row] for row in contents["next"]["rows"]]}
     thin["targets"] = []
     for target in contents["targets"]:
         left_out = target["left_out"]
         if left_out is not None:
-            left_out = {**left_out, "rows": [place[row] for row in left_out["rows"]]}
+            left_out = {**left_out, "rows": [position[row] for row in left_out["rows"]]}
         columns = {name: pick(target[name]) for name in ("y", "mean", "std")}
         thin["targets"].append({**target, **columns, "left_out": left_out})
     said = f"The pictures and the table show {len(shown):,} of {n:,} rows; all figures are of all rows."
@@ -176,26 +176,26 @@ def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, A
 
 
 class View:
-    """How the cloud is looked at: as it is, or along the first three principal components of more columns."""
+    """The view of the cloud: its own columns, or the first three principal components of more columns."""
 
     def __init__(self, X: np.ndarray) -> None:
         self.pca = _main_directions(X, 3) if X.shape[1] > 3 else None
-        shares = [] if self.pca is None else np.nan_to_num(self.pca.explained_variance_ratio_)
-        self.shares = [findings.percent(share) for share in shares]
+        fractions = [] if self.pca is None else np.nan_to_num(self.pca.explained_variance_ratio_)
+        self.fractions = [findings.percent(fraction) for fraction in fractions]
 
     def at(self, X: np.ndarray) -> np.ndarray:
-        """Rows as they are seen, [n, at most 3]."""
+        """Coordinates of rows in this view, [n, at most 3]."""
         return X if self.pca is None else self.pca.transform(X)
 
 
 def _main_directions(X: np.ndarray, k: int) -> PCA:
-    """The first k principal components; where all rows lie in one place their shares of the variance are 0/0."""
+    """The first k principal components; if all rows are equal, their fractions of the variance are 0/0."""
     with np.errstate(invalid="ignore"):
         return PCA(k, svd_solver="full").fit(X)
 
 
 def _chart(fitted: Fitted, view: View) -> dict[str, Any]:
-    """The flat map: the chart of largest weight; where there is none, the first two main directions of the data."""
+    """The flat map: the chart of largest weight, or the first two principal components if there is no chart."""
     model = fitted.model
     if model.chart_ is None:
         plain = fitted.X if fitted.X.shape[1] < 3 else _main_directions(fitted.X, 2).transform(fitted.X)
@@ -207,9 +207,9 @@ def _chart(fitted: Fitted, view: View) -> dict[str, Any]:
 
 
 def edges_of(model: Any, title: str, X: np.ndarray, view: View) -> dict[str, Any]:
-    """Edges of an atlas, seen like the cloud: places of nodes, pairs of nodes, and how many there are.
+    """Edges of an atlas in the view of the cloud: coordinates of nodes, pairs of nodes, and their number.
 
-    `near` is the row next to each node, whose prediction is its height where the data have less than three columns.
+    `near` is the row nearest to each node, whose prediction is its height if the data have less than three columns.
     """
     atlas = findings.atlas_of(model, title)
     sides = [atlas.simplices_[:, [a, b]] for a, b in combinations(range(atlas.dim + 1), 2)]
@@ -228,8 +228,8 @@ def edges_of(model: Any, title: str, X: np.ndarray, view: View) -> dict[str, Any
     }
 
 
-def _shared(fitted: Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
-    """What is said of output k whatever it is: its geometries, settings and outline."""
+def _common(fitted: Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
+    """The entries of output k that every kind of target has: geometries, settings and outline."""
     model = fitted.model
     settings = evidence_over_scale(model, k)
     geometries = geometry_weights(model, k)
@@ -263,7 +263,7 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
     y = np.full(len(fitted.X), np.nan)
     y[output.rows] = output.shown_labels
     found = {
-        **_shared(fitted, k, outlines),
+        **_common(fitted, k, outlines),
         "name": short(fitted.targets[k]),
         "y": column(y),
         "mean": column(mean),
@@ -276,7 +276,7 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
         found["left_out"] = {
             "rows": left_out.rows[shown].tolist(),
             "inside": int(left_out.inside.sum()),
-            "share": findings.percent(float(left_out.inside.mean())),
+            "fraction": findings.percent(float(left_out.inside.mean())),
             "of": len(left_out.y),
             **{name: column(getattr(left_out, name)[shown]) for name in ("y", "mean", "low", "high")},
         }
@@ -301,7 +301,7 @@ def _curves(settings: EvidenceOverScale, geometry: str) -> dict[str, Any]:
     series = [
         {
             "name": words,
-            "share": findings.percent(float(mine.weight[[s == name for s in mine.smoothness]].sum())),
+            "fraction": findings.percent(float(mine.weight[[s == name for s in mine.smoothness]].sum())),
             "weight": np.round(mine.curve(name, scales), 5).tolist(),
         }
         for name, words in findings.SMOOTHNESS.items()
@@ -318,7 +318,7 @@ def _curves(settings: EvidenceOverScale, geometry: str) -> dict[str, Any]:
 
 
 def _outline(chart: Any) -> list[Any]:
-    """Where the inside of a chart of one or two dimensions ends: lines as columns; empty for more, and without one."""
+    """The outline of a chart of one or two dimensions as lines; empty for more dimensions, or without a chart."""
     if chart is None or chart.dim > 2:
         return []
     n = PIXELS if chart.dim == 2 else PIXELS**2 // 10
@@ -331,7 +331,7 @@ def _outline(chart: Any) -> list[Any]:
         return [[[float(axes[0][a]), float(axes[0][b - 1])]] for a, b in turns.reshape(-1, 2)]
     import contourpy
 
-    blurred = gaussian_filter(inside.astype(float), 0.8)  # without steps
+    blurred = gaussian_filter(inside.astype(float), 0.8)  # smooths the pixels
     lines = contourpy.contour_generator(axes[0], axes[1], blurred.T).lines(0.5)
     return [columns(np.asarray(line)) for line in lines if len(line) > 3]
 

@@ -1,4 +1,4 @@
-"""What a fit means in words: key figures, and what a person should look out for before trusting it."""
+"""The results of a fit in words: key figures, and warnings for its user."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..persistence.model_io import Fitted
 from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, learned_from, shown_chart
 
 FAINT_EDGE = 0.01  # weight of a boundary level below which its outline is not drawn
-FEW = 10  # labels below which error and coverage are anecdotes
+FEW = 10  # labels below which error and coverage are not reliable
 ISOLATED = 6.0  # times the median distance to the nearest row
 ODD = 4.0  # standard deviations between a label and what the others predict
-WINS = 0.5  # weight above which one kind of geometry is said to win
+WINS = 0.5  # weight above which one kind of geometry has most of the weight
 LITTLE = 0.1  # weight below which the prediction is not made on the map
-NOTHING_EXPLAINED, LITTLE_EXPLAINED = 0.25, 0.5  # shares of the labels' variance below which that is said first
+NOTHING_EXPLAINED, LITTLE_EXPLAINED = 0.25, 0.5  # fractions of the labels' variance below which a warning is the first
 UNEVEN = 10.0  # times the spread of another column: then one column decides which rows are neighbours
-# What the page says of every target that is a number; see `classes.WORDS`.
+# Texts of the page for a target that is a number; see `classes.WORDS`.
 WORDS = {
     "nothing": (
         "Nothing unusual was found: enough labels, no row or label far from the others, intervals that hold about as "
@@ -42,7 +42,7 @@ SMOOTHNESS = {"heat": "heat kernel", "matern52": "Matérn 5/2", "matern32": "Mat
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number as people write it."""
+    """A number as text, rounded to significant digits."""
     if not np.isfinite(value):
         return "not known"
     if value and not 1e-4 <= abs(value) < 1e6:
@@ -50,15 +50,15 @@ def number(value: float, digits: int = 3) -> str:
     return f"{float(f'{value:.{digits}g}') if abs(value) < 10**digits else round(value):,.10g}"
 
 
-def percent(share: float) -> str:
-    """A share of one in whole percents."""
-    if 0 < share < 0.005:
+def percent(fraction: float) -> str:
+    """A fraction in whole percents."""
+    if 0 < fraction < 0.005:
         return "<1 %"
-    return ">99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+    return ">99 %" if 0.995 <= fraction < 1 else f"{100 * fraction:.0f} %"
 
 
 def scale_unit(geometry: str) -> str:
-    """What the scale of a kernel is measured in, given the geometry's title."""
+    """The unit of the scale of a kernel on the geometry of this title."""
     if geometry.startswith("flat"):
         return "scale, as a multiple of the data's spread"
     return f"scale, as a length along the {'graph' if geometry.startswith('graph') else 'surface'}"
@@ -74,22 +74,22 @@ def level_name(level: Any, geometry: str = "chart") -> str:
 def outline(levels: dict[Any, float]) -> tuple[Any, str]:
     """The boundary level to draw, given the weight of each, and a sentence that says which one it is.
 
-    NO_BOUNDARY where none is to be drawn: the likeliest has next to no weight.
+    NO_BOUNDARY if none is drawn, because even the likeliest has nearly no weight.
     """
     edges = {level: weight for level, weight in levels.items() if level != NO_BOUNDARY}
     if not edges:
         return None, "The line is the edge of the surface."
     level = max(edges, key=lambda v: edges[v])
-    share = percent(edges[level])
+    heaviest = percent(edges[level])
     none = levels.get(NO_BOUNDARY, 0.0)
     if none > edges[level] and edges[level] < FAINT_EDGE:
         return NO_BOUNDARY, f"No edge is drawn: the labels favour a surface without one (weight {percent(none)})."
     if none > edges[level]:
         return level, (
-            f"The line is the likeliest edge of the surface ({level_name(level)}, weight {share}), though the labels "
-            f"favour none at all (weight {percent(none)})."
+            f"The line is the likeliest edge of the surface ({level_name(level)}, weight {heaviest}), though the "
+            f"labels favour none at all (weight {percent(none)})."
         )
-    return level, f"The line is the likeliest edge of the surface ({level_name(level)}, weight {share})."
+    return level, f"The line is the likeliest edge of the surface ({level_name(level)}, weight {heaviest})."
 
 
 def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: LeaveOneOut | None) -> list[list[str]]:
@@ -99,8 +99,8 @@ def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: Leave
     found = rows_and_setting(fitted, k, n, settings)
     if left_out is not None:
         inside, few = left_out.inside, " (few labels)" * (n < FEW)
-        share = _explained(output, left_out)
-        said = "" if share is None else f"; {percent(max(share, 0.0))} of their variance explained"
+        fraction = _explained(output, left_out)
+        said = "" if fraction is None else f"; {percent(max(fraction, 0.0))} of their variance explained"
         found[2:2] = [
             [
                 "Error of a left-out label",
@@ -113,24 +113,24 @@ def figures(fitted: Fitted, k: int, settings: EvidenceOverScale, left_out: Leave
 
 
 def _blind(output: Any) -> float:
-    """How far a label is from the mean of the other labels, as a root mean square."""
+    """Root mean square distance of a label from the mean of the other labels."""
     n = len(output.labels)
     return output.spread * n / (n - 1)
 
 
 def _explained(output: Any, left_out: LeaveOneOut) -> float | None:
-    """The share of the labels' variance that left-out predictions explain; None where all labels are the same."""
+    """The fraction of the labels' variance that left-out predictions explain; None if all labels are equal."""
     return 1 - (left_out.rmse / _blind(output)) ** 2 if _blind(output) > 0 else None
 
 
 def rows_and_setting(fitted: Fitted, k: int, n_labels: int, settings: EvidenceOverScale) -> list[list[str]]:
     """Key figures that every kind of target has: two of the table, then those of the fit."""
     model = fitted.model
-    first, share = next(iter(geometry_weights(model, k).items()))
+    first, weight = next(iter(geometry_weights(model, k).items()))
     N, p = fitted.X.shape
     found = [
         ["Rows", f"{N:,}", f"{n_labels:,} with a label"],
-        ["Features", f"{p:,}", f"{first}: {percent(share)} of the weight"],
+        ["Features", f"{p:,}", f"{first}: {percent(weight)} of the weight"],
         [
             "Heaviest setting",
             SMOOTHNESS.get(settings.smoothness[0], settings.smoothness[0]),
@@ -149,7 +149,7 @@ def rows_and_setting(fitted: Fitted, k: int, n_labels: int, settings: EvidenceOv
 
 
 def _where(settings: EvidenceOverScale) -> str:
-    """Which surface the heaviest setting is on, and its boundary."""
+    """The geometry of the heaviest setting, or its boundary level."""
     geometry, level = settings.geometry[0], settings.level[0]
     return f"boundary: {level_name(level)}" if geometry.startswith("chart") else geometry
 
@@ -161,44 +161,47 @@ def geometry(model: Any, k: int) -> str:
     if len(titles) == 1:
         given = model.chart_ is not None and model.latent_model_ is None
         what = "the chart that was given" if given else the(first)
-        return f"The prediction is made on {what} alone: no other geometry stood beside it."
+        return f"The prediction is made on {what} alone: there was no other geometry."
     kinds = model.geometry_weights_[k] if isinstance(model.geometry_weights_, list) else model.geometry_weights_
     kind = max(kinds, key=lambda name: kinds[name])
-    share = percent(kinds[kind])
+    weight = percent(kinds[kind])
     if kinds[kind] < WINS:
         some = " and ".join(f"{the(title)} ({percent(weight)})" for title, weight in list(titles.items())[:2])
         return f"No geometry has most of the weight; {some} come first."
     if kind == "flat":
         return (
-            f"Flat space has most of the weight ({share}): the labels see no surface. Straight distances between rows "
-            "predict them at least as well as any surface that was tried."
+            f"Flat space has most of the weight ({weight}): the labels show no surface. Straight distances between "
+            "rows predict them at least as well as any surface that was tried."
         )
     if kind == "graph":
         return (
-            f"The graph of neighbours has most of the weight ({share}): the labels follow who is next to whom, and no "
-            "smooth surface that was tried explains them better."
+            f"The graph of neighbours has most of the weight ({weight}): the labels follow the neighbourhoods of rows, "
+            "and no smooth surface that was tried explains them better."
         )
     top = next(title for title in titles if title.startswith(kind))
     if kind == "chart":
-        return f"A flat map has most of the weight ({share}), the {top}: one map can hold the surface."
+        return f"A flat map has most of the weight ({weight}), the {top}: one map can represent the surface."
     atlas = atlas_of(model, top)
     if atlas is None:
-        return f"Most of the weight ({share}) is on {the(top)}."
-    return f"Many small maps, glued, have most of the weight ({share}): the {top}. {_shape(atlas)}"
+        return f"Most of the weight ({weight}) is on {the(top)}."
+    return f"Many small maps, glued, have most of the weight ({weight}): the {top}. {_shape(atlas)}"
 
 
 def atlas_of(model: Any, title: str) -> Any:
-    """The atlas of this title; None where it is another geometry."""
+    """The atlas of this title; None if it is another geometry."""
     return next((s.atlas for s in model.model_.geometries.members if s.name == "atlas" and s.title == title), None)
 
 
 def _shape(atlas: Any) -> str:
-    """What the atlas says of the surface that a single map could not."""
+    """A property of the surface that the atlas shows and a single map cannot."""
     if atlas.n_pieces_ > 1:
-        return f"The surface is in {atlas.n_pieces_} pieces, and rows of different pieces share nothing but the mean."
+        return (
+            f"The surface has {atlas.n_pieces_} connected components, and rows of different components have "
+            "nothing but the mean in common."
+        )
     if closed(atlas):
-        return "The surface is closed, like a ring or a ball, so that no single flat map can hold it without a cut."
-    return "No single flat map that was tried holds the surface as well."
+        return "The surface is closed, like a ring or a ball, so no single flat map can represent it without a cut."
+    return "No single flat map that was tried represents the surface as well."
 
 
 def closed(atlas: Any) -> bool:
@@ -215,7 +218,7 @@ def the(title: str) -> str:
 
 
 def the_map(model: Any, k: int) -> str:
-    """What the flat map has to do with the prediction of target k, where that is not all of it."""
+    """How much of the prediction of target k is made on the flat map; empty if most of it is."""
     title, weight = _map_weight(model, k)
     if title is None:
         return "No geometry of this model has a flat map."
@@ -223,10 +226,8 @@ def the_map(model: Any, k: int) -> str:
         return ""
     if weight >= LITTLE:
         return f"The prediction is made on this map in part: the {title} has {percent(weight)} of the weight."
-    share = f"only {percent(weight)}" if weight > 0 else "none"
-    return (
-        f"The prediction is not made on this map: the {title} is the best flat map, but it has {share} of the weight."
-    )
+    much = f"only {percent(weight)}" if weight > 0 else "none"
+    return f"The prediction is not made on this map: the {title} is the best flat map, but it has {much} of the weight."
 
 
 def _map_weight(model: Any, k: int) -> tuple[str | None, float]:
@@ -236,7 +237,7 @@ def _map_weight(model: Any, k: int) -> tuple[str | None, float]:
 
 
 def cautions(fitted: Fitted, k: int, left_out: LeaveOneOut | None) -> list[str]:
-    """What to look out for in target k, in plain words, besides `about_cloud`; empty if nothing was found."""
+    """Warnings about target k, in plain words, besides `about_cloud`; empty if there are none."""
     output = fitted.model.model_.outputs[k]
     found = [*_about_labels(output.labels), *_about_settings(fitted.model, k)]
     if left_out is None or len(output.labels) < FEW:
@@ -245,7 +246,7 @@ def cautions(fitted: Fitted, k: int, left_out: LeaveOneOut | None) -> list[str]:
 
 
 def about_cloud(fitted: Fitted) -> list[str]:
-    """What to look out for in the surface, whatever the target."""
+    """Warnings about the surface, for all targets."""
     found = []
     model, latent = fitted.model, fitted.model.latent_model_
     if not getattr(latent, "converged_", True):
@@ -277,18 +278,18 @@ def about_cloud(fitted: Fitted) -> list[str]:
         times, first = nearest[alone[0]] / max(float(np.median(nearest)), 1e-12), some[alone[:3]]
         found.append(
             f"{_count(len(alone), 'row')} far from all others, the farthest is {_names(fitted, first)} (up to "
-            f"{number(times, 2)} times the usual distance between neighbours). Little is known of the surface "
-            "around them: check whether they are mistakes, or add rows between."
+            f"{number(times, 2)} times the usual distance between neighbours). Little is known about the "
+            "surface around them: check whether they are mistakes, or add rows between."
         )
     return found
 
 
 def label_next(found: Suggestions | None, of_classes: bool = False) -> str:
-    """What more labels would give."""
+    """The expected benefit of more labels, in words."""
     if found is None:
         return ""
     if found.enough:
-        gain = "set no row right but its own" if of_classes else "give less than the noise hides"
+        gain = "correct no row but its own" if of_classes else "gain less than the noise of the labels"
         return f"More labels no longer help much: the best of them is expected to {gain}."
     rows = f"{len(found.rows)} rows" if len(found.rows) > 1 else "row"
     return f"“Label next” lists the {rows} whose labels would lower the uncertainty of all rows most."
@@ -329,11 +330,11 @@ def _about_settings(model: Any, k: int) -> list[str]:
 
 
 def _about_explained(fitted: Fitted, output: Any, left_out: LeaveOneOut) -> list[str]:
-    """Whether the model predicts the target at all: before anything else, where it hardly does."""
-    share = _explained(output, left_out)
-    if share is None or share >= LITTLE_EXPLAINED:
+    """A warning if the model hardly predicts the target."""
+    fraction = _explained(output, left_out)
+    if fraction is None or fraction >= LITTLE_EXPLAINED:
         return []
-    much = "next to nothing" if share < NOTHING_EXPLAINED else "less than half"
+    much = "next to nothing" if fraction < NOTHING_EXPLAINED else "less than half"
     spreads = fitted.X.std(0)
     uneven = spreads.max() > UNEVEN * max(float(spreads.min()), 1e-300)
     advice = (
@@ -343,7 +344,7 @@ def _about_explained(fitted: Fitted, output: Any, left_out: LeaveOneOut) -> list
         else "More labels, or other columns, may help."
     )
     return [
-        f"This model explains {much} of the target ({percent(max(share, 0.0))} of the variance of its labels): a "
+        f"This model explains {much} of the target ({percent(max(fraction, 0.0))} of the variance of its labels): a "
         f"left-out label is missed by {number(left_out.rmse)}, and guessing the mean of the other labels misses by "
         f"{number(_blind(output))}. {advice}"
     ]
@@ -352,7 +353,7 @@ def _about_explained(fitted: Fitted, output: Any, left_out: LeaveOneOut) -> list
 def _about_predictions(fitted: Fitted, left_out: LeaveOneOut) -> list[str]:
     n, inside = len(left_out.y), int(left_out.inside.sum())
     found = []
-    # An interval from 0 to 1 of a single trial holds every label, and says nothing of how well.
+    # An interval from 0 to 1 of a single trial holds every label, so its coverage says nothing.
     certain = np.all((left_out.low == 0) & (left_out.high == 1))
     if not certain and binomtest(inside, n, 0.95).pvalue < 0.01:
         word = "too narrow: read ± as too small" if inside < 0.95 * n else "wider than they need to be"

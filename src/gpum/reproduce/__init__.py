@@ -1,7 +1,7 @@
-"""The paper's experiments, number by number and figure by figure: `gpum reproduce`.
+"""The experiments of the paper, with all their tables and figures: `gpum reproduce`.
 
-`tasks` holds the protocol and the numbers in print, `methods` the columns of the tables, `splits` runs them, `kernels`
-compares heat kernels, `tables` and the figures' modules write what was found.
+`tasks` holds the protocol and the printed numbers, `methods` the methods of the tables, `splits` runs them, `kernels`
+compares heat kernels, `tables` and the modules of figures write the results.
 """
 
 from .run import EXPERIMENTS, reproduce

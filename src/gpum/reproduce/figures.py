@@ -1,4 +1,4 @@
-"""Figures that several experiments share, in the size and type of a paper's column."""
+"""Figures of several experiments, in the size and font of a column of a paper."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WIDE = 7.0  # inches: two columns
 
 @contextmanager
 def figure(path: Path, height: float, width: float = WIDE) -> Iterator[Any]:
-    """A figure of so many inches that is saved at the end, whole."""
+    """A figure of this size in inches, which is saved at the end of the block."""
     with rc_context(STYLE):
         fig = Figure(figsize=(width, height), layout="constrained")
         yield fig
@@ -44,17 +44,17 @@ def figure(path: Path, height: float, width: float = WIDE) -> Iterator[Any]:
 
 
 def letter(ax: Any, k: int, title: str) -> None:
-    """The panel's letter and title."""
+    """Set the letter and title of a panel."""
     ax.set_title(f"({'abcdefgh'[k]}) {title}")
 
 
-def path_of(chart: Any, start: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """A path in chart coordinates whose time is (share × the even extent)²."""
-    time = (share * float(np.linalg.norm(straighten(chart).lengths))) ** 2
+def path_of(chart: Any, start: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+    """A Brownian path in chart coordinates of duration (fraction × diagonal of the straightened chart)²."""
+    time = (fraction * float(np.linalg.norm(straighten(chart).lengths))) ** 2
     return brownian_path(chart, start, time, n_steps=6000, random_state=seed)
 
 
-def latent_panels(fig: Any, axes: Any, task: Task, latent: Any, first: int, seed: int, share: float) -> Any:
+def latent_panels(fig: Any, axes: Any, task: Task, latent: Any, first: int, seed: int, fraction: float) -> Any:
     """Latent rows over the mapping's sd, over the magnification, the boundary, and a Brownian path."""
     chart = latent.chart_
     labelled = task.splits[0]
@@ -70,10 +70,10 @@ def latent_panels(fig: Any, axes: Any, task: Task, latent: Any, first: int, seed
     plots.plot_boundary(printed, color="k", linestyle="--", ax=axes[2])
     plots.plot_latent(latent, labelled=labelled, ax=axes[2])
     letter(axes[2], first + 2, "boundary")
-    walked = path_of(chart, latent.latent_[labelled[0]], share, seed)
+    path = path_of(chart, latent.latent_[labelled[0]], fraction, seed)
     plots.plot_magnification(chart, ax=axes[3])
     plots.plot_boundary(chart, ax=axes[3])
-    plots.plot_paths([walked], ax=axes[3])
+    plots.plot_paths([path], ax=axes[3])
     letter(axes[3], first + 3, "a Brownian path")
     key = [
         Line2D([], [], marker="^", linestyle="", color="#0072b2", markersize=4, label="no label"),
@@ -84,7 +84,7 @@ def latent_panels(fig: Any, axes: Any, task: Task, latent: Any, first: int, seed
         Line2D([], [], marker="*", linestyle="", color="#d00000", markersize=7, label="its start"),
     ]
     fig.legend(handles=key, loc="outside lower center", ncols=6, frameon=False)
-    return walked
+    return path
 
 
 def latent_figure(task: Task, latent: Any, folder: Path, seed: int) -> None:

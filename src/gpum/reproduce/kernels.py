@@ -1,10 +1,10 @@
 """The paper's comparison of heat kernels: exact, from learned metrics, and from graph Laplacians.
 
-From r = 6, z = 3 at t = 50 to 29 targets at r = 2.5, 2.75, ..., 9.5 on the same line. In print the roll has no edges
-in z; a cloud has them, and so has its graph. Both are shown:
+From r = 6, z = 3 at t = 50 to 29 targets at r = 2.5, 2.75, ..., 9.5 on the same line. In the paper the roll has no
+edges in z; a cloud has edges, and so has its graph. Both settings are shown:
 
-    no edges in z   the exact kernel of the roll times that of a line; a learned metric is known between the data only
-                    and continues beyond their width as it is at the edge, for three widths on either side
+    no edges in z   the exact kernel of the roll times that of a line; a learned metric is known between the data only,
+                    so it is continued with its value at the edge, for three widths on either side
     edges           the exact kernel of the roll with reflecting edges; learned charts with their own boundary; GL
 """
 
@@ -39,7 +39,7 @@ GRAPH_BANDWIDTHS = 5
 @partial(jax.tree_util.register_dataclass, data_fields=["base"], meta_fields=["low", "high", "axis"])
 @dataclass(frozen=True)
 class Widened(Chart):
-    """A chart on the box [low, high] whose metric goes on unchanged, three widths either way, along `axis`."""
+    """A chart on the box [low, high] whose metric is continued, constant, three widths either way along `axis`."""
 
     base: Any
     low: tuple[float, ...]
@@ -48,17 +48,17 @@ class Widened(Chart):
 
     @property
     def bounds(self) -> np.ndarray:
-        """Three widths more on either side."""
+        """The box, extended by three widths on either side."""
         box = np.stack([self.low, self.high], 1)
         box[self.axis] += np.array([-3, 3]) * np.ptp(box[self.axis])
         return box
 
     def metric(self, x: Any) -> Any:
-        """That of the nearest point of the box."""
+        """The metric at the nearest point of the box."""
         return self.base.metric(jnp.clip(jnp.asarray(x), np.array(self.low), np.array(self.high)))
 
     def inside(self, x: Any) -> Any:
-        """Within the bounds."""
+        """Whether x is within the bounds."""
         return jnp.all((jnp.asarray(x) >= self.bounds[:, 0]) & (jnp.asarray(x) <= self.bounds[:, 1]))
 
 
@@ -66,7 +66,7 @@ def exact(edges: bool) -> np.ndarray:
     """The exact kernel at the targets, [29]."""
     if edges:
         return ROLL.heat_kernel(TARGETS[START], TARGETS, TIME)[0, 0]
-    strip = SwissRoll(z=(-200.0, 206.0))  # no heat reaches these edges
+    strip = SwissRoll(z=(-200.0, 206.0))  # edges so far away that no heat reaches them
     return strip.heat_kernel(TARGETS[START], TARGETS, TIME)[0, 0]
 
 
@@ -91,7 +91,7 @@ def on_chart(chart: Chart, targets: np.ndarray, method: str, n_paths: int, rando
 
 
 def on_graph(n: int) -> tuple[np.ndarray, float]:
-    """GL's kernel at the targets, [29], at the bandwidth that serves it best in hindsight, and that bandwidth.
+    """GL's kernel at the targets, [29], at the bandwidth with the smallest error, and that bandwidth.
 
     Appendix G: eigenvectors have ∫φ² = 1 by the number of points within ε; GL has ∂K/∂t = ΔK, hence t/2.
     """

@@ -1,4 +1,4 @@
-"""The columns of the paper's tables, and ours: each a name and an estimator for one cloud."""
+"""The methods of the paper's tables, and ours: each has a name and an estimator for one cloud."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..geometry.base import KernelOptions
 
 @dataclass(frozen=True)
 class Method:
-    """A method, the number in print that it stands beside, and how it is drawn."""
+    """A method, the printed method with which it is compared, and its line style."""
 
     title: str
     printed: str
@@ -25,13 +25,13 @@ class Method:
     dashes: Any
 
     def name(self, p: int) -> str:
-        """Its name for data of p columns."""
+        """The name of the method for data of p columns."""
         return self.title.format(p=str(p).translate(SUPERSCRIPT))
 
 
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-# Colours of Okabe and Ito, which colour-blind people can tell apart.
+# Colours of Okabe and Ito, which colour-blind people can distinguish.
 METHODS = {
     "euclidean": Method("GP in R{p}", "euclidean", "#009E73", (0, (5, 2))),
     "latent": Method("GP in R²", "latent", "#A6611A", (0, (1, 1.2))),
@@ -44,7 +44,7 @@ METHODS = {
 
 
 def estimators(latent: Any, n_paths: int, seed: int, n_jobs: int | None) -> dict[str, Any]:
-    """The estimators on one cloud, whose fitted latent model they share.
+    """The estimators for one cloud; all use the same fitted latent model.
 
     The last GPUM is the paper's recipe: its boundary rule, the heat kernel, and the one setting of largest evidence.
     """

@@ -16,7 +16,7 @@ from .methods import METHODS
 from .splits import Records
 from .tasks import SLICE, Task
 
-VIEW = (55, -60)  # elevation and azimuth from which the roll is seen as one
+VIEW = (55, -60)  # elevation and azimuth from which the roll is recognised
 CURVES = {  # name of a kernel: colour, dashes
     "exact": ("#D00000", "-"),
     "exact metric, Brownian": ("#D00000", (0, (1, 1))),
@@ -49,7 +49,7 @@ def kernel_comparison(curves: dict[str, dict[str, np.ndarray]], folder: Path) ->
 
 
 def _edges(space: Any, centre: np.ndarray) -> None:
-    """The roll's two edges, seen from where it looks like a roll."""
+    """Draw the two edges of the roll, seen from VIEW."""
     for z in ROLL.z:
         r = np.linspace(*ROLL.r, 400)
         space.plot(*(swiss_roll_points(np.stack([r, np.full(400, z)], 1)) - centre).T, color="0.6", linewidth=0.6)
@@ -72,7 +72,7 @@ def cloud_and_chart(task: Task, folder: Path) -> None:
 def latent_space(task: Task, latent: Any, folder: Path, seed: int) -> None:
     """The four panels of the latent space, and the path in space too."""
     with figure(folder / "latent.png", 5.2) as fig:
-        walked = latent_panels(fig, fig.subplots(2, 2).ravel(), task, latent, 0, seed, 0.35)
+        path = latent_panels(fig, fig.subplots(2, 2).ravel(), task, latent, 0, seed, 0.35)
     start = np.array([9.0, 6.0])
     exact = path_of(ROLL, start, 0.3, seed)
     with figure(folder / "path.png", 2.9) as fig:
@@ -88,11 +88,11 @@ def latent_space(task: Task, latent: Any, folder: Path, seed: int) -> None:
     with figure(folder / "learned_path.png", 2.9) as fig:
         ax, space = fig.add_subplot(1, 2, 1), fig.add_subplot(1, 2, 2, projection="3d")
         plots.plot_magnification(latent.chart_, ax=ax)
-        plots.plot_paths([walked], ax=ax)
+        plots.plot_paths([path], ax=ax)
         letter(ax, 0, "a Brownian path in the learned chart")
         plots.plot_cloud(task.X, ax=space)
         _edges(space, task.X.mean(0))
-        plots.plot_paths([evaluate(latent.chart_, "mean", walked) - task.X.mean(0)], ax=space)
+        plots.plot_paths([evaluate(latent.chart_, "mean", path) - task.X.mean(0)], ax=space)
         letter(space, 1, "its image under the learned map φ")
 
 

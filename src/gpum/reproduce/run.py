@@ -43,7 +43,7 @@ def reproduce(
     names: Sequence[str], out: Path, *, quick: bool = False, data_home: Any = None, seed: int = 0,
     n_jobs: int | None = -1, verbose: int = 1,
 ) -> list[ResultTable]:  # fmt: skip
-    """Run the named experiments; tables and figures go to `out`, a folder for each, and finished parts are kept there.
+    """Run the named experiments; tables and figures go to `out`, a folder for each; finished steps are stored there.
 
     Parameters
     ----------
@@ -51,15 +51,15 @@ def reproduce(
     quick : two label sets, few paths, no roll of 800 points, no graph of 10 000.
     data_home : folder of the real data (see `datasets`).
     """
-    wanted = [n for n in EXPERIMENTS if n in names or "all" in names]
+    requested = [n for n in EXPERIMENTS if n in names or "all" in names]
     for name in names:
         checks.option(name, "experiment", (*EXPERIMENTS, "all"))
     size = QUICK if quick else FULL
-    todo = _tasks(wanted, size, seed, data_home)  # data that is missing is found out at once
-    total = sum(map(splits.steps_of, todo)) + (200 if "heat-kernel" in wanted else 0)
+    todo = _tasks(requested, size, seed, data_home)  # fails at once if data are missing
+    total = sum(map(splits.steps_of, todo)) + (200 if "heat-kernel" in requested else 0)
     begin, made = time.perf_counter(), []
     with Reporter(verbose, total, time_left="about") as report:
-        if "heat-kernel" in wanted:
+        if "heat-kernel" in requested:
             made.append(_heat_kernels(out / "heat-kernel", size, seed, report))
         for task in todo:
             folder = out / task.key
@@ -70,18 +70,18 @@ def reproduce(
             report.advance(f"{task.title}: figures", 0)
             _figures(task, latent, records, folder, seed)
             made.append(table)
-    about = {"gpum": __version__, "versions": splits.versions(), "seed": seed, "quick": quick, "experiments": wanted}
+    about = {"gpum": __version__, "versions": splits.versions(), "seed": seed, "quick": quick, "experiments": requested}
     tables.write(made, out, about | {"seconds": round(time.perf_counter() - begin, 1)})
     return made
 
 
-def _tasks(wanted: Sequence[str], size: Size, seed: int, data_home: Any) -> list[tasks.Task]:
+def _tasks(requested: Sequence[str], size: Size, seed: int, data_home: Any) -> list[tasks.Task]:
     found = []
-    if "swissroll" in wanted:
+    if "swissroll" in requested:
         found += [tasks.swiss_roll(v, size.splits or 20, seed) for v in size.rolls]
-    if "wifi" in wanted:
+    if "wifi" in requested:
         found.append(tasks.wifi(size.splits or 20, seed, data_home))
-    if "coil" in wanted:
+    if "coil" in requested:
         found.append(tasks.coil(size.splits or 10, seed, data_home))
     return found
 
@@ -91,12 +91,12 @@ def _about(seed: int, quick: bool, records: Records) -> dict[str, Any]:
 
 
 def _heat_kernels(folder: Path, size: Size, seed: int, report: Reporter) -> ResultTable:
-    """Kernels in both settings: each is kept when it is finished."""
+    """Compute the kernels in both settings; each is stored when it is finished."""
     settings = {"gpum": __version__, "seed": seed, "paths": size.kernel_paths}
     records = Records(folder / "kernels.json", settings)
     learned: dict[str, Any] = {}
 
-    def keep(name: str, edges: bool, make: Any) -> None:
+    def compute(name: str, edges: bool, make: Any) -> None:
         report.advance(f"heat kernel: {name}", 0)
         if not records.has(name, edges):
             kernel = make()
@@ -109,21 +109,21 @@ def _heat_kernels(folder: Path, size: Size, seed: int, report: Reporter) -> Resu
         return (own if edges else wide), targets
 
     for edges in (False, True):
-        keep("exact", edges, lambda e=edges: kernels.exact(e))
+        compute("exact", edges, lambda e=edges: kernels.exact(e))
         for model in kernels.MODELS:
             for method in ("spectral", "brownian"):
                 name = f"{model}, {'Brownian' if method == 'brownian' else method}"
-                keep(
+                compute(
                     name, edges,
                     lambda m=model, e=edges, k=method: kernels.on_chart(*chart(m, e), k, size.kernel_paths, seed),
                 )  # fmt: skip
                 report.advance("", 10)
-    keep(
+    compute(
         "exact metric, Brownian", True,
         lambda: kernels.on_chart(kernels.ROLL, kernels.TARGETS, "brownian", size.kernel_paths, seed),
     )  # fmt: skip
     for n in size.graphs:
-        keep(f"GL, {n} points", True, lambda n=n: kernels.on_graph(n)[0])
+        compute(f"GL, {n} points", True, lambda n=n: kernels.on_graph(n)[0])
         report.advance("", 40)
     curves = {
         words: {k: np.array(v[str(e)]["kernel"]) for k, v in records.methods.items() if str(e) in v}
@@ -171,7 +171,7 @@ def _figures(task: tasks.Task, latent: Any, records: Records, folder: Path, seed
 
 
 def _ard(task: tasks.Task, folder: Path, seed: int) -> None:
-    """How much of the cloud each latent dimension holds: why two are used."""
+    """Relevance of the latent dimensions, which shows why two are used."""
     model = BayesianGPLVM(latent_dim="auto", random_state=seed).fit(task.X)
     with figures.figure(folder / "ard.png", 2.6, width=3.4) as fig:
         plot_relevance(model, ax=fig.subplots())

@@ -1,4 +1,4 @@
-"""Every method on every label set; what is finished is on disk, so that an interrupted run goes on from there."""
+"""Run every method on every label set; finished splits are stored, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from .methods import METHODS, estimators
 from .tasks import Task
 
 PACKAGE = Path(__file__).parents[1]
-SECONDS = {"latent model": 20, "brownian": 90, "spectral": 15, "variance": 10}  # of a first fit, for the time left
+# Of a first fit, to estimate the remaining time.
+SECONDS = {"latent model": 20, "brownian": 90, "spectral": 15, "variance": 10}
 
 
 def steps_of(task: Task) -> float:
@@ -52,7 +53,7 @@ def run_task(
 
 
 def latent_model(task: Task, folder: Path, seed: int, fresh: bool) -> Any:
-    """The task's Bayesian GPLVM, learned once and kept beside the results."""
+    """The task's Bayesian GPLVM, learned once and stored beside the results."""
     path = folder / "latent.gpum"
     if path.exists() and not fresh:
         return BayesianGPLVM.load(path)
@@ -86,17 +87,17 @@ def score(task: Task, estimator: Any, split: int) -> dict[str, Any]:
 
 
 class Records:
-    """Finished splits of one task, kept in a JSON file that is always whole."""
+    """Finished splits of one task, stored in a JSON file that is always complete."""
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
         self.path, self.settings = path, settings
         path.parent.mkdir(parents=True, exist_ok=True)
         self.methods: dict[str, dict[str, Any]] = {}
-        self.fresh = True  # nothing of an earlier run can be used
+        self.fresh = True  # no results of an earlier run can be used
         if path.exists():
-            kept = _results(path)
-            if kept["settings"] == settings:
-                self.methods, self.fresh = kept["methods"], False
+            stored = _results(path)
+            if stored["settings"] == settings:
+                self.methods, self.fresh = stored["methods"], False
         if self.fresh:
             self._write()
 
@@ -105,7 +106,7 @@ class Records:
         return str(split) in self.methods.get(method, {})
 
     def add(self, method: str, split: int, found: dict[str, Any]) -> None:
-        """Keep a finished split."""
+        """Store a finished split."""
         self.methods.setdefault(method, {})[str(split)] = found
         self._write()
 
@@ -119,7 +120,7 @@ class Records:
 
 
 def _results(path: Path) -> dict[str, Any]:
-    """What a file of results holds; a file of something else is an error, since it would be replaced."""
+    """The content of a file of results; any other file is an error, since it would be replaced."""
     try:
         found = json.loads(path.read_text())
     except ValueError:
@@ -132,7 +133,7 @@ def _results(path: Path) -> dict[str, Any]:
 
 
 def code() -> str:
-    """What tells one state of this package's code from another: finished splits of other code are not used again."""
+    """A digest of the code of this package: finished splits of other code are not used."""
     digest = sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
@@ -140,6 +141,6 @@ def code() -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the figures were made with."""
+    """Versions of the packages with which the results were computed."""
     names = ("gpum", "jax", "numpy", "scipy", "scikit-learn", "scikit-fem")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}

@@ -1,4 +1,4 @@
-"""Tables of results: one as data, written as Markdown, CSV and JSON."""
+"""Tables of results, written as Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tasks import Task
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A title, named columns and rows of text; `values` has the same as numbers."""
+    """A title, named columns and rows of text; `values` has the same numbers unformatted."""
 
     title: str
     columns: Sequence[str]
@@ -69,7 +69,7 @@ def _counted(n: int) -> list[str]:
 
 
 def warnings_of(records: Records) -> dict[str, list[str]]:
-    """All that the methods warned of."""
+    """All warnings of the methods."""
     return {
         key: sorted({w for found in splits.values() for w in found["warnings"]})
         for key, splits in records.methods.items()

@@ -1,6 +1,6 @@
 """The paper's regression experiments: clouds, label sets, and the tables in print.
 
-What the paper does not say was inferred; `docs/reproduction.md` has the list. Label sets depend on nothing but a seed.
+Details that the paper does not give were inferred; `docs/reproduction.md` lists them. Label sets depend only on a seed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ N_SLICE = 61
 
 @dataclass(frozen=True)
 class Task:
-    """One table's column: a cloud, its target, label sets [splits, labels] and RMSE in print, mean and sd."""
+    """One column of a table: a cloud, its target, label sets [splits, labels] and RMSE in print, mean and sd."""
 
     key: str
     title: str
     X: np.ndarray
-    y: np.ndarray  # what labelled rows show
-    truth: np.ndarray  # what predictions are compared with
+    y: np.ndarray  # labels, with noise if any
+    truth: np.ndarray  # true values with which predictions are compared
     splits: np.ndarray
     test: np.ndarray | None  # rows that are predicted; None: all without a label
     printed: dict[str, tuple[float, float]]
@@ -73,12 +73,12 @@ def swiss_roll(v: int, n_splits: int = 20, seed: int = 0) -> Task:
 
 
 def wifi(n_splits: int = 20, seed: int = 0, data_home: Any = None) -> Task:
-    """WiFi readings at 36 places: one label from each third of the tour; target the x coordinate."""
+    """WiFi readings at 36 positions: one label from each third of the tour; target the x coordinate."""
     found = fetch_wifi(data_home=data_home)
     n = len(found.X) // 3
     splits = np.random.default_rng(seed).integers(0, n, (n_splits, 3)) + n * np.arange(3)
     x = found.y[:, 0]
-    return Task("wifi", "WiFi", found.X, x, x, splits, None, WIFI, "x", data={"places": found.y})
+    return Task("wifi", "WiFi", found.X, x, x, splits, None, WIFI, "x", data={"positions": found.y})
 
 
 def coil(n_splits: int = 10, seed: int = 0, data_home: Any = None) -> Task:

@@ -1,1 +1,1 @@
-"""Labels by hand: `session` (what is known, what to ask next), `server` (its page, for one person on one machine)."""
+"""Labelling by hand: `session` (labels, predictions, next row) and `server` (its page, for one person)."""

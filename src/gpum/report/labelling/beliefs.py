@@ -1,7 +1,7 @@
-"""What the labels given so far say of every row: for numbers and for classes.
+"""Predictions for every row from the labels so far, for numbers and for classes.
 
-After a label people wait for the map, so it comes in two steps. `quick`: the settings that were heaviest before, of
-which the heaviest draw the map. `exact`: all settings, as `gpum fit` would have it.
+After each label the user waits for the map, so predictions are made in two steps. `quick` uses the settings that had
+the largest weights before, and draws the map with the heaviest of them. `exact` uses all settings, as `gpum fit` does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ...inference.outputs import Target as TargetKind
 from ...inference.posterior import RowsInSpaces
 from ..findings import number, percent
 
-QUICK, POINTS = 12, 25_000  # settings that draw the quick map: at least so many, more while rows × settings are few
-CONSIDERED, MANY = 100, 6  # settings among which they are found, where there are MANY labels
+QUICK, POINTS = 12, 25_000  # settings of the quick map: at least QUICK, and more if rows × settings stays below POINTS
+CONSIDERED, MANY = 100, 6  # settings from which they are chosen, if there are MANY labels
 INTERVAL = np.array([0.025, 0.975])
 SHOWN = 40  # characters of what was typed
-ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is told
+ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is reported
 
 Labels = dict[int, str]  # by row
 
@@ -35,9 +35,9 @@ Labels = dict[int, str]  # by row
 class Belief:
     """Predictions for every row of the cloud.
 
-    value : the mean, or the place of the likeliest class, [N].
+    value : the mean, or the index of the likeliest class, [N].
     spread : standard deviation of a new observation, or the chance that this class is wrong, [N].
-    left_out : how far off a label is that is predicted from the others, or how many come out right, in words.
+    left_out : the error of labels that are predicted from the others, or how many are correct, in words.
     weights : of each geometry, heaviest first.
     """
 
@@ -45,13 +45,13 @@ class Belief:
     spread: np.ndarray
     left_out: str
     weights: dict[str, float]
-    settings: list[int]  # places in the family, heaviest first
+    settings: list[int]  # indices in the family, heaviest first
     exact: bool
     detail: Callable[[int], dict[str, Any]]  # more about one row
 
 
 class Target(ABC):
-    """What numbers and classes share: a fitted estimator with warm_start, and its family."""
+    """Base of numbers and classes: a fitted estimator with warm_start, and its family."""
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
@@ -60,16 +60,16 @@ class Target(ABC):
         family, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
         self.family = replace(family, rows=[rows[everything] for rows in family.rows])
         self.titles = self.geometries.titles
-        self.place = {id(setting): k for k, setting in enumerate(self.family.settings)}
+        self.index = {id(setting): k for k, setting in enumerate(self.family.settings)}
 
     def considered(self, before: Belief | None, labels: Labels) -> list[int]:
-        """Places of the settings that a quick look weighs."""
+        """Indices of the settings that the quick step uses."""
         if before is None or len(labels) < MANY:
             return list(range(len(self.family.settings)))
         return before.settings[:CONSIDERED]
 
     def heaviest(self, posterior: Any, n: int | None = None) -> Any:
-        """The posterior with its heaviest components alone."""
+        """The posterior with only its heaviest components."""
         n = n or max(QUICK, POINTS // len(self.X))
         components = sorted(posterior.components, key=lambda component: -component.weight)[:n]
         total = sum(component.weight for component in components)
@@ -78,9 +78,9 @@ class Target(ABC):
         )
 
     def settings_of(self, posterior: Any) -> list[int]:
-        """Places of a posterior's settings, heaviest first."""
+        """Indices of a posterior's settings, heaviest first."""
         return [
-            self.place[id(component.setting)]
+            self.index[id(component.setting)]
             for component in sorted(posterior.components, key=lambda component: -component.weight)
         ]
 
@@ -92,20 +92,20 @@ class Target(ABC):
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def suggest(self, n: int, among: np.ndarray) -> tuple[list[int], str, bool]:
-        """Of some rows those to label next as the exact fit has it, what that brings in words, and whether to stop."""
+        """The rows of `among` to label next by the exact fit, the expected gain in words, and whether to stop."""
         found = self.fitted.suggestions(n, candidates=among)
         return [int(row) for row in found.rows], self.gain_text(found), bool(found.enough)
 
     @abstractmethod
     def gain_text(self, found: Any) -> str:
-        """What the best suggestion is expected to bring, in words."""
+        """The expected gain of the best suggestion, in words."""
 
 
 class Numbers(Target):
     """A target that is a number."""
 
     def parse(self, text: str) -> str:
-        """A label as it is kept; a sentence where it is no number."""
+        """A label in the form in which it is stored; an error if it is not a number."""
         return parse_number(text)
 
     def ready(self, labels: Labels) -> bool:
@@ -113,7 +113,7 @@ class Numbers(Target):
         return len(labels) > 1
 
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
-        """See the module."""
+        """Predictions from few settings, to be shown at once."""
         rows, y = _arrays(labels)
         mean, scale = gp.units(y)
         some = [self.family.settings[k] for k in self.considered(before, labels)]
@@ -121,7 +121,7 @@ class Numbers(Target):
         return self._belief(whole, self.heaviest(whole), mean, scale, rows, y, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
-        """See the module; None where `stop` says that nobody waits for it any more."""
+        """Predictions from all settings; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
         everyone = np.full(len(self.X), np.nan)
         everyone[rows] = y
@@ -156,7 +156,7 @@ class Numbers(Target):
         return f"± {number(float(belief.spread.mean()))}"
 
     def gain_text(self, found: Any) -> str:
-        """See `Target`."""
+        """The expected gain of the best suggestion, in words."""
         gain, floor = number(float(found.gain[0]), 2), number(float(found.floor), 2)
         if found.enough:
             return (
@@ -174,7 +174,7 @@ class Classes(Target):
         self.names = names
 
     def parse(self, text: str) -> str:
-        """A label as it is kept; a sentence where it is no class."""
+        """A label in the form in which it is stored; an error if it is not a class."""
         if text not in self.names:
             raise GpumError(f"{text!r} is none of the classes {', '.join(self.names)}; choose one of them")
         return text
@@ -184,7 +184,7 @@ class Classes(Target):
         return len(set(labels.values())) > 1
 
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
-        """See the module."""
+        """Predictions from few settings, to be shown at once."""
         rows, codes, seen = self._codes(labels)
         some = self.considered(before, labels)
         family = replace(self.family, settings=[self.family.settings[k] for k in some])
@@ -194,7 +194,7 @@ class Classes(Target):
         return self._belief(whole, p, codes, seen, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
-        """See the module; None where `stop` says that nobody waits for it any more."""
+        """Predictions from all settings; None if `stop` says that they are outdated."""
         rows, codes, seen = self._codes(labels)
         output = infer_classes(self.fitted.geometries, rows, codes, len(seen))
         self.fitted = replace(self.fitted, outputs=[output], classes=np.array(self.names)[seen])
@@ -203,10 +203,10 @@ class Classes(Target):
         return self._belief(output.posterior, self.fitted.of_cloud.probabilities, codes, seen, exact=True)
 
     def _codes(self, labels: Labels) -> tuple[np.ndarray, np.ndarray, list[int]]:
-        """Labelled rows, their classes as places in `seen`, and `seen`: the classes that have a label."""
+        """Labelled rows, their classes as indices of `seen`, and `seen`: the classes that have a label."""
         rows = np.array(sorted(labels))
-        places = [self.names.index(labels[row]) for row in rows]
-        seen, codes = np.unique(places, return_inverse=True)
+        numbers = [self.names.index(labels[row]) for row in rows]
+        seen, codes = np.unique(numbers, return_inverse=True)
         return rows, codes, [int(k) for k in seen]
 
     def _belief(self, whole: Any, p: np.ndarray, codes: np.ndarray, seen: list[int], exact: bool) -> Belief:
@@ -225,14 +225,14 @@ class Classes(Target):
         return percent(float(belief.spread.mean()))
 
     def gain_text(self, found: Any) -> str:
-        """See `Target`."""
+        """The expected gain of the best suggestion, in words."""
         if found.enough:
             return "Stop here: one more label is expected to change next to nothing in the classes of the other rows."
-        return "The row asked for is the one that is expected to settle most of the others."
+        return "The suggested row is the one whose label is expected to determine most of the others."
 
 
 def parse_number(text: str) -> str:
-    """A number as it is kept; a sentence where it is none."""
+    """A number in the form in which it is stored; an error if the text is not a number."""
     plain = text.strip().replace("−", "-")
     try:
         if "_" in plain:
@@ -263,7 +263,7 @@ def _left_out(posterior: Any, y: np.ndarray) -> str:
 
 
 def _left_out_classes(p: np.ndarray, codes: np.ndarray) -> str:
-    """How many labels come out right from the others; for the only label of a class nothing else speaks."""
+    """How many labels the others predict correctly, without classes that have one label only."""
     several = np.bincount(codes)[codes] > 1
     if several.sum() < ENOUGH_FOR_ERROR:
         return ""

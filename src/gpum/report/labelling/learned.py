@@ -1,8 +1,8 @@
-"""The geometries of a table, learned once and kept beside it: `data.csv.geometry`.
+"""The geometries of a table, learned once and stored beside it: `data.csv.geometry`.
 
-The file holds every geometry and kernel that was built, which a model file does not, in the same format: numbers and
-words, no code (`persistence.container`). It is used for the same numbers, settings and version only; else geometries
-are learned anew.
+Unlike a model file, this file holds every geometry and kernel that was built, in the same format: numbers and words, no
+code (`persistence.container`). It is used only for the same numbers, settings and version; otherwise geometries are
+learned again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from ...geometry.family import Family, Setting
 from ...persistence import container, model_io
 
 ENDING = ".geometry"
-OURS = (container.MAGIC, b"GPUM geometry, sealed ")  # how files begin that may be replaced; the second is an older form
-DUMMY = (0, -1)  # rows that get made-up labels while geometries are learned, which do not depend on them
+# First bytes of files that may be replaced; the second is an older format.
+OURS = (container.MAGIC, b"GPUM geometry, sealed ")
+DUMMY = (0, -1)  # rows with artificial labels while geometries are learned, which do not depend on labels
 
 
 @dataclass(frozen=True)
 class LearnedGeometries:
-    """Geometries, and for which rows, estimator, settings and version they were learned (`about_fit`)."""
+    """Geometries, with the rows, estimator, settings and version for which they were learned (`about_fit`)."""
 
     about: dict[str, Any]
     geometries: Geometries
 
     def file_summary(self) -> dict[str, Any]:
-        """What `gpum info` says of it."""
+        """The summary that `gpum info` prints."""
         charts = [title for title in self.geometries.titles if title.startswith("chart")]
         return {
             "kind": "geometries of a table, for `gpum label`", "version": __version__, "rows": self.about["rows"],
@@ -44,10 +45,10 @@ class LearnedGeometries:
         }  # fmt: skip
 
     def check_restored(self) -> None:
-        """Every part is of its kind, indices are in their ranges, and all rows are there."""
+        """Check the types, the ranges of indices, and the number of rows."""
         found = self.geometries
         if not (isinstance(found, Geometries) and isinstance(found.cloud, Cloud) and isinstance(found.family, Family)):
-            raise GpumError("its geometries are not there")
+            raise GpumError("its geometries are missing")
         family, n, N = found.family, len(found.family.spaces), len(found.cloud.learned)
         known = all(isinstance(setting, Setting) and 0 <= setting.space < n for setting in family.settings)
         if not (family.settings and known):
@@ -57,36 +58,36 @@ class LearnedGeometries:
         ):
             raise GpumError("its spaces do not belong to its geometries")
         if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) == N for rows in family.rows):
-            raise GpumError(f"a space has not the {N} rows that its geometry was learned from")
+            raise GpumError(f"a space does not have the {N} rows from which its geometry was learned")
         if not all(isinstance(at, np.ndarray) and len(at) == len(found.cloud) for at in found.coordinates.values()):
-            raise GpumError(f"a geometry has not the {len(found.cloud)} rows of the cloud")
+            raise GpumError(f"a geometry does not have the {len(found.cloud)} rows of the cloud")
 
 
 def beside(table: Path) -> Path:
-    """Where the geometries of a table are kept."""
+    """The file of the geometries of a table."""
     return table.with_name(table.name + ENDING)
 
 
-def kept(model: Any, X: np.ndarray, path: Path) -> Geometries | None:
-    """The geometries at `path`, if whole and of this model and these rows; a foreign file there is an error."""
+def stored(model: Any, X: np.ndarray, path: Path) -> Geometries | None:
+    """The geometries at `path`, if they are of this model and these rows, else None; a foreign file is an error."""
     if not path.exists():
         return None
     with path.open("rb") as file:
         if not file.read(max(map(len, OURS))).startswith(OURS):
             raise GpumError(
-                f"{path} is no file of gpum, and the geometry would be written in its place; move it away, or give "
+                f"{path} is not a file of gpum, and the geometry would replace it; move it away, or give "
                 "the table another name"
             )
     try:
         found = model_io.read(path)
-    except GpumError:  # damaged, or of another format: learned anew
+    except GpumError:  # damaged, or of another format: geometries are learned again
         return None
     ours = isinstance(found, LearnedGeometries) and found.about == about_fit(model, X)
     return found.geometries if ours and found.geometries.cloud.rows.shape == X.shape else None
 
 
 def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None, like: Any = None) -> Any:
-    """`model` (with warm_start), fitted with the geometries that were `found`, or learned and kept at `path`.
+    """`model` (with warm_start), fitted with the geometries `found`, or with new ones that are stored at `path`.
 
     A new file has the permissions of the file `like`: it holds the numbers of the table.
     """
@@ -95,7 +96,7 @@ def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None
     y = np.full(len(X), np.nan)
     y[list(DUMMY)] = 0.0, 1.0
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the scale of largest evidence", UserWarning)  # of the made-up labels
+        warnings.filterwarnings("ignore", "the scale of largest evidence", UserWarning)  # of the artificial labels
         model.fit(X, y)
     if found is None:
         learned = model.model_.geometries
@@ -105,7 +106,7 @@ def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None
 
 
 def about_fit(model: Any, X: np.ndarray) -> dict[str, Any]:
-    """What must be the same for geometries to be used again, as plain words."""
+    """What must be equal so that stored geometries can be used, as plain values."""
     settings = {k: repr(v) for k, v in model.get_params(deep=False).items() if k not in NOT_RESULTS}
     numbers = sha256(np.ascontiguousarray(X).tobytes()).hexdigest()
     return {

@@ -1,4 +1,4 @@
-"""Pictures of rows: files of a folder, found by the names of rows, or rows whose columns are pixels."""
+"""Pictures of rows: files of a folder with the names of the rows, or rows whose columns are pixels."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ LARGEST = 30_000_000  # bytes of a file that is shown
 
 
 class Pictures(Protocol):
-    """A picture for each row, or for some."""
+    """Pictures of all or some rows."""
 
     def has(self, row: int) -> bool:
-        """Whether the row has one."""
+        """Whether the row has a picture."""
 
     def get(self, row: int) -> tuple[str, bytes]:
-        """Its media type and its bytes."""
+        """The media type and the bytes of the picture of a row."""
 
 
 class Folder:
-    """Files of one folder, listed once; a row's file is called as the row (with or without an ending), or its number.
+    """Files of one folder, listed once; a file has the name of its row (with or without ending), or its number.
 
-    Files are looked up among those listed, never by a path made from a name; links that lead out are left out.
+    Files are searched among those listed, never by a path made from a name; links to other folders are ignored.
     """
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
@@ -55,11 +55,11 @@ class Folder:
             )
 
     def has(self, row: int) -> bool:
-        """See `Pictures`."""
+        """Whether the row has a picture."""
         return row in self.files
 
     def get(self, row: int) -> tuple[str, bytes]:
-        """See `Pictures`."""
+        """The media type and the bytes of the picture of a row."""
         path = self.files[row]
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -69,7 +69,7 @@ class Folder:
 
 
 class Pixels:
-    """Rows [N, p] whose columns are pixels, row by row of the picture; grey, or the last of three sides is colours."""
+    """Rows [N, p] whose columns are pixels, row by row of the picture; grey, or colours as the third side."""
 
     def __init__(self, X: np.ndarray, shape: Sequence[int]) -> None:
         self.X, self.shape = X, tuple(shape)
@@ -90,14 +90,14 @@ class Pixels:
         return cls(X, shape)
 
     def has(self, row: int) -> bool:
-        """See `Pictures`."""
+        """Whether the row has a picture."""
         return 0 <= row < len(self.X)
 
     def get(self, row: int) -> tuple[str, bytes]:
-        """See `Pictures`."""
+        """The media type and the bytes of the picture of a row."""
         from PIL import Image
 
-        share = (np.nan_to_num(self.X[row], nan=self.low) - self.low) / ((self.high - self.low) or 1.0)
+        fraction = (np.nan_to_num(self.X[row], nan=self.low) - self.low) / ((self.high - self.low) or 1.0)
         buffer = BytesIO()
-        Image.fromarray(np.round(255 * share).astype(np.uint8).reshape(self.shape)).save(buffer, "PNG")
+        Image.fromarray(np.round(255 * fraction).astype(np.uint8).reshape(self.shape)).save(buffer, "PNG")
         return KINDS[".png"], buffer.getvalue()

@@ -1,14 +1,14 @@
-"""The page of a session, for one person on one machine, by the standard library's HTTP server.
+"""The page of a session, for one person on one machine, with the HTTP server of the standard library.
 
-No server library: a dozen fixed addresses, one user and no network are what the standard library is enough for, and
-what keeps others out would have to be written here with any library:
+For a dozen fixed addresses, one user and no network the standard library is enough, and the protection against others
+would have to be written here with any library:
 
     127.0.0.1 only; every address begins with a random token, else 403
-    Host must be this server's own (no name that someone else's DNS points here), else 403
+    Host must be this server's own (against DNS rebinding), else 403
     Origin and Sec-Fetch-Site, where a browser sends them, must be this page's own, else 403; posts are JSON
     only the page itself may be opened by a link, or by a file, that has the token
     a content security policy that lets the page load nothing but these addresses, and run no script but its own files
-    rows and pictures are asked for by number, page files are a fixed list: no address is ever made into a path
+    rows and pictures are requested by number, and page files are a fixed list: no address is ever used as a path
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .session import Refused, Session
 
 HOST = "127.0.0.1"
 LARGEST = 10_000  # bytes of a request's body
-PATIENCE = 20.0  # seconds that a page waits for news before it asks again
+PATIENCE = 20.0  # seconds that a request for the state waits for a change
 IDLE = 60.0  # seconds after which a silent connection is closed
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 FILES = ("label.html", "common.css", "label.css", "common.js", "map.js", "label.js")
@@ -44,7 +44,7 @@ HEADERS = {
 
 
 class Turned(Exception):
-    """A request that gets no answer but a status and a sentence."""
+    """A request that is refused with a status and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -52,28 +52,28 @@ class Turned(Exception):
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves one session at `address`. The port is a free one where the given one is 0."""
+    """Serves one session at `address`. If the port is 0, a free port is used."""
 
     daemon_threads = True
-    allow_reuse_address = os.name == "posix"  # elsewhere another program could then take the port of a running server
+    allow_reuse_address = os.name == "posix"  # on Windows another program could then use the port of a running server
 
     def __init__(self, session: Session, setup: dict[str, Any], token: str, port: int = 0) -> None:
         super().__init__((HOST, port), _Handler)
         self.session, self.token = session, token
-        self.opened: Callable[[], None] = lambda: None  # called whenever the page itself is asked for
+        self.opened: Callable[[], None] = lambda: None  # called whenever the page itself is requested
         self.setup = _dumps(setup)
         page = resources.files("gpum.report") / "page"
         self.files = {name: (page / name).read_bytes() for name in FILES}
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that goes away in the middle of an answer is no news."""
+        """Ignore connections that a page closes during an answer."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """The address to open in a browser."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
 
@@ -90,14 +90,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self._post)
 
     def log_message(self, *args: Any) -> None:
-        """Nothing: requests are no news, and their addresses hold the token."""
+        """Log nothing: addresses contain the token."""
 
     def _answer(self, find: Callable[[str, dict[str, list[str]]], tuple[str, bytes]]) -> None:
         try:
-            place, query = self._admitted()
-            status, (kind, body) = 200, find(place, query)
+            name, query = self._admitted()
+            status, (kind, body) = 200, find(name, query)
         except Turned as error:
-            self.close_connection = True  # what is left of the request was not read
+            self.close_connection = True  # the rest of the request was not read
             status, kind, body = error.status, "text/plain; charset=utf-8", str(error).encode()
         except Refused as error:
             status, (kind, body) = 409 if error.conflict else 400, _json({"error": str(error)})
@@ -110,30 +110,30 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _admitted(self) -> tuple[str, dict[str, list[str]]]:
-        """The address below the token, if the request may be answered."""
+        """The address after the token, and its query; raises if the request is not allowed."""
         if len(self.headers.get_all("Host", [])) != 1 or self.headers["Host"] not in self.server.hosts:
             raise Turned(403, "This server answers to its own name only.")
         origin = self.headers["Origin"]
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
             raise Turned(403, "Another page may not ask this server.")
-        parts = urlsplit(self.path)
-        _, token, *rest = parts.path.split("/", 2)
+        address = urlsplit(self.path)
+        _, token, *rest = address.path.split("/", 2)
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not self._led(rest):
             raise Turned(403, "Another page may not ask this server.")
         if not rest or not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise Turned(403, "Open the address that gpum label printed: it holds a token that this one lacks.")
-        return rest[0], parse_qs(parts.query)
+        return rest[0], parse_qs(address.query)
 
     def _led(self, rest: list[str]) -> bool:
         """Whether a link, or a file, led a browser to the page itself."""
         how = self.command, self.headers.get("Sec-Fetch-Mode"), self.headers.get("Sec-Fetch-Dest")
         return rest == [""] and how == ("GET", "navigate", "document")
 
-    def _get(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
+    def _get(self, name: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         session = self.server.session
-        name = place or "label.html"
-        if not place:
+        if not name:
             self.server.opened()
+        name = name or "label.html"
         if name in self.server.files:
             return f"{KINDS[name[name.rindex('.') :]]}; charset=utf-8", self.server.files[name]
         if name == "setup":
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise Turned(404, "There is nothing at this address.")
 
     def _about(self, what: str, number: str) -> tuple[str, bytes]:
-        """A row, or its picture; rows that are not there have neither."""
+        """Data of a row, or its picture."""
         session, last = self.server.session, len(self.server.session.work.X) - 1
         if len(number) > len(str(last)) or int(number) > last:
             raise Turned(404, f"There is no row {number[:20]}; rows are 0 to {last}.")
@@ -162,20 +162,20 @@ class _Handler(BaseHTTPRequestHandler):
             name = Path(error.filename or "").name
             raise Turned(404, f"The picture of this row, {name}, cannot be read any more.") from None
 
-    def _post(self, place: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
+    def _post(self, name: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         session, asked = self.server.session, self._body()
         id = asked.get("id")
         if not (isinstance(id, str) and 8 <= len(id) <= 64 and id.isascii() and id.replace("-", "").isalnum()):
             raise Turned(400, "A request needs an id of its own.")
         done = ""
-        if place == "label":
+        if name == "label":
             value, previous = str(asked.get("value", "")), str(asked.get("previous", ""))
             session.label(id, asked.get("row"), value, previous)
-        elif place == "undo":
+        elif name == "undo":
             session.undo(id, str(asked.get("of")))
-        elif place == "skip":
+        elif name == "skip":
             session.skip(id, asked.get("row"))
-        elif place == "export":
+        elif name == "export":
             done = session.export()
         else:
             raise Turned(404, "There is nothing at this address.")

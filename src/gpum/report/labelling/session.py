@@ -1,8 +1,8 @@
-"""One person's (or two tabs') work on one target of a table: labels, what they say, which row to ask for next.
+"""A session of labelling one target of a table: labels, predictions, and which row to label next.
 
-The session is the single truth; pages only show it. A label is on the disk before `label` returns. Two threads then
-follow it up: one draws the quick map, the other the exact one and the next suggestions (see `beliefs`). Whatever
-changes raises `version`, and `wait` hands it out.
+The session holds the state, which pages show. A label is on the disk before `label` returns. Then two threads update
+the predictions: one the quick map, the other the exact one and the next suggestions (see `beliefs`). Every change
+increases `version`, and `wait` returns the new state.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any
 import numpy as np
 
 from ...persistence import labelled
-from ...persistence.labels import Kind, LabelFile, Line, Places
+from ...persistence.labels import Kind, LabelFile, Line, RowFinder
 from ...persistence.tables import Table
 from ..findings import percent, the
 from .beliefs import Belief, Classes, Labels, Numbers
 from .pictures import Pictures
 
-AHEAD = 5  # suggestions that are ready
-SETTLE = 0.3  # seconds without a new label, after which the exact fit is worth its time
-CANDIDATES, WITNESSES = 300, 1000  # rows that are compared, and for which, while there is no model yet
+AHEAD = 5  # suggestions that are computed in advance
+SETTLE = 0.3  # seconds without a new label, after which the exact fit starts
+CANDIDATES, WITNESSES = 300, 1000  # rows that are compared, and rows to which distances are computed, without a model
 NEIGHBOURS = 5  # labelled rows that are shown beside a row
 LISTED = 60  # columns of a row that are shown
 
 
 class Refused(ValueError):
-    """What cannot be done, in a sentence for the person at the page; `row` changed meanwhile where it is a conflict."""
+    """A request that cannot be fulfilled, with a sentence for the user; a conflict if the row was changed meanwhile."""
 
     def __init__(self, sentence: str, conflict: bool = False) -> None:
         super().__init__(sentence)
@@ -41,7 +41,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be labelled: a table's rows and columns, and the labels that it came with."""
+    """The task: rows and columns of a table, and the labels that it has."""
 
     path: Path
     table: Table
@@ -54,12 +54,12 @@ class Work:
 
 
 class Session:
-    """See the module. `close` ends its threads."""
+    """The state of labelling one target, and the actions of users. `close` ends its threads."""
 
     def __init__(self, work: Work, target: Numbers | Classes, file: LabelFile) -> None:
         self.work, self.target, self.file = work, target, file
-        self.places = Places(work.table, file.path)
-        self.checks = self.places.checks(tuple(work.features))
+        self.finder = RowFinder(work.table, file.path)
+        self.checks = self.finder.checks(tuple(work.features))
         middle = np.nanmean(work.X, 0)
         self._unit = float(np.nanmax(np.abs(work.X - middle))) or 1.0
         self._rows = (work.X - middle) / self._unit  # numbers whose squares are exact enough for distances
@@ -69,10 +69,10 @@ class Session:
         if file.kind(work.target) not in (None, self.kind):  # labels so far, and from now on, are of this kind
             file.add(self.kind.line(token_hex(8), work.target))
         self.changed = Condition()
-        self.version = self.round = 0  # of anything; of the labels
+        self.version = self.round = 0  # `version` counts all changes, `round` changes of the labels
         self.belief: Belief | None = None
         self.belief_number, self.belief_round = 0, -1
-        self.run = token_hex(4)  # numbers of another run are others
+        self.run = token_hex(4)  # distinguishes versions of different runs
         self.trouble = self.advice = ""
         self.stop_here = self.closed = False
         self._read()
@@ -89,7 +89,7 @@ class Session:
         for thread in self.threads:
             thread.join()
 
-    # What people do. Each is one line of the file; `id` is made by who asks, so that asking twice does it once.
+    # Actions of users. Each is one line of the file; the sender chooses `id`, so that a repeated request has no effect.
 
     def label(self, id: str, row: Any, text: str, previous: str) -> None:
         """Give a row a label; `previous` is the label that the page shows for it, "" for none."""
@@ -105,7 +105,7 @@ class Session:
             self._add(Line(id, "label", self.work.target, row, self.work.names[row], value, self.checks[row]), row)
 
     def undo(self, id: str, of: str) -> None:
-        """Take back the label with the id `of`."""
+        """Cancel the label with the id `of`."""
         with self.changed:
             if id in self.file:
                 return
@@ -115,7 +115,7 @@ class Session:
             self._add(Line(id, "undo", self.work.target, line.row, line.name, of, line.check))
 
     def skip(self, id: str, row: Any) -> None:
-        """Do not ask for a row again."""
+        """Do not suggest a row again."""
         row = self._row(row)
         with self.changed:
             if id not in self.file:
@@ -136,7 +136,7 @@ class Session:
         return f"{n} label{'s' * (n != 1)} written into {self.work.path.name}." if n else "There is nothing to export."
 
     def _add(self, line: Line, row: int | None = None) -> None:
-        """To the disk first, then to what is shown."""
+        """Write a line to the disk, then update the state."""
         try:
             if line.action == "label" and self.file.kind(line.target) != self.kind:
                 self.file.add(self.kind.line(token_hex(8), line.target))
@@ -147,10 +147,10 @@ class Session:
         self._read()
         self.queue = [r for r in self.queue if r != row and r not in self.labels] or self._spread_out()
         self.round += self.labels != before
-        self._tell()
+        self._notify()
 
     def _read(self) -> None:
-        self.given = self.file.given(self.work.target, self.places)
+        self.given = self.file.given(self.work.target, self.finder)
         self.labels: Labels = {**self.work.start, **self.given.values}
 
     def _row(self, row: Any) -> int:
@@ -158,18 +158,18 @@ class Session:
             raise Refused(f"There is no row {row!r:.20}; rows are 0 to {len(self.work.X) - 1}.")
         return row
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.version += 1
         self.changed.notify_all()
 
-    # What follows a label.
+    # Updates after a label.
 
     def _quick(self) -> None:
         self._follow(lambda labels, done: self.target.quick(labels, self.belief), lambda labels: None)
 
     def _exact(self) -> None:
         def settled(labels: Labels, outdated: Callable[[], bool]) -> Belief | None:
-            with self.changed:  # the quick map has the processor first
+            with self.changed:  # the quick map is computed first
                 self.changed.wait_for(lambda: outdated() or self.belief_round == self.round or self.trouble)
                 if self.changed.wait_for(outdated, SETTLE):
                     return None
@@ -180,7 +180,7 @@ class Session:
     def _follow(
         self, find: Callable[[Labels, Callable[[], bool]], Belief | None], then: Callable[[Labels], None]
     ) -> None:
-        """For every change of the labels find a belief, and publish it unless a better one is there already."""
+        """Compute predictions after every change of the labels, and publish them unless better ones exist already."""
         seen = -1
         outdated = lambda: self.closed or self.round != seen
         while True:
@@ -198,10 +198,10 @@ class Session:
                     self._publish(belief, seen)
                     if not outdated():
                         then(labels)
-            except Exception as error:  # whatever it is, labels can still be given, and people must know
+            except Exception as error:  # labelling goes on after any error, which is shown to the user
                 with self.changed:
-                    self.trouble = f"The labels are kept, but the fit failed: {error or type(error).__name__}"
-                    self._tell()
+                    self.trouble = f"The labels are stored, but the fit failed: {error or type(error).__name__}"
+                    self._notify()
 
     def _publish(self, belief: Belief | None, of: int) -> None:
         with self.changed:
@@ -211,16 +211,16 @@ class Session:
                 self.belief_number += 1
                 if belief is None:
                     self.advice, self.stop_here, self.queue = "", False, self._spread_out()
-                self._tell()
+                self._notify()
 
     def _suggest(self, labels: Labels) -> None:
         with self.changed:
-            among = np.setdiff1d(self._open(), list(labels))  # an undo may have come since
+            among = np.setdiff1d(self._open(), list(labels))  # a label may have been cancelled since
         found = self.target.suggest(AHEAD, among) if len(among) else ([], "Every row has a label or is skipped.", True)
         with self.changed:
             rows, self.advice, self.stop_here = found
             self.queue = [row for row in rows if row in self._open()] or self._spread_out()
-            self._tell()
+            self._notify()
 
     def _open(self) -> np.ndarray:
         """Rows without a label that were not skipped."""
@@ -229,15 +229,15 @@ class Session:
         return np.flatnonzero(mask)
 
     def _spread_out(self) -> list[int]:
-        """Rows that bring every row closest to one with a label: what to ask for while there is no model."""
+        """Rows whose labels would minimise the distances of all rows to a labelled row; suggestions without a model."""
         X, open_ = self._rows, self._open()
-        if not len(open_):  # those that were skipped come again when nothing else is left
+        if not len(open_):  # skipped rows are suggested again when no other row is left
             return [row for row in self.given.skipped if row not in self.labels][:AHEAD]
         rng = np.random.default_rng(0)
         some = lambda rows, n: rows if len(rows) <= n else np.sort(rng.choice(rows, n, replace=False))
         candidates, witnesses = some(open_, CANDIDATES), some(np.arange(len(X)), WITNESSES)
         away = _distances(X[candidates], X[witnesses])
-        farthest = np.max(away, where=np.isfinite(away), initial=0.0) + 1.0  # also for rows that share no readings
+        farthest = np.max(away, where=np.isfinite(away), initial=0.0) + 1.0  # also for rows without common readings
         away, known = np.minimum(away, farthest), list(self.labels)
         nearest = np.full(len(witnesses), farthest)
         if known:
@@ -251,16 +251,16 @@ class Session:
             nearest = np.minimum(nearest, away[best])
         return found
 
-    # What pages show.
+    # Content of pages.
 
     def wait(self, version: str, belief: str, seconds: float) -> dict[str, Any]:
-        """The state, once it is another than `version`."""
+        """The state, as soon as its version differs from `version`."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or f"{self.run}.{self.version}" != version, seconds)
             return self.state(belief)
 
     def state(self, known: str) -> dict[str, Any]:
-        """The state; its arrays only where the page has another belief than the `known` one."""
+        """The state; with arrays only if the page does not have the current predictions (`known`)."""
         with self.changed:
             return self._state(known)
 
@@ -298,12 +298,12 @@ class Session:
                 found.append(["Left-out labels right", belief.left_out, "of those whose class has another label"])
             elif belief.left_out:
                 found.append(["Left-out error", belief.left_out, "of a label that the others predict"])
-            title, share = next(iter(belief.weights.items()))
-            found.append(["Geometry", percent(share), f"of the weight is on {the(title)}"])
+            title, weight = next(iter(belief.weights.items()))
+            found.append(["Geometry", percent(weight), f"of the weight is on {the(title)}"])
         return found
 
     def about(self, row: int) -> dict[str, Any]:
-        """What is shown of one row."""
+        """Everything that the page shows about one row."""
         row = self._row(row)
         with self.changed:
             belief, labels = self.belief, dict(self.labels)
@@ -324,7 +324,7 @@ class Session:
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Distances between rows, [a, b]; columns that a row lacks are left out, infinite where none is in both."""
+    """Distances between rows, [a, b]; columns that a row lacks are left out, infinite if no column is in both."""
     if np.isnan(a).any() or np.isnan(b).any():
         from sklearn.metrics import nan_euclidean_distances
 

@@ -1,4 +1,4 @@
-"""What the page draws the rows on: each chart, and the data themselves; and what the page is told at its start."""
+"""The views of the page (each chart, and the data themselves), and everything that the page needs at its start."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .beliefs import Classes
 from .pictures import Pixels
 from .session import Session
 
-CHARTS = 3  # that can be chosen from
-EDGES = 6000  # of an atlas: more is a grey blot
-STRETCH = "How much surface one unit of the map stands for: like a world map, it stretches some parts more than others."
-SPARSE = "How far the nearest other row is: where rows are sparse, little is known of the surface."
+CHARTS = 3  # at most, from which the user can choose
+EDGES = 6000  # of an atlas: with more the picture is unreadable
+STRETCH = "How much surface one unit of the map represents: like a world map, it stretches some regions more."
+SPARSE = "How far the nearest other row is: where rows are sparse, little is known about the surface."
 
 
 def setup(session: Session) -> dict[str, Any]:
-    """What does not change while rows get labels."""
+    """Everything that does not change while rows are labelled."""
     work, target = session.work, session.target
     return {
         "title": f"{work.target} of {work.path.name}",
@@ -38,18 +38,18 @@ def setup(session: Session) -> dict[str, Any]:
 
 
 def _shown(X: np.ndarray) -> np.ndarray:
-    """Rows as they are drawn: something stands for missing readings."""
+    """Rows as they are drawn, with missing readings filled in."""
     return fill_in(X).rows if np.isnan(X).any() else X
 
 
 def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]]:
-    """Charts, those of two dimensions first, then the data along its main directions, turned by hand."""
+    """Charts, those of two dimensions first, then the data along their principal components."""
     found = []
     geometries = model.model_.geometries
     titles = geometries.titles
     charts = [(t, s) for t, s in zip(titles, geometries.members, strict=True) if isinstance(s, ChartGeometry)]
     drawn = [(t, s.bounded(geometries.kernels), s.rows) for t, s in charts if len(s.rows) == len(X)]
-    if charts and not drawn and model.latent_ is not None:  # learned from a part: all rows are on the heaviest
+    if charts and not drawn and model.latent_ is not None:  # learned from a subset: the heaviest chart has all rows
         drawn = [("heaviest chart", model.chart_, model.latent_)]
     for title, chart, rows in sorted(drawn, key=lambda item: abs(item[2].shape[1] - 2))[:CHARTS]:
         found.append(

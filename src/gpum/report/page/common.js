@@ -1,5 +1,5 @@
 "use strict";
-// What the report and the page for labels share: numbers, elements, tables, colours.
+// Functions for both the report and the page for labels: numbers, elements, tables, colours.
 const $ = (id) => document.getElementById(id);
 const known = (v) => v !== null && v !== undefined;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -60,7 +60,7 @@ function fillChoices(box, name, choices, chosen, change) {
   }
 }
 
-// Colours: viridis, magma and cividis are perceptually uniform, and can be told apart by the colour-blind.
+// Colours: viridis, magma and cividis are perceptually uniform, and colour-blind people can distinguish them.
 const RAMPS = {
   viridis: "440154 482677 3f4788 32648e 277f8e 1f988b 2cb17e 5cc863 9dd93b e5e419",
   magma: "0e0b2b 2d1161 56147d 792282 9e2f7f c53c74 e75263 f9785d fea571 fecf92",
@@ -68,8 +68,8 @@ const RAMPS = {
 };
 function ramp(name) {
   const stops = RAMPS[name].split(" ").map((h) => [0, 2, 4].map((i) => parseInt(h.slice(i, i + 2), 16)));
-  return (share) => {
-    const at = Math.max(0, Math.min(1, share)) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2);
+  return (fraction) => {
+    const at = Math.max(0, Math.min(1, fraction)) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2);
     return `rgb(${stops[i].map((v, c) => Math.round(v + (at - i) * (stops[i + 1][c] - v))).join(",")})`;
   };
 }

@@ -1,12 +1,12 @@
 "use strict";
-// The server is the single truth: the page shows a label once the server says that it is on the disk. What was sent
-// and not answered is kept in the browser and sent again, under the same id, so that it counts once.
+// The page shows the state of the server: a label appears once the server has written it to the disk. A request that
+// was not answered is stored in the browser and sent again with the same id, so that it counts once.
 const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 const PENDING = `gpum pending ${location.pathname} `;
 const RETRY = 700; // milliseconds between attempts to reach a server that is away
 let setup = null, map = null;
 let state = { version: "", belief: "", labels: [], queue: [], figures: [], last: null, value: null, spread: null };
-const page = { row: -1, previous: "", jumped: false, view: 0, colour: "value", labels: new Map(), told: "", away: false, ended: false, about: new Map() };
+const page = { row: -1, previous: "", jumped: false, view: 0, colour: "value", labels: new Map(), message: "", away: false, ended: false, about: new Map() };
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const waiting = () => Object.keys(localStorage).filter((key) => key.startsWith(PENDING));
 
@@ -26,8 +26,8 @@ function end() {
 
 function away(is) {
   page.away = is;
-  if (is) say(waiting().length ? "The server does not answer. Your label is kept here, and sent as soon as it is back." : "The server does not answer; waiting for it …", true);
-  else if ($("status").classList.contains("wait")) say(page.told);
+  if (is) say(waiting().length ? "The server does not answer. Your label is stored here, and sent as soon as it is back." : "The server does not answer; waiting for it …", true);
+  else if ($("status").classList.contains("wait")) say(page.message);
 }
 
 let sending = Promise.resolve(); // one at a time, in the order in which they were made
@@ -59,7 +59,7 @@ async function deliver(key, { place, body }) {
     }
   }
   end();
-  return { error: "This page's server has ended; the label is kept here." };
+  return { error: "This page's server has ended; the label is stored here." };
 }
 
 async function follow() {
@@ -76,7 +76,7 @@ async function follow() {
 }
 
 function say(text, wait = false) {
-  if (!wait) page.told = text;
+  if (!wait) page.message = text;
   $("status").textContent = text;
   $("status").classList.toggle("wait", wait);
 }
@@ -165,24 +165,24 @@ async function detail(row) {
 
 function guess(row, found) {
   const label = page.labels.get(row), box = $("guess");
-  const parts = label === undefined ? [] : [element("span", "Label now: "), element("strong", label), element("span", ". ")];
-  if (!state.value) { box.replaceChildren(...parts, element("span", label === undefined ? "No prediction yet." : "")); chances(null); return; }
+  const texts = label === undefined ? [] : [element("span", "Label now: "), element("strong", label), element("span", ". ")];
+  if (!state.value) { box.replaceChildren(...texts, element("span", label === undefined ? "No prediction yet." : "")); chances(null); return; }
   if (setup.classes) {
-    parts.push(element("span", "Prediction: "), element("strong", setup.classes[state.value[row]]), element("span", ` (${Math.round(100 * (1 - state.spread[row]))} %)`));
+    texts.push(element("span", "Prediction: "), element("strong", setup.classes[state.value[row]]), element("span", ` (${Math.round(100 * (1 - state.spread[row]))} %)`));
     chances(found.chances);
   } else {
-    parts.push(element("span", "Prediction: "), element("strong", number(state.value[row], 3)),
+    texts.push(element("span", "Prediction: "), element("strong", number(state.value[row], 3)),
       element("span", found.interval ? ` (95 %: ${number(found.interval[0], 3)} to ${number(found.interval[1], 3)})` : ` ± ${number(state.spread[row], 2)}`));
   }
-  box.replaceChildren(...parts);
+  box.replaceChildren(...texts);
 }
 
-function chances(shares) {
+function chances(probabilities) {
   document.querySelectorAll("#classes button").forEach((button, k) => {
-    const share = shares ? shares[k] : null;
-    button.querySelector(".chance").style.width = `${100 * (share || 0)}%`;
-    button.querySelector(".chance").hidden = !(share >= 0.01);
-    button.querySelector(".share").textContent = share === null ? "" : `${share < 0.01 && share > 0 ? "<1" : Math.round(100 * share)} %`;
+    const probability = probabilities ? probabilities[k] : null;
+    button.querySelector(".chance").style.width = `${100 * (probability || 0)}%`;
+    button.querySelector(".chance").hidden = !(probability >= 0.01);
+    button.querySelector(".probability").textContent = probability === null ? "" : `${probability < 0.01 && probability > 0 ? "<1" : Math.round(100 * probability)} %`;
     button.classList.toggle("now", page.labels.get(page.row) === setup.classes[k]);
   });
 }
@@ -202,8 +202,8 @@ function paint() {
   $("key-classes").hidden = !classes;
   if (classes) {
     const of = setup.classes.map((_, k) => classColour(k));
-    const place = new Map(setup.classes.map((name, k) => [name, k]));
-    const now = Array.from({ length: N }, (_, i) => (page.labels.has(i) ? place.get(page.labels.get(i)) : values ? values[i] : null));
+    const codes = new Map(setup.classes.map((name, k) => [name, k]));
+    const now = Array.from({ length: N }, (_, i) => (page.labels.has(i) ? codes.get(page.labels.get(i)) : values ? values[i] : null));
     colours = now.map((k) => (known(k) ? of[k] : null));
     shapes = now.map((k) => (known(k) ? k : 0));
     $("key-name").textContent = c.title();
@@ -252,10 +252,10 @@ async function label(text) {
   if (page.row === row) show(state.queue[0] ?? row); // not if the person has gone elsewhere meanwhile
 }
 
-async function act(place, body, told) {
-  const answer = await send(place, body);
+async function act(action, body, message) {
+  const answer = await send(action, body);
   if (answer.error) complain(answer.error);
-  else say(answer.done || told);
+  else say(answer.done || message);
   return !answer.error;
 }
 
@@ -307,7 +307,7 @@ function classButtons() {
   setup.classes.forEach((name, k) => {
     const button = element("button"), chance = element("span", undefined, "chance");
     button.type = "button";
-    button.append(chance, element("span", name), element("span", "", "share"));
+    button.append(chance, element("span", name), element("span", "", "probability"));
     if (classKey(k)) { button.append(element("kbd", classKey(k))); button.setAttribute("aria-keyshortcuts", classKey(k)); }
     button.addEventListener("click", () => label(name));
     $("classes").append(button);
@@ -329,7 +329,7 @@ async function start() {
   if (!setup) return;
   document.title = `Label ${setup.title}`;
   $("title").textContent = `Label ${setup.title}`;
-  $("kept").textContent = `Every label is in ${setup.file} before this page shows it, and gpum fit reads it from there. Nothing leaves this machine.`;
+  $("storage").textContent = `Every label is in ${setup.file} before this page shows it, and gpum fit reads it from there. Nothing leaves this machine.`;
   $("field-name").textContent = setup.target;
   $("number").hidden = Boolean(setup.classes);
   $("picture").classList.toggle("pixels", setup.pictures === "pixels");

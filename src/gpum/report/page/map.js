@@ -1,7 +1,7 @@
 "use strict";
 // Rows drawn as points on a canvas: flat (drag to move) or in three dimensions (drag to turn); wheel or + and - to zoom.
 // A canvas, since thousands of points are recoloured after every label.
-const SHAPES = 5; // circle, square, triangle, diamond, cross: classes can be told apart without their colours
+const SHAPES = 5; // circle, square, triangle, diamond, cross: classes can be distinguished without their colours
 
 class PointMap {
   // box: an element; pick(row): a row was clicked; describe(row): lines of text beside the mouse.
@@ -77,7 +77,7 @@ class PointMap {
       for (let k = 0; k < pairs.length; k += 2) { g.moveTo(p.x[pairs[k]], p.y[pairs[k]]); g.lineTo(p.x[pairs[k + 1]], p.y[pairs[k + 1]]); }
       g.stroke();
     }
-    const p = (this.places = this.project(this.axes)), n = p.x.length, size = n > 3000 ? 2.6 : n > 600 ? 3.6 : 5;
+    const p = (this.pixels = this.project(this.axes)), n = p.x.length, size = n > 3000 ? 2.6 : n > 600 ? 3.6 : 5;
     const order = [...Array(n).keys()];
     if (this.deep) order.sort((a, b) => p.z[b] - p.z[a]);
     const last = this.rings.map(([row]) => row);
@@ -124,8 +124,8 @@ class PointMap {
 
   nearest(x, y, reach = 14) {
     let found = -1, best = reach ** 2;
-    if (!this.places) return found;
-    const { x: px, y: py, z } = this.places;
+    if (!this.pixels) return found;
+    const { x: px, y: py, z } = this.pixels;
     for (let i = 0; i < px.length; i++) {
       const d = (px[i] - x) ** 2 + (py[i] - y) ** 2 + (this.deep ? 4 * z[i] : 0);
       if (d < best) { best = d; found = i; }

@@ -32,7 +32,7 @@ const draw = (id, traces, layout, config = QUIET) => Plotly.react($(id), traces,
 
 function colours() {
   const c = COLOURS[state.colour], t = target(), values = c.values(t);
-  // Labels and predictions share their range, so that the same colour is the same value.
+  // Labels and predictions have the same range, so that the same colour is the same value.
   const range = extent(c.ramp === "viridis" ? t.y.concat(t.mean) : values);
   fillKey(c.title(t), c.note, range, c.ramp);
   return scaled(values, range, c.ramp);
@@ -82,7 +82,7 @@ function drawSurface() {
 }
 
 function drawCloud(colour, text, ring, rings) {
-  const t = target(), [a, b, c] = data.cloud.axes, names = data.cloud.shares.length ? [1, 2, 3].map((i) => `component ${i}`) : data.cloud.names, flat = data.cloud.axes.length < 3;
+  const t = target(), [a, b, c] = data.cloud.axes, names = data.cloud.fractions.length ? [1, 2, 3].map((i) => `component ${i}`) : data.cloud.names, flat = data.cloud.axes.length < 3;
   const at = [a, b || a.map(() => 0), flat ? t.mean : c];
   const of = (rows) => ({ type: "scatter3d", mode: "markers", x: pick(at[0], rows), y: pick(at[1], rows), z: pick(at[2], rows) });
   const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: CARD, gridcolor: LINE, zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
@@ -148,7 +148,7 @@ async function copy() {
   const plain = (v) => (v === null ? "" : String(v).replace(/[\t\r\n]+/g, " "));
   const lines = [HEAD().map((h) => h.name), ...state.selected.map(line)].map((row) => row.map(plain).join("\t"));
   let done = true;
-  try { await navigator.clipboard.writeText(lines.join("\n")); } catch (error) { // not allowed here: the old way
+  try { await navigator.clipboard.writeText(lines.join("\n")); } catch (error) { // not allowed here: use the older method
     const box = element("textarea", lines.join("\n"));
     document.body.append(box);
     box.select();
@@ -172,7 +172,7 @@ function drawLeftOut() {
   $("left-out").hidden = !l;
   if (!l) { $("left-out-text").textContent = "With fewer than two labels nothing can be left out."; return; }
   $("left-out-text").textContent = "Each dot is a labelled row whose label was hidden: its true value, and what the others predict with a 95 % " +
-    `interval. Good predictions lie on the line. ${l.inside} of ${l.of} intervals (${l.share}) hold the truth` +
+    `interval. Good predictions lie on the line. ${l.inside} of ${l.of} intervals (${l.fraction}) hold the truth` +
     (few ? "; with so few labels that says little." : "; about 95 % should.") + (l.rows.length < l.of ? ` ${l.rows.length} of them are drawn.` : "");
   const ends = extent([...l.y, ...l.mean]), pad = 0.04 * (ends[1] - ends[0]);
   const many = l.rows.length > 200;
@@ -196,7 +196,7 @@ function drawScale() {
   $("scale-text").textContent = `How quickly ${WORDS.changes} may change as one walks along the surface: short scales mean that a label says something only about ` +
     "its near neighbours, long ones that it reaches far. " + (one ? "The fit chose the single best setting." :
       "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.") + other;
-  draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.share}`),
+  draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.fraction}`),
     line: { width: 0.8, color: SMOOTH[c.name] || INK }, hovertemplate: "scale %{x:.3g}: %{y:.1%}<extra></extra>" })),
   ], { xaxis: axis(s.unit, { type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
     yaxis: axis("weight", { tickformat: ".0%", rangemode: "tozero" }), legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
@@ -254,7 +254,7 @@ function drawWords() {
   $("map-text").textContent = `${t.map_text ? `${t.map_text} ` : ""}${about}${labelled().length > RINGS ? "" : "Labelled rows are ringed. "}${outline}`;
   const atlas = data.atlases[t.atlas], drawn = atlas ? atlas.pairs.length / 2 : 0;
   const edges = atlas ? ` The thin lines are the ${t.atlas}: small maps, glued at these edges` + (drawn < atlas.of ? ` (${drawn} of ${atlas.of} are drawn).` : ".") : "";
-  $("cloud-text").textContent = (data.cloud.shares.length ? `The same rows in the ${data.features.of} columns of the data, seen along their three main directions (principal components, which hold ${data.cloud.shares.join(", ")} of the variance).` :
+  $("cloud-text").textContent = (data.cloud.fractions.length ? `The same rows in the ${data.features.of} columns of the data, seen along their three main directions (principal components, which hold ${data.cloud.fractions.join(", ")} of the variance).` :
     data.cloud.axes.length < 3 ? `The same rows in the columns of the data; the height is the ${MEAN}.` : "The same rows in the columns of the data.") + edges + " Drag to turn it.";
 }
 
@@ -277,7 +277,7 @@ function start() {
   // A plot follows its box, whatever changes that: the window, a larger font, a page around this one.
   const follow = new ResizeObserver((boxes) => boxes.forEach(({ target: plot }) => plot.offsetParent && plot.data && Plotly.Plots.resize(plot)));
   document.querySelectorAll(".plot").forEach((plot) => follow.observe(plot));
-  // The loop goes once it is closed: rows under it could not be pointed at.
+  // The loop is removed once it is closed; otherwise rows under it could not be selected.
   const chosen = (rows) => { Plotly.relayout($("map"), { selections: [] }); select(rows); };
   $("map").on("plotly_selected", (e) => { if (e) chosen([...new Set(e.points.filter((p) => p.curveNumber === 1).map((p) => p.pointIndex))]); });
   $("map").on("plotly_deselect", () => select([]));

@@ -1,4 +1,4 @@
-"""Where rows never seen are placed: derivatives in closed form, and that no start ends higher."""
+"""Projection of new rows: derivatives in closed form, and no other start reaches a higher bound."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gpum.gplvm import placement
+from gpum.gplvm import projection
 from gpum.gplvm.mapping import Mapping
-from gpum.persistence.programs import kept_programs
+from gpum.persistence.programs import cached_programs
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -21,81 +21,83 @@ def decoded(request):
     A = K + 50 * K @ K
     Lam = np.linalg.inv(K) - np.linalg.inv(A)
     W = np.linalg.solve(K, rng.standard_normal((m, p)))
-    with jax.enable_x64(True), kept_programs():
+    with jax.enable_x64(True), cached_programs():
         mapping = Mapping.from_weights(Z, np.ones(q), 1.0, 50.0, W, Lam, np.zeros((m, m)), np.zeros(p), np.ones(p))
-        dec, weights = placement.decoder(mapping)
+        dec, weights = projection.decoder(mapping)
     x = rng.standard_normal((30, q))
     images = np.exp(-0.5 * np.sum((x[:, None] - Z) ** 2, -1)) @ W + 0.1 * rng.standard_normal((30, p))
     return dec, x, images @ np.asarray(weights).T
 
 
 def test_derivatives_are_those_of_the_bounds(decoded):
-    dec, x, projection = decoded
+    dec, x, products = decoded
     theta = np.concatenate([x, np.log(0.05 + 0.1 * x**2)], 1)
-    with jax.enable_x64(True), kept_programs():
+    with jax.enable_x64(True), cached_programs():
         for closed, plain, at in (
-            (placement.at_points, placement.point_bound, x),
-            (placement.at_posteriors, placement.row_bound, theta),
+            (projection.at_points, projection.point_bound, x),
+            (projection.at_posteriors, projection.row_bound, theta),
         ):
-            found = closed(at, projection, dec)
+            found = closed(at, products, dec)
             orders = lambda *args, f=plain: (f(*args), jax.grad(f)(*args), jax.hessian(f)(*args))
-            one = jax.jit(jax.vmap(orders, (0, 0, None)))(at, projection, dec)
+            one = jax.jit(jax.vmap(orders, (0, 0, None)))(at, products, dec)
             for a, b in zip(found, one, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * np.abs(b).max())
 
 
 def test_rows_end_where_the_bound_is_largest(decoded):
-    """Against a general optimiser from the place that was found and from the starts."""
-    dec, x, projection = decoded
+    """Compared with a general optimiser from the result and from the starts."""
+    dec, x, products = decoded
     starts = x[:, None] + np.array([0.0, 0.3])[:, None]
-    with jax.enable_x64(True), kept_programs():
-        mu, s = placement.place(projection, starts, dec, False)
-        both = jax.jit(jax.value_and_grad(placement.row_bound))
+    with jax.enable_x64(True), cached_programs():
+        mu, s = projection.project_rows(products, starts, dec, False)
+        both = jax.jit(jax.value_and_grad(projection.row_bound))
         negative = lambda t, a: tuple(-np.asarray(v) for v in both(t, a, dec))
         for i in range(5):
             own = np.append(mu[i], np.log(s[i]))
-            found = minimize(negative, own + 1e-3, (projection[i],), "BFGS", jac=True, options={"gtol": 1e-9})
+            found = minimize(negative, own + 1e-3, (products[i],), "BFGS", jac=True, options={"gtol": 1e-9})
             np.testing.assert_allclose(found.x, own, atol=1e-6)
             for start in starts[i]:
-                other = minimize(negative, np.append(start, np.log(s[i])), (projection[i],), "BFGS", jac=True)
-                assert -other.fun <= -float(negative(own, projection[i])[0]) + 1e-6
+                other = minimize(negative, np.append(start, np.log(s[i])), (products[i],), "BFGS", jac=True)
+                assert -other.fun <= -float(negative(own, products[i])[0]) + 1e-6
 
 
-def test_a_place_does_not_depend_on_its_batch(decoded):
-    dec, x, projection = decoded
-    with jax.enable_x64(True), kept_programs():
-        whole = placement.place(projection, x[:, None], dec, False)
-        parts = [placement.place(projection[some], x[some, None], dec, False) for some in (slice(7), slice(7, 30))]
-    for a, b in zip(whole, zip(*parts, strict=True), strict=True):
+def test_a_projection_does_not_depend_on_its_batch(decoded):
+    dec, x, products = decoded
+    with jax.enable_x64(True), cached_programs():
+        whole = projection.project_rows(products, x[:, None], dec, False)
+        batches = [
+            projection.project_rows(products[some], x[some, None], dec, False) for some in (slice(7), slice(7, 30))
+        ]
+    for a, b in zip(whole, zip(*batches, strict=True), strict=True):
         np.testing.assert_array_equal(a, np.concatenate(b))
 
 
-def test_rows_of_several_patterns_are_placed_as_those_of_each(decoded):
+def test_rows_of_several_patterns_are_projected_as_those_of_each(decoded):
     """A batch in which rows have two matrices, against one matrix at a time; the same to the last bit in any batch."""
-    dec, x, projection = decoded
+    dec, x, products = decoded
     twice = {name: np.multiply.outer([1.0, 2.0], np.asarray(getattr(dec, name))) for name in ("M", "weights")}
     several = replace(dec, **twice)
     own = np.arange(len(x)) % 2
-    with jax.enable_x64(True), kept_programs():
-        found = placement.place(projection, x[:, None], several, False, own)
-        part = placement.place(projection[5:9], x[5:9, None], several, False, own[5:9])
+    with jax.enable_x64(True), cached_programs():
+        found = projection.project_rows(products, x[:, None], several, False, own)
+        batch = projection.project_rows(products[5:9], x[5:9, None], several, False, own[5:9])
         for k in (0, 1):
             one = replace(dec, M=several.M[k], weights=several.weights[k])
-            alone = placement.place(projection[own == k], x[own == k, None], one, False)
+            alone = projection.project_rows(products[own == k], x[own == k, None], one, False)
             for a, b in zip(found, alone, strict=True):
                 np.testing.assert_allclose(a[own == k], b, rtol=1e-5, atol=1e-6)
-    for a, b in zip(found, part, strict=True):
+    for a, b in zip(found, batch, strict=True):
         np.testing.assert_array_equal(a[5:9], b)
 
 
-def test_the_best_of_several_starts_is_kept(decoded):
-    dec, x, projection = decoded
+def test_the_best_of_several_starts_is_chosen(decoded):
+    dec, x, products = decoded
     starts = np.stack([-x, x, x + 2.5], 1)
-    with jax.enable_x64(True), kept_programs():
-        value = jax.jit(jax.vmap(placement.point_bound, (0, 0, None)))
+    with jax.enable_x64(True), cached_programs():
+        value = jax.jit(jax.vmap(projection.point_bound, (0, 0, None)))
         alone = [
-            value(placement.place(projection, starts[:, [k]], dec, True)[0], projection, dec) for k in range(3)
+            value(projection.project_rows(products, starts[:, [k]], dec, True)[0], products, dec) for k in range(3)
         ]  # fmt: skip
-        found = value(placement.place(projection, starts, dec, True)[0], projection, dec)
+        found = value(projection.project_rows(products, starts, dec, True)[0], products, dec)
     assert np.mean(np.ptp(alone, axis=0) > 0.1) > 0.2  # or this shows nothing
     np.testing.assert_allclose(found, np.max(alone, 0), atol=1e-6)

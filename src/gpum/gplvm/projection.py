@@ -1,14 +1,15 @@
-"""Where a row never seen lies on the chart: its posterior q(x*) = N(mu, diag s).
+"""Projection of a new row onto the chart: the posterior q(x*) = N(mu, diag s) of its latent coordinates.
 
 With q(U) fixed, the bound of one new row s* is, in the model's scaled units and up to a constant,
 
     beta s*ᵀWᵀψ1* - beta/2 tr (WWᵀ - pLam) ψ2* - KL(q(x*) ‖ N(0, I)),
 
 a function of 2q numbers. As s → 0 it becomes beta (s*ᵀWᵀk - ½ kᵀ(WWᵀ - pLam)k) - ½|x|², k = k(x, Z),
-which is cheap: rows are first placed as points, from several nearby fitted rows, by damped Newton steps;
-the best end then starts the full posterior. Only s*ᵀWᵀ enters, not p.
+which is cheap to compute. So each row is first projected to a point, by damped Newton steps from several nearby
+training rows; the best of these points is the start of the optimisation of the full posterior. The row enters only
+through the products s*ᵀWᵀ, so that the cost does not depend on p.
 
-All rows climb together, in blocks of one size, and leave when they have arrived. Derivatives are in closed form: ψ1 and
+All rows are optimised together, in blocks of one size, until each has converged. Derivatives are in closed form: ψ1 and
 ψ2 are sums of exponentials whose exponents are linear in a few functions R(theta), so that with F the coefficients
 
     f = Σ_t w_t exp(F_t·R),    ∇f = Jᵀ m1,    ∇²f = Jᵀ m2 J + Σ_i m1_i ∇²R_i,    m1 = Σ w e F,  m2 = Σ w e F Fᵀ
@@ -35,14 +36,17 @@ from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
 MAX_STEPS = 100
-BLOCK = 256  # rows of one program: bounds the memory, and a row's place does not depend on how many others there are
-DEVICE_BLOCK = 8192  # the same on a GPU, which a program keeps waiting longer than its rows
-DEVICE_ROOM = 2**25  # numbers for pairs of inducing points that such a block has
-ROOM = 2**22  # numbers in the matrices of such a block, where every row has its own
-ARRIVED = 1e-10  # what is left of the way when a row has arrived
-NEARLY = 1e-2  # and when it goes on as a posterior
-SMALL = 1e-7  # a step that is not worth another
-CLOSE = 1e-2  # a step below which the bound, with precise data a small difference of large numbers, is not asked
+BLOCK = (
+    256  # rows of one program: bounds the memory, and a row's project_rows does not depend on how many others there are
+)
+DEVICE_BLOCK = 8192  # the same on a GPU, where starting a program costs more than computing with its rows
+DEVICE_ROOM = 2**25  # the largest size of an array over the pairs of inducing points in such a block
+ROOM = 2**22  # the largest size of the matrices of a block in which every row has its own
+ARRIVED = 1e-10  # remaining distance to the maximum below which a row has converged
+NEARLY = 1e-2  # the same for the point from which the full posterior starts
+SMALL = 1e-7  # a step so short that the row has converged
+# A step below which the bound is not compared: with precise data it is a small difference of large numbers.
+CLOSE = 1e-2
 FIRST_DAMPING, LAST_DAMPING = 1e-2, 1e12
 
 
@@ -53,7 +57,7 @@ FIRST_DAMPING, LAST_DAMPING = 1e-2, 1e12
 )
 @dataclass(frozen=True)
 class Decoder:
-    """What placing needs of a mapping: M = WWᵀ - pLam, and tr M ψ2* = Σ_t weights_t exp(exponent_t).
+    """What the projection needs of a mapping: M = WWᵀ - pLam, and tr M ψ2* = Σ_t weights_t exp(exponent_t).
 
     Where rows lack readings, M and the weights have one entry for each pattern of readings (see `incomplete`).
     """
@@ -69,7 +73,7 @@ class Decoder:
 
 @jax.jit
 def decoder(mapping: Mapping) -> tuple[Decoder, Array]:
-    """The `Decoder` of a mapping, and the scaled weights W [m, p] that project a scaled row."""
+    """The `Decoder` of a mapping, and the scaled weights W [m, p] with which a scaled row is multiplied."""
     W = mapping.W / mapping.scale
     return with_matrix(mapping, W @ W.T - W.shape[1] * mapping.Lam), W
 
@@ -82,56 +86,56 @@ def with_matrix(mapping: Mapping, M: Array) -> Decoder:
     return Decoder(mapping.Z, mapping.ell, mapping.gamma, mapping.beta, M, pairs, weights)
 
 
-def point_bound(x: Array, projection: Array, dec: Decoder) -> Array:
-    """The bound of one row placed at the point x [q] for certain, given its projection s*ᵀWᵀ [m]."""
+def point_bound(x: Array, products: Array, dec: Decoder) -> Array:
+    """The bound of one row at the point x [q] without uncertainty, given its products s*ᵀWᵀ [m]."""
     k = kernel.at(x, dec.Z, dec.ell, dec.gamma)
-    return dec.beta * (k @ projection - 0.5 * k @ dec.M @ k) - 0.5 * x @ x
+    return dec.beta * (k @ products - 0.5 * k @ dec.M @ k) - 0.5 * x @ x
 
 
-def row_bound(theta: Array, projection: Array, dec: Decoder) -> Array:
-    """The bound of one row at theta = (mu, log s) [2q], given its projection s*ᵀWᵀ [m]."""
+def row_bound(theta: Array, products: Array, dec: Decoder) -> Array:
+    """The bound of one row at theta = (mu, log s) [2q], given its products s*ᵀWᵀ [m]."""
     mu, log_s = jnp.split(theta, 2)
     s = jnp.exp(log_s)
     args = mu / dec.ell, s / dec.ell**2
-    first = dec.gamma * psi1(args[0][None], args[1][None], dec.Z / dec.ell)[0] @ projection
+    first = dec.gamma * psi1(args[0][None], args[1][None], dec.Z / dec.ell)[0] @ products
     row, constant = row_features(*args)
     second = dec.weights @ jnp.exp(dec.pairs @ row + constant)
     return dec.beta * (first - 0.5 * second) - jnp.sum(divergence(mu, log_s))
 
 
-def place(
-    projection: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool, own: np.ndarray | None = None
+def project_rows(
+    products: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool, own: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Place n rows with projections [n, m] from starts [n, c, q]; mu and s [n, q].
+    """Latent means mu and variances s [n, q] of n rows with products s*ᵀWᵀ [n, m], from starts [n, c, q].
 
-    With `as_points` (the maximum-likelihood model) s is the curvature's inverse at the best point. `own` [n] is the
-    pattern of each row, where the decoder has several.
+    With `as_points` (the maximum-likelihood model) s is the inverse curvature at the best point. `own` [n] is the
+    pattern of each row, if the decoder has several.
     """
     n, c, q = starts.shape
-    told = Told(projection, own)
-    ends, values = _climb(at_points, starts.reshape(-1, q), told.repeated(c), dec, ARRIVED if as_points else NEARLY)
+    data = RowData(products, own)
+    ends, values = _climb(at_points, starts.reshape(-1, q), data.repeated(c), dec, ARRIVED if as_points else NEARLY)
     x = ends.reshape(n, c, q)[np.arange(n), np.argmax(values.reshape(n, c), 1)]
-    w, V = np.linalg.eigh(-_evaluate(at_points, x, told, dec)[2])
+    w, V = np.linalg.eigh(-_evaluate(at_points, x, data, dec)[2])
     s = np.einsum("nab,nb->na", V**2, 1 / np.maximum(w, 1.0))  # never wider than the prior
     if as_points:
         return x, s
-    theta, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), told, dec, ARRIVED)
+    theta, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED)
     return theta[:, :q], np.exp(theta[:, q:])
 
 
-class Told(NamedTuple):
-    """What is known of rows: projections [n, m], and the pattern of each [n] where there are several."""
+class RowData(NamedTuple):
+    """The data of rows: products s*ᵀWᵀ [n, m], and the pattern of each row [n] if there are several patterns."""
 
-    projection: np.ndarray
+    products: np.ndarray
     own: np.ndarray | None
 
-    def of(self, some: Any) -> Told:
-        """That of some rows."""
-        return Told(self.projection[some], None if self.own is None else self.own[some])
+    def of(self, some: Any) -> RowData:
+        """The data of some of the rows."""
+        return RowData(self.products[some], None if self.own is None else self.own[some])
 
-    def repeated(self, c: int) -> Told:
-        """That of every row c times, one after the other."""
-        return self.of(np.repeat(np.arange(len(self.projection)), c))
+    def repeated(self, c: int) -> RowData:
+        """The data of every row repeated c times, one after the other."""
+        return self.of(np.repeat(np.arange(len(self.products)), c))
 
 
 Derivatives = Callable[[Any, Any, Decoder, Any], tuple[Array, Array, Array]]
@@ -139,7 +143,7 @@ Derivatives = Callable[[Any, Any, Decoder, Any], tuple[Array, Array, Array]]
 
 @jax.jit
 def at_points(
-    x: Array, projection: Array, dec: Decoder, own: Array | None = None
+    x: Array, products: Array, dec: Decoder, own: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """`point_bound` of rows at x [n, q] with its gradient [n, q] and Hessian [n, q, q]."""
     M = dec.M if own is None else dec.M[own]
@@ -147,8 +151,8 @@ def at_points(
     away = (dec.Z - x[:, None]) / dec.ell**2  # [n, m, q]
     k = jax.vmap(lambda one: kernel.at(one, dec.Z, dec.ell, dec.gamma))(x)
     slope = away * k[..., None]
-    pull = projection - kM(k)
-    value = dec.beta * jnp.sum(k * (projection + pull), 1) / 2 - 0.5 * jnp.sum(x**2, 1)
+    pull = products - kM(k)
+    value = dec.beta * jnp.sum(k * (products + pull), 1) / 2 - 0.5 * jnp.sum(x**2, 1)
     gradient = dec.beta * jnp.einsum("nm,nmq->nq", pull, slope) - x
     pulled = jnp.einsum("mk,nkq->nmq" if own is None else "nmk,nkq->nmq", M, slope)
     bend = jnp.einsum("nm,nma,nmb->nab", pull, away, slope) - jnp.einsum("nma,nmb->nab", slope, pulled)
@@ -158,7 +162,7 @@ def at_points(
 
 @jax.jit
 def at_posteriors(
-    theta: Array, projection: Array, dec: Decoder, own: Array | None = None
+    theta: Array, products: Array, dec: Decoder, own: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """`row_bound` of rows at theta [n, 2q] with its gradient [n, 2q] and Hessian [n, 2q, 2q]."""
     z = dec.Z / dec.ell
@@ -175,7 +179,7 @@ def at_posteriors(
     def prior(t: Array) -> Array:
         return -jnp.sum(divergence(*jnp.split(t, 2)))
 
-    data = _exponentials(first, jnp.concatenate([z, z**2], 1), dec.gamma * projection, theta)
+    data = _exponentials(first, jnp.concatenate([z, z**2], 1), dec.gamma * products, theta)
     model = _exponentials(second, dec.pairs, dec.weights if own is None else dec.weights[own], theta)
     alone = [jax.vmap(f)(theta) for f in (prior, jax.grad(prior), jax.hessian(prior))]
     value, gradient, hessian = (
@@ -190,7 +194,10 @@ def _units(theta: Array, dec: Decoder) -> tuple[Array, Array]:
 
 
 def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: Array) -> tuple[Array, Array, Array]:
-    """f, ∇f, ∇²f at theta [n, d] of f = Σ_t w_t exp(F_t·R); weights [T] or [n, T]. The last R stands alone."""
+    """f, ∇f, ∇²f at theta [n, d] of f = Σ_t w_t exp(F_t·R); weights [T] or [n, T].
+
+    The last entry of R has the coefficient 1.
+    """
     F = jnp.concatenate([F, jnp.ones((len(F), 1))], 1)
     i, j = np.triu_indices(F.shape[1])
     at, J, H = (jax.vmap(f)(theta) for f in (R, jax.jacfwd(R), jax.jacfwd(jax.jacfwd(R))))
@@ -201,43 +208,46 @@ def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: 
     return m1[:, -1], jnp.einsum("nr,nra->na", m1, J), hessian
 
 
-def _evaluate(f: Derivatives, theta: np.ndarray, told: Told, dec: Decoder) -> list[np.ndarray]:
-    """What f says of all rows, block by block; the last block is filled up."""
+def _evaluate(f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder) -> list[np.ndarray]:
+    """The values of f at all rows, computed block by block; the last block is filled up."""
     block = BLOCK
-    if told.own is not None:
+    if data.own is not None:
         block = min(BLOCK, max(1, ROOM // dec.M[0].size))
     elif jax.default_backend() != "cpu":
         block = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ROOM // len(dec.pairs)))
     whole = -(-len(theta) // block) * block
-    filled, rows = padding.fill(theta, whole), padding.fill(told.projection, whole)
-    own = None if told.own is None else np.pad(told.own, (0, whole - len(theta)))
-    parts = [
+    filled, rows = padding.fill(theta, whole), padding.fill(data.products, whole)
+    own = None if data.own is None else np.pad(data.own, (0, whole - len(theta)))
+    blocks = [
         f(filled[k], rows[k], dec, None if own is None else own[k])
         for k in (slice(a, a + block) for a in range(0, whole, block))
     ]
-    return [np.concatenate([np.asarray(p) for p in some])[: len(theta)] for some in zip(*parts, strict=True)]
+    return [np.concatenate([np.asarray(b) for b in some])[: len(theta)] for some in zip(*blocks, strict=True)]
 
 
-def _climb(f: Derivatives, theta: np.ndarray, told: Told, dec: Decoder, left: float) -> tuple[np.ndarray, np.ndarray]:
-    """Levenberg-Marquardt ascent of f from each row of theta [n, d]: where it ends, and f there.
+def _climb(
+    f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder, left: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Levenberg-Marquardt ascent of f from each row of theta [n, d]: the final theta, and f there.
 
-    The damping of a row falls after a gain and rises after a refusal; short steps to a maximum are taken as they come.
-    A row has arrived when what a Newton step leaves of the way, about its length times (itself + the damping), is
-    below `left`, or the step is SMALL.
+    The damping of a row decreases after a step that increases f, and increases after a step that is rejected; steps
+    shorter than CLOSE are always accepted where the Hessian is definite. A row has converged when the distance that
+    remains after a Newton step, about its length times (its length + the damping), is below `left`, or the step is
+    SMALL.
     """
     theta, damping = theta.copy(), np.full(len(theta), FIRST_DAMPING)
-    value, gradient, hessian = _evaluate(f, theta, told, dec)
+    value, gradient, hessian = _evaluate(f, theta, data, dec)
     going = np.arange(len(theta))
     for _ in range(MAX_STEPS):
         move, sound = _step(gradient[going], -hessian[going], damping[going])
         size = np.abs(move).max(1)
         move /= np.maximum(size, 1.0)[:, None]  # at most one unit a step
-        there = _evaluate(f, theta[going] + move, told.of(going), dec)
+        there = _evaluate(f, theta[going] + move, data.of(going), dec)
         better = (there[0] > value[going]) | (sound & (size < CLOSE))
         small = (size < SMALL) | (better & (size * (size + damping[going]) < left))
         gained = going[better]
         theta[gained] += move[better]
-        value[gained], gradient[gained], hessian[gained] = (part[better] for part in there)
+        value[gained], gradient[gained], hessian[gained] = (array[better] for array in there)
         damping[going] *= np.where(better, 0.25, 8.0)
         going = going[~small & (damping[going] < LAST_DAMPING)]
         if not len(going):
@@ -265,6 +275,6 @@ def _definite(H: np.ndarray) -> np.ndarray:
     for k in range(H.shape[1]):
         pivot = H[:, k, k]
         found &= pivot > 0
-        share = H[:, k + 1 :, k] / np.where(pivot > 0, pivot, 1.0)[:, None]
-        H[:, k + 1 :, k + 1 :] -= share[:, :, None] * H[:, None, k, k + 1 :]
+        factor = H[:, k + 1 :, k] / np.where(pivot > 0, pivot, 1.0)[:, None]
+        H[:, k + 1 :, k + 1 :] -= factor[:, :, None] * H[:, None, k, k + 1 :]
     return found
