@@ -8,18 +8,17 @@ import re
 from pathlib import Path
 from pkgutil import resolve_name
 
+import gpum
+
 ROOT = Path(__file__).parents[1]
 STORED = Path(__file__).with_suffix(".txt")
 
 
 def names():
     """The names in the reference, docs/api.md, as paths below `gpum`."""
-    blocks = re.findall(
-        r"```\{eval-rst\}\n\.\. autosummary::(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.DOTALL
-    )
-    return sorted(
-        {line.strip() for block in blocks for line in block.splitlines() if re.match(r" +[A-Za-z][\w.]*$", line)}
-    )
+    page = (ROOT / "docs" / "api.md").read_text()
+    blocks = re.findall(r"```\{eval-rst\}\n\.\. autosummary::(.*?)```", page, re.DOTALL)
+    return sorted({name for block in blocks for name in re.findall(r"^ +([A-Za-z][\w.]*)$", block, re.MULTILINE)})
 
 
 def signature(thing):
@@ -37,7 +36,8 @@ def lines():
         if not inspect.isclass(thing):
             found.append(f"{name}{signature(thing)}")
             continue
-        found.append(name if issubclass(thing, Exception) else f"{name}{signature(thing)}")
+        by_users = name in gpum.__all__ and name != "LearnedChart" and not issubclass(thing, Exception)
+        found.append(f"{name}{signature(thing)}" if by_users else name)
         for member in sorted(m for m in dir(thing) if not m.startswith("_") and _ours(thing, m)):
             value = inspect.getattr_static(thing, member)
             if isinstance(value, staticmethod | classmethod):
@@ -51,9 +51,12 @@ def lines():
 
 
 def _ours(thing, member):
-    """Whether a member is defined in this package, not in a library."""
+    """Whether a member is defined in this package, not in a library, and still there."""
     owner = next(cls for cls in thing.__mro__ if member in vars(cls))
-    return owner.__module__.startswith("gpum")
+    removed = (getattr(vars(owner)[member], "__doc__", None) or "").startswith("Removed:")
+    return (
+        owner.__module__.startswith("gpum") and not removed and not re.fullmatch(r"set_\w+_request|set_params", member)
+    )
 
 
 if __name__ == "__main__":

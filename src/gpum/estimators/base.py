@@ -62,8 +62,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     predictive = shell.predictive
     far_from_surface = shell.far_from_surface
     suggest, suggestions = shell.suggest, shell.suggestions
-    file_state, check_restored = shell.file_state, shell.check_restored
-    file_summary, with_table = shell.file_summary, shell.with_table
+    __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
+    __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     def predict(
         self,

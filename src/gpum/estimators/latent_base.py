@@ -186,18 +186,18 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         kept: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
         return kept.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self))
 
-    def file_state(self) -> dict[str, Any]:
+    def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
         found = {k: v for k, v in vars(self).items() if k not in ("_geometries", "_best", "_some")}
         if "_finalists" in found:  # fitted; where rows and inducing points came to is in the rest
             found["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
         return found
 
-    def check_restored(self) -> None:
+    def __gpum_restored__(self) -> None:
         """Nothing has been computed on the chart yet."""
         self._geometries = {}
 
-    def file_summary(self) -> dict[str, Any]:
+    def __gpum_summary__(self) -> dict[str, Any]:
         """What `gpum info` says of it."""
         return {"kind": type(self).__name__, "version": __version__, "rows": len(self.latent_)}
 

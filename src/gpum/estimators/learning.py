@@ -24,7 +24,7 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import with_subset
-from ..geometry.base import KernelOptions, KernelTask
+from ..geometry.base import KernelOptions, KernelTask, kernel_options
 from ..geometry.build import Built, build, dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
@@ -54,7 +54,7 @@ def _check_parameters(estimator: Any) -> None:
     names = geometry_names(estimator.geometry)
     dimensions(estimator.latent_dim)
     check_latent_model(estimator.latent_model)
-    KernelOptions.of(estimator.kernel)
+    kernel_options(estimator.kernel)
     smoothness_names(estimator.smoothness)
     checks.jobs(estimator.n_jobs)
     if isinstance(estimator.latent_model, Chart) and "chart" not in names:
@@ -130,7 +130,7 @@ def _learned(
 ) -> Geometries:
     cloud, notes = with_subset(cloud, drawn_seed(seed), random)
     kernels = KernelTask(
-        smoothness_names(estimator.smoothness), KernelOptions.of(estimator.kernel), drawn_seed(seed),
+        smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), drawn_seed(seed),
         estimator.n_jobs, estimator.verbose,
     )  # fmt: skip
     built = _build(estimator, cloud, graphs, run, seed)
@@ -152,7 +152,7 @@ def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkp
 
     built = build(
         geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not every,
-        n_modes=KernelOptions.of(estimator.kernel).n_modes, seed=drawn_seed(seed), n_jobs=estimator.n_jobs,
+        n_modes=kernel_options(estimator.kernel).n_modes, seed=drawn_seed(seed), n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip
     learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartGeometry)]

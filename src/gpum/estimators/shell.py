@@ -141,7 +141,7 @@ def file_state(self: Any) -> dict[str, Any]:
     return {**held.settings, **columns, "stored_": held}
 
 
-def check_restored(self: Any) -> None:
+def restored(self: Any) -> None:
     """Put an estimator right that was read from a file; a GpumError where it does not fit together."""
     held = vars(self).pop("stored_", None)
     if not isinstance(held, StoredModel):

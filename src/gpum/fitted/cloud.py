@@ -74,7 +74,7 @@ class Cloud:
             found.setdefault(_digest(row), i)
         return found
 
-    def check_restored(self) -> None:
+    def __gpum_restored__(self) -> None:
         """Refuse what does not fit together."""
         if self.rows.ndim != 2 or self.rows.dtype != float or not self.unit > 0:
             raise GpumError(f"its cloud has shape {self.rows.shape} and the unit {self.unit}")

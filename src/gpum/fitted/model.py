@@ -62,7 +62,7 @@ class FittedModel:
     @property
     def log_evidence(self) -> Any:
         """Of the average, or of the best setting, for labels scaled to unit variance; one for each output."""
-        return self.shaped([output.posterior.log_evidence for output in self.outputs])
+        return self._shaped([output.posterior.log_evidence for output in self.outputs])
 
     @property
     def best_setting(self) -> Any:
@@ -122,7 +122,7 @@ class FittedModel:
         found = self.geometries.members[self._mapped].project(self.cloud.scaled(X))
         return found.points, np.zeros_like(found.points) if found.sd is None else found.sd
 
-    def locate(self, X: np.ndarray) -> ProjectedRows:
+    def _locate(self, X: np.ndarray) -> ProjectedRows:
         """Rows X [n, p], seen or not, in every space that a posterior uses."""
         rows = self.cloud.scaled(X)
         return self.geometries.locate(rows, self.cloud.index(rows), self._needed)
@@ -131,11 +131,11 @@ class FittedModel:
     def _needed(self) -> frozenset[int]:
         return frozenset().union(*(output.posterior.spaces for output in self.outputs))
 
-    def far(self, rows: ProjectedRows) -> np.ndarray:
+    def _far(self, rows: ProjectedRows) -> np.ndarray:
         """Which rows are so far from the geometries that matter that their prediction is the prior's, [n] of bool."""
         return rows.far(self.weights.mean(0))
 
-    def latent_of(self, rows: ProjectedRows) -> np.ndarray | None:
+    def _latent_of(self, rows: ProjectedRows) -> np.ndarray | None:
         """Latent coordinates of located rows, [n, q]; those of the cloud keep their own. None without a chart."""
         if self.latent is None:
             return None
@@ -147,7 +147,7 @@ class FittedModel:
 
     def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:
         """Everything that is predicted for rows X [n, p], seen or not; they are located once."""
-        return self._predictive(self.locate(X))
+        return self._predictive(self._locate(X))
 
     @cached_property
     def of_cloud(self) -> Predictive | ClassPredictive:
@@ -208,7 +208,7 @@ class FittedModel:
             "map": None if shown is None else titles[shown],
         }  # fmt: skip
 
-    def shaped(self, values: list[float]) -> Any:
+    def _shaped(self, values: list[float]) -> Any:
         """One number for each output as y had them: an array, or a number."""
         return np.array(values) if self.several else values[0]
 

@@ -29,12 +29,12 @@ class AtRows:
     @cached_property
     def far(self) -> np.ndarray:
         """Which rows are so far from the fitted surface that their prediction is the prior's, [n] of bool."""
-        return self.model.far(self.rows)
+        return self.model._far(self.rows)
 
     @cached_property
     def latent(self) -> np.ndarray | None:
         """Coordinates of the rows on the learned chart, [n, q]; None where there is no chart."""
-        return self.model.latent_of(self.rows)
+        return self.model._latent_of(self.rows)
 
 
 @dataclass(frozen=True, eq=False)

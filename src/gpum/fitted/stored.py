@@ -102,7 +102,7 @@ class StoredModel:
         geometries = Geometries(self.cloud, members, family, self.kernels, dict(self.coordinates))
         return FittedModel(geometries, outputs, self.several, self.classes, self.settings, self.version)
 
-    def check_restored(self) -> None:
+    def __gpum_restored__(self) -> None:
         """Indices are in their ranges, weights are weights."""
         n = len(self.geometry_of)
         if not len(self.spaces) == len(self.rows) == n or not all(0 <= o < len(self.members) for o in self.geometry_of):

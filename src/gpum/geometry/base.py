@@ -88,13 +88,12 @@ class KernelOptions:
         given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return f"KernelOptions({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
-    @classmethod
-    def of(cls, kernel: Any) -> KernelOptions:
-        """The options that an estimator's `kernel` stands for: these, or a method alone."""
-        if isinstance(kernel, KernelOptions):
-            return kernel
-        options = "KernelOptions(method=...) with other options"
-        return cls(checks.option(kernel, "kernel", METHODS, options))
+
+def kernel_options(kernel: Any) -> KernelOptions:
+    """The options that an estimator's `kernel` stands for: options, or the method alone."""
+    if isinstance(kernel, KernelOptions):
+        return kernel
+    return KernelOptions(checks.option(kernel, "kernel", METHODS, "KernelOptions(...)"))
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class ChartGeometry:
         keys = [jax.random.fold_in(jax.random.key(task.seed), k) for k in range(draws)]
         return self._at_level(chart, level, keys)
 
-    def file_state(self) -> dict[str, Any]:
+    def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cache", "checkpoint")}
 

@@ -24,7 +24,7 @@ class GraphGeometry:
     name: str = "graph"
     title: str = "graph of neighbours"
 
-    def file_state(self) -> dict[str, Any]:
+    def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
         return {"spaces": [], "name": self.name, "title": self.title}  # those of weight are stored by themselves
 

@@ -159,7 +159,7 @@ class Atlas:
             kernels.append(left @ (left if fy is None else fy * half).T)
         return np.stack(kernels)
 
-    def file_state(self) -> dict[str, Any]:
+    def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
         return {**vars(self), "_solved": None}  # eigenpairs refer to their atlas
 

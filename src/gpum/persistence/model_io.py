@@ -32,9 +32,9 @@ class Fitted:
     rows: list[str]  # a name for each row
     about: dict[str, Any]
 
-    def file_summary(self) -> dict[str, Any]:
+    def __gpum_summary__(self) -> dict[str, Any]:
         """The summary of the model, with column names and the labels of each target."""
-        found = self.model.file_summary() if hasattr(self.model, "file_summary") else {}
+        found = self.model.__gpum_summary__() if hasattr(self.model, "__gpum_summary__") else {}
         for y, target in zip(self.y.T, found.get("targets", []), strict=True):
             if hasattr(self.model, "classes_"):
                 counts = np.bincount(y[~np.isnan(y)].astype(int), minlength=len(self.model.classes_))
@@ -44,7 +44,7 @@ class Fitted:
         about = {k: v for k, v in self.about.items() if k != "settings"}
         return {**found, "features": self.features, "names": self.targets, "about": about}
 
-    def check_restored(self) -> None:
+    def __gpum_restored__(self) -> None:
         """Refuse a table whose sizes do not match."""
         N, p = self.X.shape
         if len(self.rows) != N or self.y.shape != (N, len(self.targets)) or len(self.features) != p:
@@ -61,11 +61,11 @@ def load(path: Any) -> Fitted:
     found = read(path)
     if isinstance(found, Fitted):
         return found
-    if not hasattr(found, "with_table"):
+    if not hasattr(found, "__gpum_table__"):
         kind = type(found).__name__
         how = f"load it in Python with {kind}.load" if hasattr(found, "load") else "give a file that `gpum fit` wrote"
         raise GpumError(f"{path} holds a {kind}, which predicts nothing; {how}")
-    return found.with_table()
+    return found.__gpum_table__()
 
 
 def summary(path: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def write(path: Any, content: Any, *, force: bool = False, like: Any = None) -> 
         raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
     writer = Writer()
     root = writer.node(content)
-    plain = content.file_summary() if hasattr(content, "file_summary") else {}
+    plain = content.__gpum_summary__() if hasattr(content, "__gpum_summary__") else {}
     container.write(path, {"summary": plain, "objects": writer.objects, "root": root}, writer.arrays(), like)
 
 

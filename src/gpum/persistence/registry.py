@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-# For a dataclass its fields are stored, for another class its attributes; if a class has `file_state()`, what that
+# For a dataclass its fields are stored, for another class its attributes; if a class has `__gpum_state__()`, what that
 # returns (see `tree`). Modules are relative to gpum, unless they begin with a dot.
 TAGS: dict[str, str] = {
     "table-and-model": "persistence.model_io:Fitted",

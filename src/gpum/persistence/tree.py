@@ -9,8 +9,8 @@
     {"random_state": [...]}
 
 Objects are in the order in which they can be built: an object refers only to objects before it, so there are no loops.
-A class may define `file_state()`, which returns the attributes to store, and `check_restored()`, which completes an
-object after reading or raises a GpumError.
+A class may define `__gpum_state__()`, which returns the attributes to store, and `__gpum_restored__()`, which completes
+an object after reading or raises a GpumError.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Writer:
 
 def state_of(value: Any) -> dict[str, Any]:
     """The attributes of an object that are stored."""
-    if hasattr(value, "file_state"):
-        return value.file_state()
+    if hasattr(value, "__gpum_state__"):
+        return value.__gpum_state__()
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     return dict(vars(value))
@@ -245,8 +245,8 @@ class Reader:
             else:
                 found = object.__new__(cls)
                 found.__dict__.update(state)
-            if hasattr(cls, "check_restored"):
-                found.check_restored()
+            if hasattr(cls, "__gpum_restored__"):
+                found.__gpum_restored__()
         except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
             raise GpumError(f"a {cls.__name__} does not fit together ({error})") from None
         return found

@@ -36,7 +36,7 @@ class LearnedGeometries:
     about: dict[str, Any]
     geometries: Geometries
 
-    def file_summary(self) -> dict[str, Any]:
+    def __gpum_summary__(self) -> dict[str, Any]:
         """The summary that `gpum info` prints."""
         charts = [title for title in self.geometries.titles if title.startswith("chart")]
         return {
@@ -44,7 +44,7 @@ class LearnedGeometries:
             "n_features": self.about["columns"], "settings": self.about["settings"], "map": next(iter(charts), None),
         }  # fmt: skip
 
-    def check_restored(self) -> None:
+    def __gpum_restored__(self) -> None:
         """Check the types, the ranges of indices, and the number of rows."""
         found = self.geometries
         if not (isinstance(found, Geometries) and isinstance(found.cloud, Cloud) and isinstance(found.family, Family)):
