@@ -199,7 +199,7 @@ def test_scaling_is_mapped_back():
     a = length(small.chart_, small.latent_[0], small.latent_[1])
     b = length(large.chart_, large.latent_[0], large.latent_[1])
     assert b == pytest.approx(1000 * a, rel=1e-3)
-    by_column = BayesianGPLVM(random_state=0, scale_columns=True).fit(S * [1, 1, 1, 1e-3])
+    by_column = BayesianGPLVM(random_state=0, scale="standard").fit(S * [1, 1, 1, 1e-3])
     image = by_column.chart_.mean(by_column.latent_[0])
     np.testing.assert_allclose(image, (S * [1, 1, 1, 1e-3])[0], atol=0.1)
 
@@ -250,8 +250,8 @@ def test_any_scale_fits(factor):
 
 def test_columns_of_any_scale_count_alike():
     S = small_cloud()
-    tiny = BayesianGPLVM(starts="pca", scale_columns=True, random_state=0).fit(S * [1e-200, 1, 1, 1e90])
-    plain = BayesianGPLVM(starts="pca", scale_columns=True, random_state=0).fit(S)
+    tiny = BayesianGPLVM(starts="pca", scale="standard", random_state=0).fit(S * [1e-200, 1, 1, 1e90])
+    plain = BayesianGPLVM(starts="pca", scale="standard", random_state=0).fit(S)
     assert tiny.bound_ == pytest.approx(plain.bound_, abs=0.01 * len(S))
 
 

@@ -28,7 +28,7 @@ SOUND = {
     "step_size": (None,), "max_time": (None, 1.0), "n_modes": (None, 20), "metric_draws": (0,), "method": ("auto",),
     "n_path_starts": (None, 5), "likelihood": ("gaussian", "student"), "period": (None, 360.0), "warm_start": (False,),
     "checkpoint": (None,), "n_jobs": (None, 1), "random_state": (None, 3), "verbose": (0,), "n_neighbors": (3, None),
-    "normalisation": ("paper", "authors"), "starts": ("pca", ("pca", "isomap")), "scale_columns": (False, True),
+    "normalisation": ("paper", "authors"), "starts": ("pca", ("pca", "isomap")), "scale": ("auto", "robust"),
     "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None),
 }  # fmt: skip
 QUICK = {"smoothness": "heat"}

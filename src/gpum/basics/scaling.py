@@ -33,24 +33,24 @@ class Scaling:
     scale: Any  # in units of `unit`: a number, or one for each column
 
     @classmethod
-    def of(cls, S: np.ndarray, by_column: bool) -> Scaling:
+    def of(cls, S: np.ndarray, scale: str = "none") -> Scaling:
         """The scaling of a cloud: its mean, and one factor for the whole cloud (root mean variance) or for each column.
+
+        `scale` is "none", "standard" or "robust"; see `spreads` for the last two.
 
         NaN is a missing reading, here and below.
         """
         whole = not np.isnan(S).any()  # else readings are missing
-        mean, sd, most = (np.mean, np.std, np.max) if whole else (np.nanmean, np.nanstd, np.nanmax)
+        mean, most = (np.mean, np.max) if whole else (np.nanmean, np.nanmax)
         power = _power(most(np.abs(S)))
         offset = mean(S / power, axis=0) * power
         centred = S - offset
         spread = most(np.abs(centred))
         unit = 1.0 if COMFORTABLE[0] <= spread <= COMFORTABLE[1] else float(_power(spread))
         centred = centred / unit
-        if not by_column:
+        if scale == "none":
             return cls(unit, offset, float(np.sqrt(mean(centred**2))))
-        power = _power(most(np.abs(centred), axis=0))
-        scale = sd(centred / power, axis=0) * power
-        return cls(unit, offset, np.where(scale > 0, scale, 1.0))
+        return cls(unit, offset, spreads(centred, robust=scale == "robust"))
 
     def rows(self, S: np.ndarray) -> np.ndarray:
         """S [n, p] in the units of the model."""
@@ -61,6 +61,23 @@ class Scaling:
         rows = self.rows(S)
         away = np.fmax.reduce(np.abs(rows), axis=1, keepdims=True)
         return rows / np.maximum(away / FARTHEST, 1.0)
+
+
+def spreads(X: np.ndarray, *, robust: bool = False, constant: float = 1.0) -> np.ndarray:
+    """Standard deviation of each column of X [N, p], or 0.74 of its interquartile range (`robust`), [p].
+
+    A column that does not vary (or, if robust, has the same number in half of its rows and no spread else) has the
+    value `constant`. NaN is a missing reading.
+    """
+    with np.errstate(all="ignore"):
+        power = _power(np.nanmax(np.abs(X), axis=0))
+        scaled = X / power
+        found = np.nanstd(scaled, axis=0)
+        if robust:
+            low, high = np.nanquantile(scaled, [0.25, 0.75], axis=0)
+            found = np.where(high > low, 0.7413 * (high - low), found)
+        found = found * power
+    return np.where((found > 0) & np.isfinite(found) & (np.nanmax(X, axis=0) > np.nanmin(X, axis=0)), found, constant)
 
 
 def check(S: np.ndarray, name: str = "X") -> None:

@@ -115,15 +115,6 @@ def gaps_in(X: np.ndarray) -> str:
     return f", {fraction:.2g} of the readings missing" if fraction else ""
 
 
-def spreads(X: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """The standard deviation of every feature; 1, with a note, for a constant feature."""
-    found = np.nanstd(X, axis=0)
-    still = [name for name, sd in zip(names, found, strict=True) if not sd > 0]
-    if still:
-        note(f"--scale-columns does not change constant columns: {listed(still)}")
-    return np.where(found > 0, found, 1.0)
-
-
 def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
     """The model's features, if the table has them all."""
     missing = [name for name in fitted.features if name not in table.columns]

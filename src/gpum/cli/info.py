@@ -22,7 +22,7 @@ def info(model: Model, debug: Debug = False) -> None:
 
     found = model_io.summary(model)
     settings, about, targets = (found.get(key, {}) for key in ("settings", "about", "targets"))
-    chosen = ("geometry", "latent_dim", "kernel", "smoothness", "hyperparameters", "random_state")
+    chosen = ("geometry", "latent_dim", "scale", "kernel", "smoothness", "hyperparameters", "random_state")
     names = found.get("names") or (["y"] if len(targets) == 1 else [f"y_{k + 1}" for k in range(len(targets))])
     features = found.get("features")
     lines = [
@@ -34,8 +34,8 @@ def info(model: Model, debug: Debug = False) -> None:
         ("map", f"{found['map']} ({settings['latent_model']})" if found.get("map") else NO_MAP),
         ("settings", ", ".join(f"{name} {settings[name]}" for name in chosen if name in settings)),
     ]
-    if about.get("scales"):
-        lines.append(("scaling", "every feature is divided by its standard deviation"))
+    if found.get("columns"):
+        lines.append(("columns", found["columns"]))
     for name, target in zip(names, targets, strict=True):
         best = target["best"]
         level = f", boundary level {brief(best['level'])}" if "level" in best else ""

@@ -74,6 +74,9 @@ def label(
     geometry: Annotated[
         str | None, setting("WORD", "chart, atlas, graph, flat, several such as chart,graph, or average.")
     ] = None,
+    scale: Annotated[
+        str, setting("WORD", "What features are divided by: auto, none, standard (their sds) or robust (quartiles).")
+    ] = "auto",
     seed: Annotated[int, setting("N", "The same seed gives the same geometry.")] = 0,
     n_jobs: Annotated[int, setting("N", "Threads while the geometry is learned; -1 is one a core.")] = -1,
     missing: Missing = None,
@@ -126,7 +129,7 @@ def label(
         _check_given(file, table, target, names, chosen)
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
             "latent_dim": several(latent_dim), "geometry": geometry and several(geometry), "random_state": seed,
-            "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
+            "scale": scale, "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
         })  # fmt: skip
     finally:
         file.release()

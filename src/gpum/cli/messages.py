@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 # Parameters that are options of `gpum fit`; a list as in latent_dim=(1, 2) is left as it is.
 PARAMETERS = (
-    "latent_dim latent_model n_inducing n_modes n_path_starts kernel method boundary smoothness hyperparameters "
+    "latent_dim latent_model scale n_inducing n_modes n_path_starts kernel method boundary smoothness hyperparameters "
     "geometry n_paths max_time n_jobs likelihood period random_state"
 )
 PLAIN = (  # words of the language, too
-    *("kernel", "method", "boundary", "smoothness", "hyperparameters", "geometry", "likelihood", "period"),
+    *("scale", "kernel", "method", "boundary", "smoothness", "hyperparameters", "geometry", "likelihood", "period"),
 )
 OTHERWISE = {"period": "angle", "random_state": "seed", "method": "kernel"}  # options of another name
 PARAMETER = re.compile(

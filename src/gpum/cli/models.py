@@ -63,9 +63,12 @@ Unlabelled = Annotated[
 ]
 
 
+PANEL = "Settings of the estimator"
+
+
 def setting(kind: str, text: str, **limits: Any) -> Any:
     """An option that is a parameter of the estimator."""
-    return typer.Option(metavar=kind, help=text, rich_help_panel="Settings of the estimator", **limits)
+    return typer.Option(metavar=kind, help=text, rich_help_panel=PANEL, **limits)
 
 
 def fit(
@@ -109,8 +112,11 @@ def fit(
         Path | None, setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
     ] = None,
     missing: Missing = None,
+    scale: Annotated[
+        str, setting("WORD", "What features are divided by: auto, none, standard (their sds) or robust (quartiles).")
+    ] = "auto",
     scale_columns: Annotated[
-        bool, typer.Option("--scale-columns", help="Divide every feature by its standard deviation.")
+        bool, typer.Option("--scale-columns", help="The same as --scale standard.", rich_help_panel=PANEL)
     ] = False,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
@@ -133,7 +139,7 @@ def fit(
         import numpy as np
 
         from ..persistence import labelled, tables
-        from .columns import check_apart, gaps_in, named, note_counting, readings_of, spreads
+        from .columns import check_apart, gaps_in, named, note_counting, readings_of
         from .targets import FOR_CLASSES, NO_MARK, are_classes, coded, labels_of, mark_of
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
@@ -162,7 +168,6 @@ def fit(
             labels = y if len(targets) > 1 else y[:, 0]
         if not features:
             note_counting(X, used, bool(names))
-        scales = spreads(X, used) if scale_columns else None
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
     say(quiet, f"{data.name}: {counted(len(X), 'row')}, {counted(len(used), 'feature')}{gaps_in(X)}; {known}.")
     with stage("starting", out):
@@ -179,6 +184,7 @@ def fit(
         "latent_dim": several(latent_dim),
         "geometry": several(geometry),
         "latent_model": _latent_model(latent_model, n_inducing),
+        "scale": "standard" if scale_columns else scale,
         "kernel": kernel if options == KernelOptions(kernel) else options,
         "smoothness": smoothness,
         "n_jobs": n_jobs,
@@ -194,7 +200,6 @@ def fit(
         model = GPUMRegressor(**settings, hyperparameters=hyperparameters, likelihood=likelihood, period=angle)
     begin = time.perf_counter()
     with stage("fitting", out), collected() as warned, called(data.name):
-        X = X if scales is None else X / scales
         model.fit(X, labels)
     seconds = time.perf_counter() - begin
     for text in model.notes_:
@@ -209,7 +214,6 @@ def fit(
         "seconds": seconds,
         "warnings": warned,
         **({"index": names[0]} if names else {}),
-        **({} if scales is None else {"scales": scales.tolist()}),
         **({} if missing is None else {"missing": missing}),
     }
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]

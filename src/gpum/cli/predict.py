@@ -59,7 +59,6 @@ def predict(
             "leave the cell empty if there is no value, or remove the row",
             fitted.about.get("missing"),
         )
-        X = X / np.array(fitted.about.get("scales", 1.0))
         names = named(table, "--index", [index] if index else [])
         stored = fitted.about.get("index")
         if not names and stored in table.columns:

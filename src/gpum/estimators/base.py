@@ -39,7 +39,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         with shell.fitting(self):
             cloud = self._read_cloud(X)
             labels = Labels.of(self, y, len(cloud), noise_std, trials)
-            geometries = self._geometries(cloud, labels.y)
+            geometries = self._geometries(cloud, labels)
             outputs = [infer(geometries, column, target) for column, target in labels.columns()]
             warn_of_edges(outputs)
             shell.keep(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
@@ -50,8 +50,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return shell.read_cloud(self, X, missing=get_tags(self).input_tags.allow_nan)
 
     @abstractmethod
-    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
-        """The geometries of the cloud; y are its labels, which only a checkpoint asks for."""
+    def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
+        """The geometries of the cloud, whose columns are in the units that the labels prefer."""
 
     model_: Any = shell.model
     __sklearn_is_fitted__ = shell.is_fitted

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from ..basics import renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
-from ..fitted import FittedModel, Geometries
+from ..fitted import Cloud, FittedModel, Geometries
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
 from ..inference.classes import classify
@@ -42,7 +42,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     unlabelled : the value of y that marks a row without a label. "auto" (default): -1, as a number or as text, whatever
         else y holds. Where -1 is a class: None (no value does), or another value. NaN, None, pandas' NA and empty text
         always mark such rows.
-    latent_dim, latent_model, kernel, smoothness, warm_start, checkpoint, n_jobs, random_state, verbose : as for
+    latent_dim, latent_model, scale, kernel, smoothness, warm_start, checkpoint, n_jobs, random_state, verbose : as for
         `GPUMRegressor`.
 
     Attributes
@@ -60,6 +60,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         *,
         geometry: Any = ("graph", "flat"),
         latent_model: Any = "bgplvm",
+        scale: str = "auto",
         kernel: str | KernelOptions = "auto",
         smoothness: str = "average",
         unlabelled: Any = AUTO,
@@ -72,6 +73,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         self.latent_dim = latent_dim
         self.geometry = geometry
         self.latent_model = latent_model
+        self.scale = scale
         self.kernel = kernel
         self.smoothness = smoothness
         self.unlabelled = unlabelled
@@ -86,12 +88,18 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         with shell.fitting(self):
             cloud = learning.read_cloud(self, X)
             labels = ClassLabels.of(y, len(cloud), self.unlabelled)
-            geometries = learning.learn(self, cloud, labels.everyone, cluster_spaces, random=True)
+            geometries = self._geometries(cloud, labels)
             output = infer(geometries, labels.known, labels.codes, len(labels.classes))
             self.classes_ = labels.classes
             model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
             shell.keep(self, model)
         return self
+
+    def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
+        def evidence(geometries: Geometries) -> float:
+            return infer(geometries, labels.known, labels.codes, len(labels.classes)).posterior.log_evidence
+
+        return learning.learn(self, cloud, labels.everyone, cluster_spaces, evidence, random=True)
 
     model_: Any = shell.model
     __sklearn_is_fitted__ = shell.is_fitted

@@ -23,6 +23,7 @@ from ..geometry.graph import GraphGeometry
 from ..persistence.checkpoint import Checkpoint
 from . import learning, shell
 from .base import GPRegressor
+from .targets import Labels
 
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 
@@ -48,7 +49,7 @@ class EuclideanGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
+    def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         return one_geometry(cloud, self.smoothness, flat_geometry)
 
 
@@ -82,7 +83,7 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
         self.random_state = random_state
         self.verbose = verbose
 
-    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
+    def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         learning.check_latent_model(self.latent_model)
         seed = learning.seed_of(self.random_state)
 
@@ -133,7 +134,7 @@ class GraphLaplacianGPRegressor(GPRegressor):
         self.normalisation = normalisation
         self.hyperparameters = hyperparameters
 
-    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
+    def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         checks.option(self.normalisation, "normalisation", ("paper", "authors"))
         return one_geometry(
             cloud, "heat", lambda X: GraphGeometry(graphs.diffusion_spaces(X, normalisation=self.normalisation))
@@ -158,7 +159,7 @@ class GraphMaternGPRegressor(GPRegressor):
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
 
-    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
+    def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         tried: Any = graphs.NEIGHBOURS
         if self.n_neighbors is not None:
             most = min(len(cloud), SUBSET) - 1

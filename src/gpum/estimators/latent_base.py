@@ -38,7 +38,7 @@ from ..manifold import LearnedChart, corridor_boundary, evaluate, variance_bound
 from ..manifold.metric import expected_metric
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
-from . import features
+from . import features, units
 from .latent_checks import check, start_list
 from .stored import load, open_checkpoint, save
 
@@ -61,7 +61,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     _yardstick: tuple[np.ndarray, float] | None  # of `project`, when first asked for
     latent_dim: Any
     starts: Any
-    scale_columns: bool
+    scale: str
     boundary: float | str
     max_iter: int
     tol: float
@@ -83,7 +83,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X = self._check(X)
         rng = np.random.default_rng(checks.random_state(self.random_state).randint(2**31 - 1))
         self.n_features_in_ = X.shape[1]
-        self._scaling = Scaling.of(X, checks.flag(self.scale_columns, "scale_columns"))
+        chosen = units.candidates(X, self.scale)[0]
+        self._scaling = Scaling.of(X, chosen.scale)
         self.unit_, self.offset_, self.scale_ = self._scaling.unit, self._scaling.offset, self._scaling.scale
         self._rows = self._scaling.rows(X)  # NaN where a reading is missing
         self._whole = fill_in(self._rows) if np.isnan(X).any() else Filled.complete(self._rows)

@@ -11,7 +11,7 @@ from ..gplvm.models import ByPoints, Variational
 from ..manifold.boundary import DEFAULT_LEVEL
 from .latent_base import LatentModel
 
-RENAMED = {"boundary_level": "boundary=..., the level itself"}
+RENAMED = {"boundary_level": "boundary=..., the level itself", "scale_columns": "scale='standard', or 'none'"}
 
 
 @renamed.parameters(**RENAMED)
@@ -24,7 +24,9 @@ class BayesianGPLVM(LatentModel):
         or, as `latent_model` of another estimator, the dimensions that it asks for.
     n_inducing : inducing inputs m; by default min(N, 50). Cost grows as N m².
     starts : "pca", "isomap", an array [N, q], or a list of these; the best bound wins.
-    scale_columns : False scales the whole cloud by one number, which keeps its geometry; True each column.
+    scale : what columns are divided by: "none" (all by one number, which keeps the cloud's geometry), "standard" (their
+        standard deviations), "robust" (their interquartile ranges), or "auto" (default): standard where their spreads
+        look like those of different units, else none.
     boundary : a level of the family of domains (default 0.5; 0 is the tightest), or "variance" (the paper's rule).
     max_iter, tol : a run stops when 100 iterations gain less than tol nats per row; a run that stops otherwise, at
         max_iter or because the optimiser breaks down, raises a ConvergenceWarning.
@@ -52,7 +54,7 @@ class BayesianGPLVM(LatentModel):
         *,
         n_inducing: int | None = None,
         starts: Any = ("pca", "isomap"),
-        scale_columns: bool = False,
+        scale: str = "auto",
         boundary: float | str = DEFAULT_LEVEL,
         max_iter: int = 10_000,
         tol: float = 0.05,
@@ -64,7 +66,7 @@ class BayesianGPLVM(LatentModel):
         self.latent_dim = latent_dim
         self.n_inducing = n_inducing
         self.starts = starts
-        self.scale_columns = scale_columns
+        self.scale = scale
         self.boundary = boundary
         self.max_iter = max_iter
         self.tol = tol
@@ -97,7 +99,7 @@ class GPLVM(LatentModel):
         latent_dim: int | str | None = None,
         *,
         starts: Any = ("pca", "isomap"),
-        scale_columns: bool = False,
+        scale: str = "auto",
         boundary: float | str = DEFAULT_LEVEL,
         max_iter: int = 10_000,
         tol: float = 0.05,
@@ -108,7 +110,7 @@ class GPLVM(LatentModel):
     ) -> None:
         self.latent_dim = latent_dim
         self.starts = starts
-        self.scale_columns = scale_columns
+        self.scale = scale
         self.boundary = boundary
         self.max_iter = max_iter
         self.tol = tol

@@ -7,9 +7,10 @@ reuse                those of another process, in the place of the last fit's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,11 @@ from ..geometry.base import KernelOptions, KernelTask, kernel_options
 from ..geometry.build import Built, build, dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
+from ..geometry.scaled import ScaledGeometry
 from ..manifold import Chart
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.tree import digest
-from . import features, shell
+from . import features, shell, units
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
 from .stored import NOT_RESULTS, open_checkpoint
@@ -56,10 +58,18 @@ def _check_parameters(estimator: Any) -> None:
     check_latent_model(estimator.latent_model)
     kernel_options(estimator.kernel)
     smoothness_names(estimator.smoothness)
+    checks.option(estimator.scale, "scale", units.SCALES)
     checks.jobs(estimator.n_jobs)
     if isinstance(estimator.latent_model, Chart) and "chart" not in names:
         raise GpumError(
             f"latent_model is a known chart, but geometry is {estimator.geometry!r}; use geometry='chart' or 'average'"
+        )
+    if estimator.scale in ("standard", "robust") and (
+        isinstance(estimator.latent_model, Chart) or _is_fitted(estimator.latent_model)
+    ):
+        raise GpumError(
+            f"scale is {estimator.scale!r}, but latent_model is a chart or a fitted latent model, which has units of "
+            "its own; use scale='auto' or 'none', and scale X before the latent model is fitted"
         )
 
 
@@ -92,52 +102,111 @@ def read_cloud(estimator: Any, X: Any) -> Cloud:
     cloud = shell.read_cloud(
         estimator, X, min_rows=2 if known else 3, missing=not known, by_unit=not known and not _is_fitted(given)
     )
-    if known and cloud.rows.shape[1] != given.dim:
+    if known and cloud.X.shape[1] != given.dim:
         raise GpumError(
-            f"X has {cloud.rows.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
+            f"X has {cloud.X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
             "known chart X holds coordinates in it"
         )
     return cloud
 
 
-def learn(estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any], *, random: bool) -> Geometries:
+@dataclass
+class _Learned:
+    """What was learned of one cloud with the same parameters, for the next fit with other labels."""
+
+    key: Any
+    made: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, name: Any, make: Callable[[], Any]) -> Any:
+        """What is called `name`, made when it is first asked for."""
+        if name not in self.made:
+            with one_blas_thread:  # most problems here are small, and threads make them many times as slow
+                self.made[name] = make()
+        return self.made[name]
+
+
+def learn(
+    estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any], evidence: Callable[[Geometries], float],
+    *, random: bool,
+) -> Geometries:  # fmt: skip
     """The geometries of a cloud as the estimator's parameters ask for them.
 
-    `graphs` makes the graphs; `random` says how a subset of a large cloud is chosen.
+    `graphs` makes the graphs; `evidence` is that of the labels, which choose between units of the columns; `random`
+    says how a subset of a large cloud is chosen.
     """
     key = _key(estimator, cloud)
-    last = getattr(estimator, "_warm", None)
-    if checks.flag(estimator.warm_start, "warm_start") and last is not None and last[0] == key:
-        return last[1]
+    learned = getattr(estimator, "_warm", None)
+    if not checks.flag(estimator.warm_start, "warm_start") or learned is None or learned.key != key:
+        learned = _Learned(key)
     estimator._warm = None
-    run = open_checkpoint(estimator, X=cloud.rows, y=y)
-    seed = seed_of(estimator.random_state)
-    with one_blas_thread:  # most problems here are small, and threads make them many times as slow
-        found = _learned(estimator, cloud, graphs, run, seed, random)
-    found = replace(found, family=replace(found.family, notes=[*run.notes, *found.family.notes]))
+    if "given" not in learned.made:
+        seed = learned.once("seed", lambda: seed_of(estimator.random_state))
+        run = learned.once("checkpoint", lambda: open_checkpoint(estimator, X=cloud.X, y=y))
+        make = partial(_build, estimator, graphs=graphs, seed=seed)
+        found = _in_units(estimator, cloud, learned, run, make, evidence, drawn_seed(seed), random)
+    else:
+        found = learned.made["given"]
     if estimator.warm_start:
-        estimator._warm = key, found
+        estimator._warm = learned
     return found
 
 
 def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:
     """Give an estimator with `warm_start` geometries of X that were learned before: its next fit to X learns none."""
-    estimator._warm = _key(estimator, read_cloud(estimator, X)), geometries
+    estimator._warm = _Learned(_key(estimator, read_cloud(estimator, X)), {"given": geometries})
 
 
-def _learned(
-    estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int, random: bool
-) -> Geometries:
-    cloud, notes = with_subset(cloud, drawn_seed(seed), random)
+def _in_units(
+    estimator: Any, cloud: Cloud, learned: _Learned, run: Checkpoint, make: Callable[..., Built],
+    evidence: Callable[[Geometries], float], seed: int, random: bool,
+) -> Geometries:  # fmt: skip
+    """The geometries, in the units of the columns that are certain, or that the labels prefer.
+
+    Where none is certain, graphs and flat space are weighed in both; charts and atlases are learned in the better one.
+    """
+    given = estimator.latent_model
+    fixed = isinstance(given, Chart) or _is_fitted(given)  # a chart that is there has units of its own
+    choices = [units.Units("none", 1.0, 0.0)] if fixed else units.candidates(cloud.X, estimator.scale)
+    base, notes = learned.once("subset", lambda: with_subset(replace(cloud, unit=choices[0].unit), seed, random))
+    names = geometry_names(estimator.geometry)
     kernels = KernelTask(
-        smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), drawn_seed(seed),
+        smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), seed,
         estimator.n_jobs, estimator.verbose,
     )  # fmt: skip
-    built = _build(estimator, cloud, graphs, run, seed)
-    return Geometries.of(cloud, built.surfaces, built.log_priors, [*notes, *built.notes], kernels)
+
+    def joined(cloud: Cloud, built: Built, *said: str) -> Geometries:
+        return Geometries.of(
+            cloud, built.surfaces, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
+        )
+
+    if len(choices) == 1:
+        return learned.once("all", lambda: joined(base, make(base, names, run=run)))
+    clouds = {one.scale: replace(base, unit=one.unit) for one in choices}
+    cheap, odds = {}, {}
+    for one in choices:
+        parts = partial(make, clouds[one.scale], units.CHEAP, run=run.of(one.scale))
+        cheap[one.scale] = learned.once(("cheap", one.scale), parts)
+        judge = learned.once(("judge", one.scale), partial(joined, clouds[one.scale], cheap[one.scale]))
+        odds[one.scale] = one.log_prior + evidence(judge)
+    best, other = sorted(choices, key=lambda one: -odds[one.scale])
+    chance = float(1 / (1 + np.exp(odds[other.scale] - odds[best.scale])))
+    slow = [name for name in names if name not in units.CHEAP]
+    own = cheap[best.scale].only(names)
+    if slow:
+        parts = partial(make, clouds[best.scale], slow, run=run.of(best.scale))
+        own = own.beside(learned.once(("slow", best.scale), parts))
+    more = cheap[other.scale].only(names)
+    if 1 - chance > units.LEAST and more.surfaces:
+        scale = other.unit / best.unit
+        more = replace(more, surfaces=[ScaledGeometry(one, scale, other.words) for one in more.surfaces], notes=[])
+        own = own.weighed(best.log_prior, more, other.log_prior)
+    return joined(clouds[best.scale], own, f"{best.note} (scale='auto'; the labels give this {chance:.0%})")
 
 
-def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkpoint, seed: int) -> Built:
+def _build(
+    estimator: Any, cloud: Cloud, names: Sequence[str], *, graphs: Callable[..., Any], run: Checkpoint, seed: int
+) -> Built:  # fmt: skip
+    """The geometries of these names."""
     given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
     if isinstance(given, Chart):
         return Built.one(_in_checkpoint(ChartGeometry(given, X), run))
@@ -151,7 +220,7 @@ def _build(estimator: Any, cloud: Cloud, graphs: Callable[..., Any], run: Checkp
             yield _in_checkpoint(one.geometry(X), run)
 
     built = build(
-        geometry_names(estimator.geometry), estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not every,
+        names, estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not every,
         n_modes=kernel_options(estimator.kernel).n_modes, seed=drawn_seed(seed), n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip
@@ -172,6 +241,8 @@ def fitted_latent_model(
     model = given
     if not _is_fitted(given):
         model = clone(given) if isinstance(given, LatentModel) else LATENT_MODELS[given]()
+        if model.scale == "auto":
+            model.set_params(scale="none")  # X has the units that the estimator chose
         if model.latent_dim is None:
             if model.random_state is not None:
                 options.pop("random_state")
@@ -228,7 +299,7 @@ class _Same:
 def _key(estimator: BaseEstimator, cloud: Cloud) -> tuple[Any, ...]:
     """All that geometries depend on: the rows, and the parameters that are not of the labels."""
     settings = {k: _value(v) for k, v in estimator.get_params(deep=False).items() if k not in OF_LABELS}
-    return cloud.unit, digest(cloud.rows), settings
+    return digest(cloud.X), settings
 
 
 def _value(parameter: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..basics import renamed
@@ -12,7 +11,8 @@ from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import graph_spaces
 from . import learning, shell
-from .base import GPRegressor
+from .base import GPRegressor, infer
+from .targets import Labels
 
 
 @renamed.parameters(**learning.RENAMED, target="period=360.0 for angles, period=None for values")
@@ -35,6 +35,9 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         `BayesianGPLVM(n_inducing=30)`, of which copies are fitted (in the dimensions of `latent_dim`, unless it has a
         latent_dim of its own); a fitted one, which is used as it is (also inside `sklearn.frozen.FrozenEstimator`); or
         a known chart, and X holds coordinates in it.
+    scale : what columns are divided by before distances are taken: "none" (they share a unit, as pixels do), "standard"
+        (their standard deviations), "robust" (their interquartile ranges), or "auto" (default): none where their
+        spreads look like those of one unit; else both are weighed by the labels, and `notes_` says what was done.
     kernel : "auto" (default), "spectral" or "brownian": how the heat kernels of charts and atlases are computed; or a
         `gpum.KernelOptions` with more to say: boundary, number of eigenfunctions, paths, steps, times.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
@@ -74,6 +77,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         *,
         geometry: Any = "average",
         latent_model: Any = "bgplvm",
+        scale: str = "auto",
         kernel: str | KernelOptions = "auto",
         smoothness: str = "average",
         hyperparameters: str = "average",
@@ -88,6 +92,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         self.latent_dim = latent_dim
         self.geometry = geometry
         self.latent_model = latent_model
+        self.scale = scale
         self.kernel = kernel
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
@@ -102,8 +107,11 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     def _read_cloud(self, X: Any) -> Cloud:
         return learning.read_cloud(self, X)
 
-    def _geometries(self, cloud: Cloud, y: np.ndarray) -> Geometries:
-        return learning.learn(self, cloud, y, graph_spaces, random=False)
+    def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
+        def evidence(geometries: Geometries) -> float:
+            return sum(infer(geometries, *column).posterior.log_evidence for column in labels.columns())
+
+        return learning.learn(self, cloud, labels.y, graph_spaces, evidence, random=False)
 
     geometry_weights_: Any = shell.geometry_weights
     latent_model_: Any = shell.latent_model

@@ -83,8 +83,8 @@ def read_cloud(
     checks.columns_read(X, "X")
     scaling.check(X, "X")
     estimator.n_features_in_ = X.shape[1]
-    unit = scaling.Scaling.of(X, by_column=False).unit if by_unit else 1.0
-    return Cloud(X / unit, unit)
+    unit = scaling.Scaling.of(X).unit if by_unit else 1.0
+    return Cloud(X, unit)
 
 
 def check_rows(estimator: Any, X: Any) -> np.ndarray:
@@ -146,8 +146,8 @@ def restored(self: Any) -> None:
     held = vars(self).pop("stored_", None)
     if not isinstance(held, StoredModel):
         raise GpumError("its settings are not there")
-    if held.cloud.rows.shape[1] != self.n_features_in_:
-        raise GpumError(f"its cloud has shape {held.cloud.rows.shape}, and {self.n_features_in_} features")
+    if held.cloud.X.shape[1] != self.n_features_in_:
+        raise GpumError(f"its cloud has shape {held.cloud.X.shape}, and {self.n_features_in_} features")
     self._fitted = LazyModel(stored=held)
 
 

@@ -22,17 +22,23 @@ class Cloud:
 
     Attributes
     ----------
-    rows : divided by `unit`, NaN where a reading is missing.
-    unit : 1 but for extreme numbers, whose squares would not be numbers.
+    X : as they came, NaN where a reading is missing.
+    unit : what they are divided by: a number, or one for each column [p].
+    rows : the rows in these units.
     subset : indices of the rows that geometries are learned from, ascending; None: all.
     """
 
-    rows: np.ndarray
-    unit: float
+    X: np.ndarray
+    unit: np.ndarray | float
     subset: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.X)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The rows in units of the fit, [N, p]."""
+        return self.X if np.all(self.unit == 1) else self.X / self.unit
 
     @cached_property
     def original(self) -> np.ndarray:
@@ -53,9 +59,11 @@ class Cloud:
         return self.rows if self.subset is None else self.rows[self.subset]
 
     @property
-    def X(self) -> np.ndarray:
-        """The rows in the units they came in."""
-        return self.rows * self.unit
+    def units(self) -> str:
+        """What the columns were divided by, in words."""
+        if np.ndim(self.unit) == 0:
+            return "as they come"
+        return f"each divided by its spread, {np.min(self.unit):.3g} to {np.max(self.unit):.3g}"
 
     def scaled(self, X: np.ndarray) -> np.ndarray:
         """Rows X [n, p], seen or not, in the units of `rows`."""
@@ -76,10 +84,13 @@ class Cloud:
 
     def __gpum_restored__(self) -> None:
         """Refuse what does not fit together."""
-        if self.rows.ndim != 2 or self.rows.dtype != float or not self.unit > 0:
-            raise GpumError(f"its cloud has shape {self.rows.shape} and the unit {self.unit}")
+        unit = np.asarray(self.unit)
+        if self.X.ndim != 2 or self.X.dtype != float or unit.shape not in ((), self.X.shape[1:]):
+            raise GpumError(f"its cloud has shape {self.X.shape} and units of shape {unit.shape}")
+        if unit.dtype.kind not in "fi" or not np.all(np.isfinite(unit) & (unit > 0)):
+            raise GpumError("the units of its columns are not positive numbers")
         subset = self.subset
-        if subset is not None and not (subset.ndim == 1 and _are_rows(subset, len(self.rows))):
+        if subset is not None and not (subset.ndim == 1 and _are_rows(subset, len(self.X))):
             raise GpumError("its geometries were learned from rows that are not there")
 
 

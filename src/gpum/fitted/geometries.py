@@ -21,6 +21,7 @@ from ..geometry.chart import ChartGeometry
 from ..geometry.family import Family, join
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
+from ..geometry.scaled import ScaledGeometry
 from ..inference import classes
 from ..manifold import Chart
 from .cloud import Cloud
@@ -150,7 +151,8 @@ class Geometries:
     def _projector(self, k: int, rows: np.ndarray) -> Geometry:
         """Member k, or where it is made of whole rows and some of these lack readings, with completions of them."""
         member = self.members[k]
-        natively = isinstance(member, IncompleteGeometry) or getattr(member, "model", None) is not None
+        inner = member.inner if isinstance(member, ScaledGeometry) else member
+        natively = isinstance(inner, IncompleteGeometry) or getattr(inner, "model", None) is not None
         if natively or not np.isnan(rows).any():
             return member
         return IncompleteGeometry(member, fill_in(self.cloud.learned), self.cloud.learned)

@@ -204,7 +204,7 @@ class FittedModel:
         }
         return {
             "version": self.version, "rows": len(self.cloud), "n_features": self.cloud.rows.shape[1],
-            "settings": settings, "notes": list(self.notes), "targets": targets,
+            "columns": self.cloud.units, "settings": settings, "notes": list(self.notes), "targets": targets,
             "map": None if shown is None else titles[shown],
         }  # fmt: skip
 

@@ -12,7 +12,7 @@ A geometry that cannot be built on a cloud is left out, and a note says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import log
 from numbers import Integral
@@ -49,6 +49,32 @@ class Built:
     surfaces: list[Geometry]
     log_priors: list[float]
     notes: list[str]
+
+    def only(self, names: Sequence[str]) -> Built:
+        """Those of some kinds, with equal prior weights over these kinds."""
+        some = [k for k, surface in enumerate(self.surfaces) if surface.name in names]
+        return self._with([self.surfaces[k] for k in some], [self.log_priors[k] for k in some], self._kinds())
+
+    def beside(self, other: Built) -> Built:
+        """Those of both, of different kinds, with equal prior weights over all kinds."""
+        surfaces = [*self.surfaces, *other.surfaces]
+        priors = [
+            *(p + log(self._kinds()) for p in self.log_priors), *(p + log(other._kinds()) for p in other.log_priors)
+        ]  # fmt: skip
+        return replace(self._with(surfaces, priors, 1), notes=[*self.notes, *other.notes])
+
+    def weighed(self, log_weight: float, other: Built, its_log_weight: float) -> Built:
+        """Those of both, with log prior weights for one and the other."""
+        priors = [*(p + log_weight for p in self.log_priors), *(p + its_log_weight for p in other.log_priors)]
+        return Built([*self.surfaces, *other.surfaces], priors, [*self.notes, *other.notes])
+
+    def _kinds(self) -> int:
+        return len({surface.name for surface in self.surfaces})
+
+    def _with(self, surfaces: list[Geometry], log_priors: list[float], kinds: int) -> Built:
+        """Surfaces whose prior weights were shared by so many kinds; now by their own."""
+        now = len({surface.name for surface in surfaces}) or 1
+        return replace(self, surfaces=surfaces, log_priors=[p + log(kinds) - log(now) for p in log_priors])
 
     @classmethod
     def one(cls, surface: Geometry) -> Built:

@@ -24,6 +24,7 @@ from .chart import N_MODES, ChartGeometry
 from .family import Space
 from .graph import GraphGeometry
 from .path_spaces import PathSpace
+from .scaled import ScaledGeometry
 
 FEW = 1000  # rows (or labels) up to which what follows from them is computed again instead of stored
 
@@ -105,6 +106,7 @@ class LocalCharts:
 
 def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, task: KernelTask) -> Any:
     """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
+    surface = surface.inner if isinstance(surface, ScaledGeometry) else surface
     if isinstance(space, PathSpace):
         return Walks(_without_motion(space.features), rows)
     if len(rows) > FEW or not isinstance(surface, ChartGeometry | GraphGeometry):

@@ -45,6 +45,7 @@ TAGS: dict[str, str] = {
     # geometries, their spaces and settings
     "kernel-options": "geometry.base:KernelOptions",
     "kernel-task": "geometry.base:KernelTask",
+    "scaled-geometry": "geometry.scaled:ScaledGeometry",
     "chart-geometry": "geometry.chart:ChartGeometry",
     "atlas-geometry": "geometry.atlas:AtlasGeometry",
     "graph-geometry": "geometry.graph:GraphGeometry",

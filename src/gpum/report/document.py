@@ -128,7 +128,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "next": {"rows": next_rows, "text": findings.label_next(worth, named)},
         "atlases": {t["atlas"]: edges_of(model, t["atlas"], X[shown], view) for t in targets if t["atlas"] is not None},
         "words": classes.WORDS if named else findings.WORDS,
-        "about": _about(fitted.about),
+        "about": [*_about(fitted.about), ["columns", model.model_.cloud.units]],
         "settings": [[str(key), short(value)] for key, value in settings.items()],
         "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
     }
@@ -139,10 +139,7 @@ def _about(about: dict[str, Any]) -> list[list[str]]:
     """Further information about the fit, besides settings and messages, in words."""
     found = []
     for key, value in about.items():
-        if key == "scales":
-            low, high = (findings.number(end, 2) for end in (min(value), max(value)))
-            found.append(["columns", f"each divided by its spread, {low} to {high}"])
-        elif key not in ("settings", "warnings", "seconds"):
+        if key not in ("settings", "warnings", "seconds"):
             found.append([str(key), short(value)])
     return found
 

@@ -336,10 +336,11 @@ def _about_explained(fitted: Fitted, output: Any, left_out: LeaveOneOut) -> list
         return []
     much = "next to nothing" if fraction < NOTHING_EXPLAINED else "less than half"
     spreads = fitted.X.std(0)
-    uneven = spreads.max() > UNEVEN * max(float(spreads.min()), 1e-300)
+    as_they_come = np.ndim(fitted.model.model_.cloud.unit) == 0
+    uneven = as_they_come and spreads.max() > UNEVEN * max(float(spreads.min()), 1e-300)
     advice = (
         f"The columns' spreads go from {number(spreads.min(), 2)} to {number(spreads.max(), 2)}, so that a few columns "
-        "decide which rows are neighbours: bring the columns to one scale and fit again."
+        "decide which rows are neighbours: fit again with scale='standard'."
         if uneven
         else "More labels, or other columns, may help."
     )

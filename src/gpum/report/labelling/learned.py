@@ -83,7 +83,7 @@ def stored(model: Any, X: np.ndarray, path: Path) -> Geometries | None:
     except GpumError:  # damaged, or of another format: geometries are learned again
         return None
     ours = isinstance(found, LearnedGeometries) and found.about == about_fit(model, X)
-    return found.geometries if ours and found.geometries.cloud.rows.shape == X.shape else None
+    return found.geometries if ours and found.geometries.cloud.X.shape == X.shape else None
 
 
 def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None, like: Any = None) -> Any:

@@ -1,0 +1,77 @@
+"""What the columns of a cloud are divided by: `scale` of the estimators.
+
+Columns that share a unit (pixels, spectra, signal strengths) keep their spreads, which say how much each matters.
+Columns in metres, euros and years are divided by their standard deviations. With scale="auto" the spreads say how
+likely a common unit is, before any label is seen:
+
+    the largest spread is r ≤ USUAL times the middle one, as of pixels: certain; or FEW of certain, where there are few
+    columns and the smallest spread is less than 1/SMALL of the largest
+    r > USUAL: a probability of USUAL/r
+
+Where neither is certain, graphs and flat space are built in both units, the labels weigh them (`learning.learn`), and
+charts and atlases are learned in the units of larger weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ..basics import checks, scaling
+
+CHEAP = ("graph", "flat")  # geometries that are built in both units
+LEAST = 0.01  # weight from which both are used
+SCALES = ("auto", "none", "standard", "robust")
+USUAL = 4.0
+SMALL = 8.0
+FEW = 0.95
+COLUMNS = 50  # of more columns, as of pictures, those of small spread are taken for what they are
+WORDS = {"none": "columns as they come", "standard": "columns standardised", "robust": "columns scaled by quartiles"}
+
+
+@dataclass(frozen=True)
+class Units:
+    """What columns are divided by, a number or [p]; how likely that is a priori; and a sentence for `notes_`."""
+
+    scale: str
+    unit: np.ndarray | float
+    log_prior: float
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """How the columns were scaled."""
+        return WORDS[self.scale]
+
+
+def candidates(X: np.ndarray, scale: Any) -> list[Units]:
+    """The units in which a cloud X [N, p] may be seen, the likeliest first."""
+    checks.option(scale, "scale", SCALES)
+    plain = Units("none", scaling.Scaling.of(X).unit, 0.0)
+    if scale == "none":
+        return [plain]
+    if scale != "auto":
+        return [Units(scale, scaling.spreads(X, robust=scale == "robust"), 0.0)]
+    chance = common_unit(X)
+    if chance == 1.0:
+        return [plain]
+    spreads = scaling.spreads(X)
+    said = f"the spreads of the columns go from {spreads.min():.3g} to {spreads.max():.3g}"
+    raw = Units("none", plain.unit, log(chance), f"{said}; the columns were used as they come")
+    standard = Units("standard", spreads, log(1 - chance), f"{said}; each column was divided by its standard deviation")
+    return [raw, standard] if chance >= 0.5 else [standard, raw]
+
+
+def common_unit(X: np.ndarray) -> float:
+    """How likely the columns of a cloud share a unit, judging by their spreads."""
+    spreads = np.sort(scaling.spreads(X, constant=0.0))
+    spreads = spreads[spreads > 0]
+    if len(spreads) < 2:
+        return 1.0
+    ratio = spreads[-1] / spreads[(len(spreads) - 1) // 2]
+    if ratio > USUAL:
+        return float(USUAL / ratio)
+    return FEW if len(spreads) <= COLUMNS and spreads[-1] > SMALL * spreads[0] else 1.0
