@@ -177,14 +177,14 @@ def test_atlases_and_graphs_are_recalled(tmp_path):
 
 
 def tampered(data):
-    """A entry of another kind: no object at all."""
+    """An entry of another kind: no object at all."""
     out = io.BytesIO()
     np.savez(out, document=np.frombuffer(b'{"objects": [], "root": 7}', np.uint8))
     return out.getvalue()
 
 
 def foreign(data):
-    """A entry that names a class which no file may hold."""
+    """An entry that names a class which no file may hold."""
     out = io.BytesIO()
     np.savez(out, document=np.frombuffer(b'{"objects": [["os.system", {}]], "root": {"object": 0}}', np.uint8))
     return out.getvalue()

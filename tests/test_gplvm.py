@@ -177,8 +177,8 @@ def test_filled_arrays_change_nothing(N, p, m):
     found_ml = likelihood.negative_log_likelihood(ml, filled)
     for a, b in ((exact, found), (exact_ml, found_ml)):
         assert float(b[0]) == pytest.approx(float(a[0]), rel=1e-12)
-        for whole, part in zip(jax.tree.leaves(a[1]), jax.tree.leaves(b[1]), strict=True):
-            np.testing.assert_allclose(part, whole, atol=1e-12 * np.abs(whole).max(), rtol=0)
+        for whole, padded in zip(jax.tree.leaves(a[1]), jax.tree.leaves(b[1]), strict=True):
+            np.testing.assert_allclose(padded, whole, atol=1e-12 * np.abs(whole).max(), rtol=0)
 
 
 def test_what_is_filled_in_may_be_anything():

@@ -515,11 +515,11 @@ def test_marks_of_rows_without_a_class_are_no_classes(capsys):
 # The server.
 
 
-def ask(server, place, method="GET", body=None, token=TOKEN, **headers):
+def ask(server, address, method="GET", body=None, token=TOKEN, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     all_headers = {"Host": f"127.0.0.1:{server.server_port}", "Content-Type": "application/json"} | headers
     data = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
-    connection.putrequest(method, f"/{token}/{place}" if token is not None else place, skip_host=True)
+    connection.putrequest(method, f"/{token}/{address}" if token is not None else address, skip_host=True)
     for name, value in {**all_headers, **({"Content-Length": str(len(data))} if data is not None else {})}.items():
         if value is not None:
             connection.putheader(name, value)
@@ -551,8 +551,8 @@ ELSEWHERE = (
 
 
 def test_no_other_address_exists(label_server):
-    for place in ELSEWHERE:
-        assert ask(label_server, place)[0] in (400, 404), place
+    for address in ELSEWHERE:
+        assert ask(label_server, address)[0] in (400, 404), address
 
 
 def _apart(a, b):
@@ -614,9 +614,9 @@ STRANGERS = (
 
 def test_strangers_are_refused(label_server):
     for asked in STRANGERS:
-        for place, method, body in (("label", "POST", OWN), ("state", "GET", None), ("", "GET", None)):
+        for address, method, body in (("label", "POST", OWN), ("state", "GET", None), ("", "GET", None)):
             prefix = "/" if asked.get("token", TOKEN) is None else ""
-            assert ask(label_server, prefix + place, method, body, **asked)[0] == 403, asked
+            assert ask(label_server, prefix + address, method, body, **asked)[0] == 403, asked
     assert label_server.session.labels == {}
 
 
@@ -624,11 +624,11 @@ def test_a_file_may_lead_to_the_page_and_to_nothing_else(label_server):
     """As the browser follows the file that `gpum label` opens: from another site, at the top of a tab."""
     led = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     assert ask(label_server, "", **led)[0] == 200
-    for place, method, changed in (
+    for address, method, changed in (
         ("state", "GET", {}), ("label.js", "GET", {}), ("label", "POST", {}), ("", "POST", {}),
         ("", "GET", {"Sec-Fetch-Dest": "iframe"}), ("", "GET", {"Sec-Fetch-Mode": "cors"}), ("", "GET", {"token": "x"}),
     ):  # fmt: skip
-        assert ask(label_server, place, method, OWN if method == "POST" else None, **led | changed)[0] == 403
+        assert ask(label_server, address, method, OWN if method == "POST" else None, **led | changed)[0] == 403
     assert label_server.session.labels == {}
 
 
@@ -638,8 +638,8 @@ def test_bad_requests_get_a_sentence_and_change_nothing(label_server):
         (b"{", 400, b"not JSON"),
         (b"[]", 400, b"not a JSON object"),
         (b"[" * 9000, 400, b"not JSON"),
-        ({**OWN, "id": "a b c d e f"}, 400, b"an id"),
-        ({**OWN, "id": 7}, 400, b"an id"),
+        ({**OWN, "id": "a b c d e f"}, 400, b"its own id"),
+        ({**OWN, "id": 7}, 400, b"its own id"),
         ({**OWN, "value": "abc"}, 400, b"'abc' is not a number"),
         ({**OWN, "value": {"a": 1}}, 400, b"is not a number"),
         ({**OWN, "row": 1e9}, 400, b"no row"),
@@ -879,7 +879,7 @@ def test_bad_options_get_a_sentence(label_table, arguments, words):
 
 
 def test_rows_that_were_projected_afterwards_are_predicted_too():
-    """Above 3 000 rows the surface is learned from a part of them."""
+    """Above 3 000 rows the surface is learned from a subset of them."""
     X = np.random.default_rng(0).uniform(0, 1, (3100, 2))
     model = GPUMRegressor(geometry="flat", smoothness="heat", warm_start=True, random_state=0)
     y = np.full(len(X), np.nan)

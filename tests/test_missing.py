@@ -214,7 +214,7 @@ def test_a_whole_row_is_projected_alike_by_both_functions(problem):
 
 
 def test_filling_in_follows_the_surface():
-    """A roll turned into R¹⁰: three of ten readings are gone, and what stands there is right to a tenth of a step."""
+    """A roll turned into R¹⁰: three of ten readings are missing, and filled in to a tenth of a step."""
     rng = np.random.default_rng(0)
     r, z = rng.uniform(2, 12.5, 300), rng.uniform(0, 12, 300)
     turn = np.linalg.qr(rng.standard_normal((10, 10)))[0][:3]
@@ -323,10 +323,10 @@ def test_gaps_in_a_model_file(geometry, sheet, tmp_path):
     X, S, y, _ = sheet
     model = GPUMRegressor(2, geometry=geometry, smoothness="heat").fit(S, y)
     model.save(tmp_path / "m.gpum")
-    again = GPUMRegressor.load(tmp_path / "m.gpum")
+    loaded = GPUMRegressor.load(tmp_path / "m.gpum")
     new = np.where(np.arange(6) < 4, X[:5] + 1e-3, np.nan)
     for rows in (S, new):
-        for one, other in zip(model.predict(rows, return_std=True), again.predict(rows, return_std=True), strict=True):
+        for one, other in zip(model.predict(rows, return_std=True), loaded.predict(rows, return_std=True), strict=True):
             assert np.allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
@@ -353,17 +353,17 @@ def test_gaps_on_the_command_line(sheet, tmp_path):
 
 
 def heard(seed, cut=-82.0):
-    """Signals of 24 senders along a walk of 60 places, and the same without what is too weak to be heard."""
+    """Signals of 24 senders at 60 positions of a tour, and the same without what is too weak to be heard."""
     rng = np.random.default_rng(seed)
     u = np.sort(rng.uniform(0, 100, 60))
-    place = np.stack([20 + 20 * np.sin(u / 16), 0.6 * u], 1)
+    positions = np.stack([20 + 20 * np.sin(u / 16), 0.6 * u], 1)
     senders = np.stack([rng.uniform(0, 45, 24), rng.uniform(-5, 65, 24)], 1)
-    away = np.maximum(np.linalg.norm(place[:, None] - senders, axis=2), 1)
+    away = np.maximum(np.linalg.norm(positions[:, None] - senders, axis=2), 1)
     S = -40 - 30 * np.log10(away) + 3 * rng.standard_normal(away.shape)
     return S, np.where(cut < S, S, np.nan)
 
 
-def test_gaps_for_a_reason_are_told_from_gaps_by_chance():
+def test_gaps_for_a_reason_are_distinguished_from_gaps_by_chance():
     """Of a hundred clouds with gaps by chance none, of twenty with cut signals all."""
     rng = np.random.default_rng(0)
     for _ in range(100):

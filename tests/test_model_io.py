@@ -438,8 +438,8 @@ def test_hostile_documents(path, change, message):
 
 def test_weights_that_are_none(path):
     def change(document):
-        part = first(document, "component")
-        part["weights"] = {"array": [part["weights"]["array"][0], 0, part["weights"]["array"][2]]}
+        component = first(document, "component")
+        component["weights"] = {"array": [component["weights"]["array"][0], 0, component["weights"]["array"][2]]}
 
     path.write_bytes(edited(path, change))
     with pytest.raises(ValueError, match=r"add up to|weights that are none"):
@@ -505,12 +505,12 @@ def test_a_fit_to_a_data_frame_is_stored(tmp_path):
     X = pd.DataFrame(rng.standard_normal((10, 2)), columns=["a", "b"])
     model = EuclideanGPRegressor(smoothness="heat").fit(X, X["a"])
     model.save(tmp_path / "m.gpum")
-    again = EuclideanGPRegressor.load(tmp_path / "m.gpum")
-    assert again.feature_names_in_.dtype == object
-    assert again.feature_names_in_.tolist() == ["a", "b"]
-    assert np.array_equal(again.predict(X), model.predict(X))
+    loaded = EuclideanGPRegressor.load(tmp_path / "m.gpum")
+    assert loaded.feature_names_in_.dtype == object
+    assert loaded.feature_names_in_.tolist() == ["a", "b"]
+    assert np.array_equal(loaded.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="feature names"):
-        again.predict(X[["b", "a"]])
+        loaded.predict(X[["b", "a"]])
 
 
 @pytest.mark.parametrize("name", ["flat", "graph", "classes", "chart"])

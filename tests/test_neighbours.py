@@ -16,7 +16,7 @@ def blobs(components, each, p=3, seed=0):
 
 
 def test_copies_of_a_row_make_no_loops():
-    """Eight rows, five times each: a row stands in its own list nowhere, and copies are neighbours."""
+    """Eight rows, five times each: a row is never its own neighbour, and copies are neighbours."""
     points = np.repeat(np.random.default_rng(0).standard_normal((8, 3)), 5, axis=0)
     graph = neighbours.neighbour_graph(points, 6)
     assert not graph.diagonal().any()
@@ -103,8 +103,8 @@ def test_bin_lists_hold_what_touches_a_bin(q):
     expected = [[] for _ in range(5**q)]
     for k in range(30):
         first, last = ((bins <= end[k][:, None]).sum(1) for end in (low, high))
-        for place in np.ndindex(*(last - first + 1)):
-            expected[int(np.ravel_multi_index(first + place, (5,) * q))].append(k)
+        for cell in np.ndindex(*(last - first + 1)):
+            expected[int(np.ravel_multi_index(first + cell, (5,) * q))].append(k)
     width = table.shape[-1]
     assert table.shape[:-1] == (5,) * q
     assert max(map(len, expected)) <= width < max(map(len, expected)) + gaps.LIST

@@ -80,7 +80,7 @@ def test_bound_ends_at_the_model(roll_model):
 
 
 def test_evidence_has_all_the_weight(fitted):
-    """Of one geometry: lengths of different geometries do not stand on one axis."""
+    """Of one geometry: lengths of different geometries cannot be on one axis."""
     first = next(iter(diagnostics.geometry_weights(fitted)))
     assert first in plots.plot_evidence(fitted).get_title()
     with pytest.raises(ValueError, match="geometry is 'plane', which has no weight here"):

@@ -239,9 +239,9 @@ def test_a_subset_of_the_rows_compares_starts(sheet):
         return replace(theta, mu=X, log_s=np.full(X.shape, -4.0))
 
     with jax.enable_x64(True):
-        whole, part = (bound.fill_cloud(bound.compress(rows)) for rows in (sheet, sheet[some]))
+        whole, subset = (bound.fill_cloud(bound.compress(rows)) for rows in (sheet, sheet[some]))
         begin = [("pca", model.start(X[some], np.random.default_rng(0)))]
-        outcome = race(model, begin, whole, max_iter=300, tol=0.05, see=seen.append, few=Few(part, grow))
+        outcome = race(model, begin, whole, max_iter=300, tol=0.05, see=seen.append, few=Few(subset, grow))
     assert {fit.last.rows for fit in seen if fit.last.stage != "all free"} == {34}
     assert {fit.last.rows for fit in seen if fit.last.stage == "all free"} == {34, 40}
     assert len(grown) == 1

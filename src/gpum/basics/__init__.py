@@ -1,1 +1,1 @@
-"""What several folders use: checks and errors, neighbours, scaling, missing readings, padding, threads, progress."""
+"""Helpers of several folders: checks and errors, neighbours, scaling, missing readings, padding, threads, progress."""

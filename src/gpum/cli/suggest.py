@@ -19,7 +19,7 @@ def suggest(
         str,
         typer.Option(
             metavar="WORD",
-            help="variance: what lowers the average uncertainty most; information: what tells most by itself.",
+            help="variance: lowers the average uncertainty most; information: rows whose own value is least certain.",
         ),
     ] = "variance",
     out: Annotated[

@@ -19,7 +19,7 @@ MARKS = {"unknown", "unlabelled", "unlabeled", "undefined", "unclassified", "mis
 
 def are_classes(table: Table, name: str, unlabelled: str | None) -> bool:
     """Whether a target holds classes without --classes: its cells are words, except marks of unlabelled rows."""
-    return table.is_text(name, apart={"-1", "-1.0", unlabelled})
+    return table.is_text(name, ignoring={"-1", "-1.0", unlabelled})
 
 
 def labels_of(table: Table, name: str) -> np.ndarray:

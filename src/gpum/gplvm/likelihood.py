@@ -69,7 +69,10 @@ def _negative(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
 
 
 def typical_steps(theta: Parameters, cloud: Any) -> Parameters:
-    """As `bound.typical_steps`; a latent row is known to about ell times the noise-to-signal ratio."""
+    """A typical step of every parameter, as in `bound.typical_steps`.
+
+    A latent row is known to about ell times the noise-to-signal ratio.
+    """
     N = len(theta.X)
     ratio = np.exp(-0.5 * (theta.log_gamma + theta.log_beta))
     return Parameters(

@@ -19,8 +19,7 @@ WHOLE = 1000  # up to this number of rows, all of them are landmarks
 LANDMARKS = 300  # of a larger cloud; 1000 would change the coordinates by less than 1 % of their spread
 ISOMAP_NEIGHBOURS = (5, 7, 10)
 HOLLOW = 0.5  # a cloud is a ring if no row is closer to its centre than this fraction of the median radius
-# A coordinate of Isomap that is smaller than another by this factor may be noise: a further start has one scale for
-# all.
+# A coordinate of Isomap that is smaller than another by this factor may be noise, so a further start keeps the ratio.
 THIN = 0.1
 
 

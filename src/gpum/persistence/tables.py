@@ -80,19 +80,19 @@ class Table:
                 raise GpumError(f"{self._where(name, int(missing[0]))} has no value{more}; fill it in, {advice}")
         return found
 
-    def words(self, name: str, apart: Collection[str | None] = ()) -> list[str]:
-        """The distinct words of a column without those of `apart`; empty if one of the cells is a number."""
+    def words(self, name: str, ignoring: Collection[str | None] = ()) -> list[str]:
+        """The distinct words of a column without those of `ignoring`; empty if one of the cells is a number."""
         column = self.columns[name]
         numbers = (isinstance(cell, Number) and cell == cell for cell in column)  # NaN is a missing value
         if column.dtype.kind in "biuf" or (column.dtype.kind == "O" and any(numbers)):
             return []
         cells = {cell.strip() for cell in self.text(name)}
-        cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in apart}
+        cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in ignoring}
         return [] if any(_could_be_number(cell) for cell in cells) else sorted(cells)
 
-    def is_text(self, name: str, apart: Collection[str | None] = ()) -> bool:
-        """Whether the cells of a column, except `apart`, are words: no numbers, also with a unit or a percent sign."""
-        return any(_advice(word, self.decimal) is None for word in self.words(name, apart))
+    def is_text(self, name: str, ignoring: Collection[str | None] = ()) -> bool:
+        """Whether the cells of a column, except `ignoring`, are words: no numbers, also with a unit or percent sign."""
+        return any(_advice(word, self.decimal) is None for word in self.words(name, ignoring))
 
     def text(self, name: str) -> list[str]:
         """A column as text."""

@@ -155,7 +155,7 @@ def _where(settings: EvidenceOverScale) -> str:
 
 
 def geometry(model: Any, k: int) -> str:
-    """What the weights of the geometries mean for target k."""
+    """The meaning of the weights of the geometries for target k, in words."""
     titles = geometry_weights(model, k)
     first = next(iter(titles))
     if len(titles) == 1:

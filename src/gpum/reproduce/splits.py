@@ -21,7 +21,7 @@ from .methods import METHODS, estimators
 from .tasks import Task
 
 PACKAGE = Path(__file__).parents[1]
-# Of a first fit, to estimate the remaining time.
+# Seconds of a first fit, to estimate the remaining time.
 SECONDS = {"latent model": 20, "brownian": 90, "spectral": 15, "variance": 10}
 
 

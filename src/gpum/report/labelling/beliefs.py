@@ -227,7 +227,7 @@ class Classes(Target):
     def gain_text(self, found: Any) -> str:
         """The expected gain of the best suggestion, in words."""
         if found.enough:
-            return "Stop here: one more label is expected to change next to nothing in the classes of the other rows."
+            return "Stop here: one more label is expected to change hardly any class of the other rows."
         return "The suggested row is the one whose label is expected to determine most of the others."
 
 

@@ -106,7 +106,7 @@ def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None
 
 
 def about_fit(model: Any, X: np.ndarray) -> dict[str, Any]:
-    """What must be equal so that stored geometries can be used, as plain values."""
+    """The values that must be equal so that stored geometries can be used."""
     settings = {k: repr(v) for k, v in model.get_params(deep=False).items() if k not in NOT_RESULTS}
     numbers = sha256(np.ascontiguousarray(X).tobytes()).hexdigest()
     return {

@@ -43,7 +43,7 @@ HEADERS = {
 }
 
 
-class Turned(Exception):
+class RefusedRequest(Exception):
     """A request that is refused with a status and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             name, query = self._admitted()
             status, (kind, body) = 200, find(name, query)
-        except Turned as error:
+        except RefusedRequest as error:
             self.close_connection = True  # the rest of the request was not read
             status, kind, body = error.status, "text/plain; charset=utf-8", str(error).encode()
         except Refused as error:
@@ -112,16 +112,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _admitted(self) -> tuple[str, dict[str, list[str]]]:
         """The address after the token, and its query; raises if the request is not allowed."""
         if len(self.headers.get_all("Host", [])) != 1 or self.headers["Host"] not in self.server.hosts:
-            raise Turned(403, "This server answers to its own name only.")
+            raise RefusedRequest(403, "This server answers to its own name only.")
         origin = self.headers["Origin"]
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-            raise Turned(403, "Another page may not ask this server.")
+            raise RefusedRequest(403, "Another page may not ask this server.")
         address = urlsplit(self.path)
         _, token, *rest = address.path.split("/", 2)
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not self._led(rest):
-            raise Turned(403, "Another page may not ask this server.")
+            raise RefusedRequest(403, "Another page may not ask this server.")
         if not rest or not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            raise Turned(403, "Open the address that gpum label printed: it holds a token that this one lacks.")
+            raise RefusedRequest(403, "Open the address that gpum label printed: it holds a token that this one lacks.")
         return rest[0], parse_qs(address.query)
 
     def _led(self, rest: list[str]) -> bool:
@@ -144,29 +144,29 @@ class _Handler(BaseHTTPRequestHandler):
         what, _, number = name.partition("/")
         if what in ("row", "picture") and number.isdecimal():
             return self._about(what, number)
-        raise Turned(404, "There is nothing at this address.")
+        raise RefusedRequest(404, "There is nothing at this address.")
 
     def _about(self, what: str, number: str) -> tuple[str, bytes]:
         """Data of a row, or its picture."""
         session, last = self.server.session, len(self.server.session.work.X) - 1
         if len(number) > len(str(last)) or int(number) > last:
-            raise Turned(404, f"There is no row {number[:20]}; rows are 0 to {last}.")
+            raise RefusedRequest(404, f"There is no row {number[:20]}; rows are 0 to {last}.")
         row, pictures = int(number), session.work.pictures
         if what == "row":
             return _json(session.about(row))
         if pictures is None or not pictures.has(row):
-            raise Turned(404, "This row has no picture.")
+            raise RefusedRequest(404, "This row has no picture.")
         try:
             return pictures.get(row)
         except OSError as error:
             name = Path(error.filename or "").name
-            raise Turned(404, f"The picture of this row, {name}, cannot be read any more.") from None
+            raise RefusedRequest(404, f"The picture of this row, {name}, cannot be read any more.") from None
 
     def _post(self, name: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         session, asked = self.server.session, self._body()
         id = asked.get("id")
         if not (isinstance(id, str) and 8 <= len(id) <= 64 and id.isascii() and id.replace("-", "").isalnum()):
-            raise Turned(400, "A request needs an id of its own.")
+            raise RefusedRequest(400, "A request needs its own id.")
         done = ""
         if name == "label":
             value, previous = str(asked.get("value", "")), str(asked.get("previous", ""))
@@ -178,24 +178,24 @@ class _Handler(BaseHTTPRequestHandler):
         elif name == "export":
             done = session.export()
         else:
-            raise Turned(404, "There is nothing at this address.")
+            raise RefusedRequest(404, "There is nothing at this address.")
         return _json({"done": done, **session.state(str(asked.get("belief")))})
 
     def _body(self) -> dict[str, Any]:
         """The JSON object that was posted."""
         if self.headers.get_content_type() != "application/json" or "Transfer-Encoding" in self.headers:
-            raise Turned(415, "Requests are JSON of a known length.")
+            raise RefusedRequest(415, "Requests are JSON of a known length.")
         size = self.headers.get("Content-Length", "")
         if not size.isdecimal():
-            raise Turned(411, "Requests are JSON of a known length.")
+            raise RefusedRequest(411, "Requests are JSON of a known length.")
         if int(size) > LARGEST:
-            raise Turned(413, f"A request has at most {LARGEST} bytes.")
+            raise RefusedRequest(413, f"A request has at most {LARGEST} bytes.")
         try:
             found = json.loads(self.rfile.read(int(size)))
         except (ValueError, RecursionError):
-            raise Turned(400, "The request is not JSON.") from None
+            raise RefusedRequest(400, "The request is not JSON.") from None
         if not isinstance(found, dict):
-            raise Turned(400, "The request is not a JSON object.")
+            raise RefusedRequest(400, "The request is not a JSON object.")
         return found
 
 
