@@ -1,0 +1,112 @@
+"""`scale`: columns that share a unit stay as they are, others are divided by their spreads; the labels have a say."""
+
+import numpy as np
+import pytest
+
+import odd
+from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, datasets
+from gpum.basics import scaling
+from gpum.estimators import units
+
+RNG = np.random.default_rng(0)
+PIXELS = np.abs(RNG.standard_normal((40, 100))) * np.linspace(0.01, 1, 100)
+
+
+@pytest.fixture(scope="module")
+def roll():
+    cloud = datasets.make_swiss_roll(n_labeled=30, n_unlabeled=90, random_state=0)
+    return cloud.X, cloud.y, cloud.y_true
+
+
+@pytest.mark.parametrize(
+    ("X", "chance"),
+    [
+        (RNG.standard_normal((50, 3)), 1.0),
+        (PIXELS, 1.0),  # many columns of small spread
+        (RNG.standard_normal((50, 3)) * [1, 1, 1000], 0.004),
+        (RNG.standard_normal((50, 2)) * [1, 1000], 0.004),
+        (RNG.standard_normal((50, 3)) * [1, 1000, 1000], units.FEW),
+        (np.ones((50, 3)) * [1, 2, 3], 1.0),  # nothing varies
+        (RNG.standard_normal((50, 3)) * [1e-300, 1, 1e300], 0.0),
+    ],
+)
+def test_how_likely_a_common_unit_is(X, chance):
+    assert units.common_unit(X) == pytest.approx(chance, rel=0.5)
+
+
+def test_spreads_of_any_numbers():
+    X = RNG.standard_normal((60, 4)) * [1e-300, 1.0, 1e300, 0.0]
+    X[3, 1] = np.nan
+    found = scaling.spreads(X)
+    np.testing.assert_allclose(found[[0, 2]], [1e-300 * (X[:, 0] * 1e300).std(), 1e300 * (X[:, 2] / 1e300).std()])
+    assert found[1] == pytest.approx(np.nanstd(X[:, 1]))
+    assert found[3] == 1.0
+    outlier = np.append(RNG.standard_normal(99), 1e6)[:, None]
+    assert scaling.spreads(outlier, robust=True)[0] < 2 < scaling.spreads(outlier)[0]
+
+
+@pytest.mark.parametrize("column", [0, 2])
+def test_a_roll_with_one_column_in_other_units_is_predicted_as_the_roll(roll, column):
+    X, y, truth = roll
+    make = lambda: GPUMRegressor(geometry=["graph", "flat"], smoothness="heat", random_state=0)
+    error = lambda model, X: np.sqrt(np.mean((model.fit(X, y).predict(X) - truth) ** 2))
+    far = X * np.where(np.arange(3) == column, 1000.0, 1.0)
+    model = make()
+    plain, auto = error(make(), X), error(model, far)
+    assert auto < 1.3 * plain  # columns of a roll have not quite the same spreads
+    assert auto < 0.6 * error(make().set_params(scale="none"), far)
+    assert any("each column was divided by its standard deviation" in note for note in model.notes_)
+    assert "each divided by its spread" in model.model_.summary()["columns"]
+
+
+def test_columns_of_one_unit_are_left_alone(roll):
+    X, y, _ = roll
+    auto, none = (GPUMRegressor(geometry="flat", scale=s, smoothness="heat").fit(X, y) for s in ("auto", "none"))
+    np.testing.assert_array_equal(auto.predict(X + 0.1), none.predict(X + 0.1))
+    assert auto.notes_ == []
+
+
+@pytest.mark.parametrize("scale", ["standard", "robust", "auto"])
+def test_units_do_not_matter_to_scaled_columns(roll, scale, tmp_path):
+    """Powers of two change no digit."""
+    X, y, _ = roll
+    wide = X * [1.0, 64.0, 1.0]
+    make = lambda: GPUMRegressor(geometry=["graph", "flat"], smoothness="heat", scale=scale, random_state=0)
+    a, b = make().fit(wide, y), make().fit(wide * 1024.0, y)
+    np.testing.assert_allclose(a.predict(wide + 0.1), b.predict(1024 * (wide + 0.1)), rtol=1e-9)
+    a.save(tmp_path / "model.gpum")
+    loaded = GPUMRegressor.load(tmp_path / "model.gpum")
+    np.testing.assert_array_equal(loaded.predict(wide + 0.1), a.predict(wide + 0.1))
+    np.testing.assert_array_equal(loaded.model_.cloud.X, wide)
+
+
+def test_labels_weigh_both_units_where_neither_is_certain():
+    """The target follows the column of large spread; the prior says standardise, the labels say no."""
+    X = RNG.standard_normal((80, 5)) * [30.0, 1, 1, 1, 1]
+    y = np.where(np.arange(80) < 60, np.sin(X[:, 0] / 20), np.nan)
+    model = GPUMRegressor(geometry="flat", smoothness="heat", warm_start=True, random_state=0).fit(X, y)
+    assert model.notes_[-1].startswith("the spreads of the columns go from")
+    assert "used as they come" in " ".join(model.notes_)
+    other = np.where(np.arange(80) < 60, np.sin(2 * X[:, 1]), np.nan)
+    again = model.fit(X, other)
+    cold = GPUMRegressor(geometry="flat", smoothness="heat", random_state=0).fit(X, other)
+    assert "divided by its standard deviation" in " ".join(again.notes_)
+    np.testing.assert_array_equal(again.predict(X + 0.1), cold.predict(X + 0.1))
+
+
+def test_classes_of_a_table_in_units():
+    y = np.arange(90) % 3
+    X = np.stack([y + 0.1 * RNG.standard_normal(90), RNG.standard_normal(90) * 500, RNG.standard_normal(90)], 1)
+    few = np.where(np.arange(90) < 9, y, -1)
+    scaled, raw = (GPUMClassifier(scale=s, smoothness="heat").fit(X, few).score(X, y) for s in ("auto", "none"))
+    assert scaled > raw + 0.2
+
+
+def test_a_latent_model_scales_its_columns(roll):
+    X = roll[0] * [1.0, 1.0, 1000.0]
+    options = {"n_inducing": 10, "starts": "pca", "max_iter": 30, "tol": 1.0, "random_state": 0}
+    with odd.quiet():  # it is not run to its end
+        model = BayesianGPLVM(**options).fit(X)
+    assert np.ptp(np.log(model.scale_)) == pytest.approx(np.log(X.std(0).max() / X.std(0).min()))
+    with pytest.raises(GpumError, match="scale is 'standard', but latent_model is"):
+        GPUMRegressor(latent_model=model, scale="standard").fit(X, roll[1])
