@@ -285,7 +285,7 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
         {"family": replace(family, spaces=family.spaces[:1])},
         {"family": replace(family, settings=[])},
         {"family": None},
-        {"cloud": replace(cloud, rows=cloud.rows[1:])},
+        {"cloud": replace(cloud, X=cloud.X[1:])},
         {"coordinates": {0: cloud.rows[1:]}},
     ):
         model_io.write(path, replace(held, geometries=replace(held.geometries, **changed)), force=True)
