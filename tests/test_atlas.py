@@ -341,10 +341,13 @@ def test_rows_at_one_place_are_merged():
     assert np.array_equal(atlas.eigenpairs(5).at(twice)[200:], atlas.eigenpairs(5).at(X[:50]))
 
 
-def test_the_seed_changes_nothing_but_rounding():
+def test_an_atlas_is_not_random():
+    """It has no random state, and two fits of one cloud are equal."""
     X = sphere(300)
-    one, other = (Atlas(2, random_state=seed).fit(X).eigenpairs(20).values for seed in (0, 1))
-    assert np.allclose(one, other, atol=1e-8)
+    one, other = (Atlas(2).fit(X).eigenpairs(20).values for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+    with pytest.raises(TypeError, match="random_state"):
+        Atlas(2, random_state=0)
 
 
 def test_rings_of_pictures(tasks):

@@ -61,7 +61,7 @@ def test_eigenvalues_converge_at_fourth_order():
     errors = []
     for _ in range(3):
         pairs = eigenpairs(FLAT[2], whole, 8)
-        if len(pairs.fine.nodes) > len(whole.nodes):  # halved by itself: compare what was asked for
+        if len(pairs.fine.vertices) > len(whole.vertices):  # halved by itself: compare what was asked for
             whole = pairs.fine
         errors.append(np.mean(pairs.values[1:8] / exact - 1))
         whole = halved(whole)
@@ -147,7 +147,7 @@ def test_points_inside_and_outside_are_located_alike():
     nearest = np.linalg.norm(points - np.clip(points, 0, 1), axis=1)
     element, weights, away = pairs.locate(points)
     np.testing.assert_allclose(away, nearest, atol=1e-12)
-    corners = pairs.fine.nodes[pairs.fine.simplices[element]]
+    corners = pairs.fine.vertices[pairs.fine.simplices[element]]
     inside = away == 0
     assert inside.sum() > 100
     np.testing.assert_allclose(np.einsum("nc,ncq->nq", weights, corners)[inside], points[inside], atol=1e-12)
@@ -186,6 +186,15 @@ def test_domains_of_a_learned_chart(roll, roll_model):
             np.testing.assert_allclose(pairs.values[1:12], exact[1:], rtol=0.04)
 
 
+def test_a_complex_has_the_rows_as_its_vertices(roll_model):
+    """In their order and exactly, at every level; corridors and simplices are their numbers."""
+    rows = roll_model.latent_
+    for level in (0.0, 0.5, 3.0):
+        whole = roll_model.chart_.with_level(level).complex()
+        np.testing.assert_allclose(whole.vertices, rows, rtol=0, atol=1e-13 * np.ptp(rows))
+        assert set(np.concatenate([whole.simplices.ravel(), whole.corridors.ravel()])) == set(range(len(rows)))
+
+
 def test_a_bridge_closes_a_curve():
     """An interval of length L, its ends joined by a bridge of length b: the spectrum of a circle of length L + b."""
     nodes = np.linspace(0, 3.0, 9)[:, None]
@@ -215,7 +224,7 @@ def test_rows_all_but_in_one_place_are_one_node(curve_fit):
     X = np.append(place, place[2:4] + 1e-12 * np.ptp(place))[:, None]
     family = corridor_boundary(np.random.default_rng(0), mapping, X)
     whole = complex_of(family.at(family.max_level))
-    assert len(whole.nodes) == 6
+    assert len(whole.vertices) == 6
     assert np.all(whole.simplices[:, 0] != whole.simplices[:, 1])
     found = eigenpairs(LearnedChart(mapping, family), whole, 4)
     assert np.isfinite(found.values).all()
@@ -265,7 +274,7 @@ def test_nodes_without_an_element_are_not_looked_at():
 def test_eigenvalues_lost_in_rounding_are_told():
     """A box a billion times thinner than wide: nothing of its spectrum is right, and it does not count."""
     whole = box((1.0, 1.2, 0.9), 4)
-    thin = Complex(whole.nodes * [1, 1, 1e-9], *(getattr(whole, f.name) for f in fields(whole)[1:]))
+    thin = Complex(whole.vertices * [1, 1, 1e-9], *(getattr(whole, f.name) for f in fields(whole)[1:]))
     assert not eigenpairs(FLAT[3], whole, 20).lost
     pairs = eigenpairs(FLAT[3], thin, 20)
     assert pairs.lost

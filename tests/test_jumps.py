@@ -103,7 +103,7 @@ def sphere():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return X, Atlas(2, random_state=0).fit(X)
+    return X, Atlas(2).fit(X)
 
 
 def test_paths_cross_the_charts_of_an_atlas(sphere):
@@ -147,7 +147,7 @@ def test_regression_with_paths_on_an_atlas(sphere):
 def test_pieces_of_an_atlas_share_nothing():
     angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)], 1)
-    atlas = Atlas(1, random_state=0).fit(np.concatenate([circle, circle + 50]))
+    atlas = Atlas(1).fit(np.concatenate([circle, circle + 50]))
     assert atlas.n_pieces_ == 2
     kernel = heat_kernel(atlas, circle[:5], circle[:5] + 50, [0.5], "brownian", n_paths=200, random_state=0)
     assert np.all(kernel == 0)

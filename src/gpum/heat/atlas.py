@@ -66,7 +66,6 @@ class Atlas:
     ----------
     dim : dimension of the surface, 1 to 3.
     n_neighbors : rows in the fit of each local chart; by default as many as suit the cloud's noise and curvature.
-    random_state : taken as elsewhere; nothing here is random.
 
     Attributes
     ----------
@@ -80,10 +79,9 @@ class Atlas:
     notes_ : what was merged, left out or changed, in sentences.
     """
 
-    def __init__(self, dim: int = 2, *, n_neighbors: int | None = None, random_state: Any = None):
+    def __init__(self, dim: int = 2, *, n_neighbors: int | None = None):
         self.dim = dim
         self.n_neighbors = n_neighbors
-        self.random_state = random_state
 
     def __repr__(self) -> str:
         return f"Atlas(dim={self.dim})"
@@ -99,7 +97,6 @@ class Atlas:
             raise NoSurface(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
             checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
-        checks.random_state(self.random_state)
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         with one_blas_thread:  # thousands of small eigenproblems: threads make each thirty times as slow

@@ -143,7 +143,7 @@ class Curves:
     @property
     def nodes(self) -> np.ndarray:
         """Chart points of the nodes, [n, q]."""
-        return self.fine.nodes[self.used]
+        return self.fine.vertices[self.used]
 
     @cached_property
     def _finder(self) -> Finder:
@@ -173,7 +173,7 @@ def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
         return None
     fine = whole
     for _ in range(2):
-        if len(fine.nodes) >= LEAST_NODES:
+        if len(fine.vertices) >= LEAST_NODES:
             break
         fine = halved(fine)
     parts = [(fine.corridors, *_on_corridors(chart, fine, linear=True))]
@@ -216,7 +216,7 @@ def _on_simplices(chart: Chart, c: Complex, linear: bool = False) -> tuple[np.nd
     """Stiffness and mass of every simplex, [K, local, local] each."""
     at, share = rule(c.dim)
     shape, slopes = (at, np.tile(np.eye(c.dim + 1), (len(at), 1, 1))) if linear else (quadratic(at), _slopes(at))
-    corner = c.nodes[c.simplices]  # [K, q + 1, q]
+    corner = c.vertices[c.simplices]  # [K, q + 1, q]
     side = corner[:, 1:] - corner[:, :1]
     x = np.einsum("rc,kcq->krq", at, corner)
     G = evaluate(chart, "metric", x.reshape(-1, c.dim)).reshape(*x.shape[:2], c.dim, c.dim)
@@ -233,7 +233,7 @@ def _on_corridors(chart: Chart, c: Complex, linear: bool = False) -> tuple[np.nd
     """Stiffness and mass of every corridor, [E, 3, 3] each ([E, 2, 2] of linear elements)."""
     at, share = rule(1)
     shape, slopes = (at, np.tile(np.eye(2), (len(at), 1, 1))) if linear else (quadratic(at), _slopes(at))
-    a, b = c.nodes[c.corridors].transpose(1, 0, 2)
+    a, b = c.vertices[c.corridors].transpose(1, 0, 2)
     v = b - a
     x = np.einsum("rc,ceq->erq", at, np.stack([a, b]))
     G = evaluate(chart, "metric", x.reshape(-1, c.dim)).reshape(*x.shape[:2], c.dim, c.dim)

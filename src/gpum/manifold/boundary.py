@@ -83,32 +83,34 @@ class VarianceBoundary(Boundary):
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=[
-        "level", "max_level", "bounds", "frame", "start", "along", "radius", "bridge", "corridor_level",
-        "corner", "to_weights", "simplex_level", "bins", "corridors_in", "simplices_in",
+        "level", "max_level", "bounds", "frame", "vertices", "corridors", "radius", "bridge", "corridor_level",
+        "simplices", "to_weights", "simplex_level", "bins", "corridors_in", "simplices_in",
     ],
     meta_fields=[],
 )  # fmt: skip
 @dataclass(frozen=True)
 class CorridorBoundary(Boundary):
-    """Corridors and simplices, each with the level from which on it counts.
+    """Corridors and simplices on the distinct rows of the cloud, each with the level from which on it belongs.
 
-    Both live in frame·x, chart coordinates in which the mean metric is the identity. Corridor e is the
-    points within `radius` of the segment start + t along, t in [0, 1]; simplex c is the points whose
-    weights to_weights (frame·x - corner) are ≥ 0 and sum to ≤ 1. Space is cut into bins, and only what
-    touches the bin of x is looked at; corridors and simplices after the last fill up short lists and arrays and
-    have level infinity.
+    vertices : the distinct rows [n, q] as frame·x, chart coordinates in which the mean metric is the identity.
+    corridors : row numbers [E, 2]. Corridor e is the points within `radius` of the segment between its two vertices.
+    simplices : row numbers [K, q + 1]. Simplex c is the points whose weights to_weights (frame·x - v), with v its first
+        vertex, are ≥ 0 and sum to ≤ 1.
+
+    Space is divided into bins, and only the corridors and simplices that touch the bin of x are tested. All arrays are
+    padded to a few sizes; corridors and simplices of the padding have level infinity.
     """
 
     level: Any
     max_level: Any
     bounds: Any
     frame: Any
-    start: Any
-    along: Any
+    vertices: Any
+    corridors: Any
     radius: Any
     bridge: Any  # length of a corridor between rows that the chart has torn apart; 0 for all others
     corridor_level: Any
-    corner: Any
+    simplices: Any
     to_weights: Any
     simplex_level: Any
     bins: Any  # inner borders along each coordinate, [q, B - 1]
@@ -120,11 +122,15 @@ class CorridorBoundary(Boundary):
         x = jnp.asarray(self.frame) @ x
         bin_of = tuple(jnp.sum(jnp.asarray(self.bins) <= x[:, None], 1))
         e, c = jnp.asarray(self.corridors_in)[bin_of], jnp.asarray(self.simplices_in)[bin_of]
-        d, along = x - jnp.asarray(self.start)[e], jnp.asarray(self.along)[e]
+        vertices = jnp.asarray(self.vertices)
+        start, end = jnp.moveaxis(vertices[jnp.asarray(self.corridors)[e]], 1, 0)
+        d, along = x - start, end - start
         square = jnp.maximum(jnp.sum(along**2, 1), 1e-300)
         t = jnp.clip(jnp.sum(d * along, 1) / square, 0.0, 1.0)
         near = jnp.sum((d - t[:, None] * along) ** 2, 1) <= jnp.asarray(self.radius)[e] ** 2
-        weights = jnp.einsum("cab,cb->ca", jnp.asarray(self.to_weights)[c], x - jnp.asarray(self.corner)[c])
+        weights = jnp.einsum(
+            "cab,cb->ca", jnp.asarray(self.to_weights)[c], x - vertices[jnp.asarray(self.simplices)[c, 0]]
+        )
         within = jnp.all(weights >= 0, 1) & (jnp.sum(weights, 1) <= 1)
         return jnp.minimum(
             jnp.min(jnp.where(near, jnp.asarray(self.corridor_level)[e], jnp.inf)),
@@ -210,13 +216,12 @@ def corridor_boundary(
     admitted = np.isfinite(level_of_edge)
     edges, level_of_edge = edges[admitted], level_of_edge[admitted]
     bridge = np.where(torn, away, 0.0)[admitted]
-    start, end = points[edges[:, 0]], points[edges[:, 1]]
     radius = RADIUS * gaps.step_size(points, tree)[edges].min(1)
     cells, cell_level = cells[np.isfinite(cell_level)], cell_level[np.isfinite(cell_level)]
-    corner, to_weights, sound = _barycentric(points, cells)
+    to_weights, sound = _barycentric(points, cells)
     cells, cell_level = cells[sound], cell_level[sound]
     bins = gaps.quantile_bins(points, BINS.get(X.shape[1], 1))
-    ends = np.stack([start, end], 1)
+    ends = points[edges]
     margin = radius[:, None]
     reach = radius[:, None] * np.sqrt(np.diag(np.linalg.inv(frame.T @ frame)))
     box = np.concatenate([X[edges[:, k]] + side * reach for k in (0, 1) for side in (-1, 1)])
@@ -224,9 +229,10 @@ def corridor_boundary(
         level=np.asarray(float(level)),
         max_level=np.asarray(level_of_edge.max(initial=0.0)),
         bounds=np.stack([box.min(0), box.max(0)], 1),
-        frame=frame, start=_and_more(start), along=_and_more(end - start), radius=_and_more(radius),
-        bridge=_and_more(bridge), corridor_level=_and_more(level_of_edge, np.inf),
-        corner=_and_more(corner), to_weights=_and_more(to_weights),
+        frame=frame, vertices=padding.fill(points, padding.size(len(points))),
+        corridors=_and_more(edges.astype(np.int32)), radius=_and_more(radius), bridge=_and_more(bridge),
+        corridor_level=_and_more(level_of_edge, np.inf),
+        simplices=_and_more(cells.astype(np.int32)), to_weights=_and_more(to_weights),
         simplex_level=_and_more(cell_level, np.inf), bins=bins,
         corridors_in=gaps.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
         simplices_in=gaps.bin_lists(bins, points[cells].min(1), points[cells].max(1)),
@@ -258,9 +264,8 @@ def _length(mapping: Mapping, ends: Array) -> Array:
 
 
 def _barycentric(X, cells):
-    """Corner and inverse edge matrix of each simplex that is not flat, and which those are."""
-    corner = X[cells[:, 0]] if len(cells) else np.zeros((0, X.shape[1]))
-    frame = np.moveaxis(X[cells[:, 1:]] - corner[:, None], 1, 2)
+    """Inverse edge matrix of each simplex that is not flat, and which those are."""
+    frame = np.moveaxis(X[cells[:, 1:]] - X[cells[:, :1]], 1, 2)
     size = np.abs(frame).max((1, 2), initial=0.0) ** X.shape[1]
     sound = np.abs(np.linalg.det(frame)) > 1e-9 * size if len(cells) else np.zeros(0, bool)
-    return corner[sound], np.linalg.inv(frame[sound]), sound
+    return np.linalg.inv(frame[sound]), sound

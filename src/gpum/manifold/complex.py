@@ -17,7 +17,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from . import gaps
+from ..basics import neighbours
 from .boundary import CorridorBoundary
 from .projection import nearest_point
 
@@ -29,14 +29,14 @@ NEAR = 8  # nodes around a point whose simplices and corridors it may lie on
 
 @dataclass(frozen=True)
 class Complex:
-    """Simplices [K, q + 1] and corridors [E, 2] on nodes [n, q] of a chart.
+    """Simplices [K, q + 1] and corridors [E, 2] on vertices [n, q] of a chart.
 
     section : volume of each corridor's cross-section in the chart, times its length in the chart, [E].
     bridge : the length of corridors that the chart knows nothing of, [E]; 0 for others. Their section is their volume.
     frame : [q, q], chart coordinates to coordinates in which distances are fair.
     """
 
-    nodes: np.ndarray
+    vertices: np.ndarray
     simplices: np.ndarray
     corridors: np.ndarray
     section: np.ndarray
@@ -46,13 +46,13 @@ class Complex:
     @property
     def dim(self) -> int:
         """The dimension q."""
-        return self.nodes.shape[1]
+        return self.vertices.shape[1]
 
     def pieces(self) -> int:
         """In how many pieces the complex hangs together."""
         pairs = [self.corridors, *(self.simplices[:, [0, k]] for k in range(1, self.dim + 1))]
         i, j = np.concatenate(pairs).T
-        graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.nodes),) * 2)
+        graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.vertices),) * 2)
         labels = connected_components(graph, directed=False)[1]
         return len(np.unique(labels[np.concatenate([i, j])]))
 
@@ -64,9 +64,9 @@ class Finder:
         corners = np.concatenate([whole.simplices.ravel(), whole.corridors.ravel()])
         cells = np.repeat(np.arange(len(whole.simplices)), whole.dim + 1)
         lines = np.repeat(np.arange(len(whole.corridors)) + len(whole.simplices), 2)
-        self.whole, self.nodes = whole, whole.nodes @ whole.frame.T
+        self.whole, self.nodes = whole, whole.vertices @ whole.frame.T
         pairs = (corners, np.concatenate([cells, lines]))
-        shape = len(whole.nodes), len(whole.simplices) + len(whole.corridors)
+        shape = len(whole.vertices), len(whole.simplices) + len(whole.corridors)
         self.at = csr_matrix((np.ones(len(corners)), pairs), shape=shape)
         self.used = np.unique(corners)  # the other nodes have no element
         self.tree = cKDTree(self.nodes[self.used])
@@ -139,14 +139,14 @@ class Finder:
 
 def halved(whole: Complex) -> Complex:
     """The complex with every side halved: 2^q simplices for each (q ≤ 2), two corridors for each."""
-    q, n = whole.dim, len(whole.nodes)
+    q, n = whole.dim, len(whole.vertices)
     cells = whole.simplices
     sides = [(i, j) for i, j in combinations(range(q + 1), 2)]
     pairs = np.concatenate([whole.corridors, *(cells[:, s] for s in sides)])
     edges, number = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True)
     middle = n + number.ravel()
     of_corridor, of_cell = middle[: len(whole.corridors)], middle[len(whole.corridors) :].reshape(len(sides), -1).T
-    nodes = np.concatenate([whole.nodes, whole.nodes[edges].mean(1)])
+    nodes = np.concatenate([whole.vertices, whole.vertices[edges].mean(1)])
     if q == 1:
         finer = [np.stack([cells[:, 0], of_cell[:, 0]], 1), np.stack([of_cell[:, 0], cells[:, 1]], 1)]
     else:
@@ -167,30 +167,22 @@ def halved(whole: Complex) -> Complex:
 def complex_of(boundary: CorridorBoundary) -> Complex:
     """The complex of a family of domains at its level: simplices, and the corridors that are sides of none of them."""
     level, frame = float(boundary.level), np.asarray(boundary.frame)
-    q = len(frame)
-    here = np.asarray(boundary.simplex_level) <= level
-    corner = np.asarray(boundary.corner)[here]
-    side = np.linalg.inv(np.asarray(boundary.to_weights)[here])  # [K, q, q], sides are columns
-    cells = np.concatenate([corner[:, None], corner[:, None] + np.swapaxes(side, 1, 2)], 1)
-    here = np.asarray(boundary.corridor_level) <= level
-    start = np.asarray(boundary.start)[here]
-    lines = np.stack([start, start + np.asarray(boundary.along)[here]], 1)
-    ends = np.concatenate([cells.reshape(-1, q), lines.reshape(-1, q)])
-    first, number = gaps.merged(ends)
-    nodes = ends[first]
-    cell, line = number[: len(cells) * (q + 1)].reshape(-1, q + 1), number[len(cells) * (q + 1) :].reshape(-1, 2)
-    cell = cell[(np.diff(np.sort(cell, 1), axis=1) > 0).all(1)]  # of corners that are one node there is no simplex
-    stay = _sound(nodes, cell)
-    line_code = np.sort(line, 1) @ [len(nodes), 1]
-    here_level = np.asarray(boundary.corridor_level)[here]
-    bare = ~np.isin(line_code, _side_codes(cell[stay], len(nodes))) & (line[:, 0] != line[:, 1])
-    bare &= (here_level == 0) | ~np.isin(line_code, _side_codes(cell[~stay], len(nodes)))  # the tree holds every row
-    cell = cell[stay]
-    length = np.linalg.norm(lines[bare, 1] - lines[bare, 0], axis=1)
-    bridge = np.asarray(boundary.bridge)[here][bare]
-    section = cross_section(np.asarray(boundary.radius)[here][bare], q)
-    section = section * np.where(bridge > 0, bridge, length / abs(np.linalg.det(frame)))
-    return Complex(np.linalg.solve(frame, nodes.T).T, cell, line[bare], section, bridge, frame)
+    q, corridor_level = len(frame), np.asarray(boundary.corridor_level)
+    here = np.flatnonzero(corridor_level <= level)
+    corridors, simplices = np.asarray(boundary.corridors, int), np.asarray(boundary.simplices, int)
+    vertices = np.asarray(boundary.vertices)[: corridors.max() + 1]  # the spanning tree has corridors at every row
+    corridors, simplices = corridors[here], simplices[np.asarray(boundary.simplex_level) <= level]
+    sound = _sound(vertices, simplices)
+    codes = np.sort(corridors, 1) @ [len(vertices), 1]
+    bare = ~np.isin(codes, _side_codes(simplices[sound], len(vertices)))
+    bare &= (corridor_level[here] == 0) | ~np.isin(codes, _side_codes(simplices[~sound], len(vertices)))
+    here, corridors = here[bare], corridors[bare]
+    bridge = np.asarray(boundary.bridge)[here]
+    section = cross_section(np.asarray(boundary.radius)[here], q)
+    length = neighbours.distance(vertices, corridors) / abs(np.linalg.det(frame))
+    section = section * np.where(bridge > 0, bridge, length)
+    in_chart = np.linalg.solve(frame, vertices.T).T
+    return Complex(in_chart, simplices[sound], corridors, section, bridge, frame)
 
 
 def _side_codes(cells: np.ndarray, n: int) -> np.ndarray:
