@@ -8,7 +8,8 @@ from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
 from gpum.geometry.spaces import SpectralSpace, judged
-from gpum.heat.elements import eigenpairs, rule
+from gpum.heat.assembly import quadrature
+from gpum.heat.elements import eigenpairs
 from gpum.manifold.boundary import corridor_boundary
 from gpum.manifold.complex import Complex, Finder, complex_of, cross_section, halved
 from gpum.manifold.projection import nearest_point
@@ -70,10 +71,10 @@ def test_eigenvalues_converge_at_fourth_order():
 
 
 @pytest.mark.parametrize("q", [1, 2, 3])
-def test_rules_are_exact(q):
+def test_quadrature_is_exact_to_the_fourth_degree(q):
     from math import factorial
 
-    at, w = rule(q)
+    at, w = quadrature(q)
     for powers in [(4, 0), (2, 2), (3, 1), (1, 1)]:
         exact = factorial(powers[0]) * factorial(powers[1]) * factorial(q) / factorial(sum(powers) + q)
         assert w @ (at[:, 0] ** powers[0] * at[:, 1] ** powers[1]) == pytest.approx(exact, rel=1e-12)

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-import skfem
 from scipy.sparse import block_diag, diags, eye
 from scipy.special import jv
 
@@ -11,6 +10,7 @@ import inside
 from gpum import EmbeddedChart, heat_kernel
 from gpum.geometry.spaces import spectral_settings
 from gpum.heat import lanczos
+from gpum.heat.assembly import quadratic_unknowns
 from gpum.heat.lanczos import _solver, factors, lowest
 from gpum.heat.mesh import Mesh
 from gpum.heat.spectral import Eigenpairs, eigenpairs, heat_spectrum, matern_spectrum, varying
@@ -249,11 +249,12 @@ def test_points_of_large_elements_among_small_ones():
     nodes = np.concatenate([[[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], np.repeat(small, 2, 0)[1:]])
     nodes[4::2, 1] = 0.0
     strip = np.stack([np.arange(3, len(nodes) - 2), np.arange(4, len(nodes) - 1), np.arange(5, len(nodes))], 1)
-    simplices = np.sort(np.concatenate([[[0, 1, 2]], strip]), 1)
-    basis = skfem.Basis(skfem.MeshTri(nodes.T.copy(), simplices.T.copy()), skfem.ElementTriP2())
+    simplices = np.concatenate([[[0, 1, 2]], strip])
+    unknowns = quadratic_unknowns(simplices)
+    points = np.concatenate([nodes[unknowns.vertices], nodes[unknowns.sides].mean(1)])
     bounds = np.array([[0.0, 10.0], [-1.0, 10.0]])
     pairs = Eigenpairs(
-        values=np.zeros(2), vectors=basis.doflocs.T, mesh=Mesh(nodes, simplices), dofs=basis.element_dofs,
+        values=np.zeros(2), vectors=points, mesh=Mesh(nodes, simplices), dofs=unknowns.of_elements[0],
         bounds=bounds, periodic=(False, False), volume=50.0, speed=np.ones(2), pieces=1, residual=0.0,
     )  # fmt: skip
     points = np.array([[0.5, 0.1], [0.3, 0.05], [4.0, 4.0]])

@@ -145,8 +145,7 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
         simplices = simplices[_belongs(inside, places[simplices], raster, cell)]
         pieces = _pieces(simplices, len(places))
     used, simplices = np.unique(simplices, return_inverse=True)
-    # Corners in ascending order, as skfem keeps them: the order of the unknowns follows from it.
-    simplices = np.sort(simplices.reshape(-1, len(counts) + 1), axis=1)
+    simplices = simplices.reshape(-1, len(counts) + 1)
     return Mesh(size.position(places[used] / counts), simplices, pieces, pieces > size.pieces)
 
 

@@ -17,19 +17,16 @@ from math import ceil, gamma, log, pi
 from typing import Any
 
 import numpy as np
-import skfem
-from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
 from ..basics import checks
 from ..basics.checks import NoSurface
-from ..manifold import Chart, evaluate
+from ..manifold import Chart
 from ..manifold.projection import nearest_point
+from .assembly import assemble, on_simplices, quadratic, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 
-MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
-ELEMENTS = {1: skfem.ElementLineP2, 2: skfem.ElementTriP2, 3: skfem.ElementTetP2}
 TAIL = 1e-3  # e^{-λt/2} of the first mode left out, at the smallest time
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
 MAX_MODES = 1500
@@ -65,7 +62,7 @@ class Eigenpairs:
     values: np.ndarray
     vectors: np.ndarray
     mesh: Mesh
-    dofs: np.ndarray  # [local, simplices]: unknowns of each simplex, after gluing
+    dofs: np.ndarray  # unknowns of each simplex, opposite ends of periodic coordinates glued, [simplices, local]
     bounds: np.ndarray
     periodic: tuple[bool, ...]
     volume: float
@@ -102,7 +99,7 @@ class Eigenpairs:
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; a point off the mesh takes its nearest place (see `off`)."""
         simplex, weights, _ = self._locate(points)
-        return np.einsum("nl,nlk->nk", _shape_functions(weights), self.vectors[self.dofs[:, simplex].T])
+        return np.einsum("nl,nlk->nk", quadratic(weights), self.vectors[self.dofs[simplex]])
 
     def off(self, points: Any) -> np.ndarray:
         """How far points [n, q] are off the mesh, in units of surface length, [n]: 0 on it."""
@@ -318,25 +315,12 @@ def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> E
             f"a mesh with steps of {step:.3g} has no element inside the domain; pass a smaller step or loosen the "
             "boundary level"
         )
-    q = chart.dim
-    basis = skfem.Basis(MESHES[q](mesh.nodes.T.copy(), mesh.simplices.T.copy()), ELEMENTS[q](), intorder=4)
-    x = np.asarray(basis.global_coordinates())  # [q, simplices, quadrature]
-    G = evaluate(chart, "metric", x.reshape(q, -1).T)
-    root = np.sqrt(np.maximum(np.linalg.det(G), 1e-300))
-    flux = np.moveaxis(root[:, None, None] * np.linalg.inv(G), 0, -1).reshape(q, q, *x.shape[1:])
-    root = root.reshape(x.shape[1:])
-
-    @skfem.BilinearForm
-    def stiffness(u, v, w):
-        return np.einsum("i...,ij...,j...->...", u.grad, w.flux, v.grad)
-
-    @skfem.BilinearForm
-    def mass(u, v, w):
-        return w.root * u * v
-
-    glue, dofs = _glue(chart, basis)
-    K = glue.T @ stiffness.assemble(basis, flux=flux) @ glue
-    M = glue.T @ mass.assemble(basis, root=root) @ glue
+    unknowns = quadratic_unknowns(mesh.simplices)
+    points = np.concatenate([mesh.nodes[unknowns.vertices], mesh.nodes[unknowns.sides].mean(1)])
+    number = _glued(chart, points)
+    dofs, n = number[unknowns.of_elements[0]], int(number.max()) + 1
+    stiffness, mass = on_simplices(chart, mesh.nodes[mesh.simplices])
+    K, M = assemble([(dofs, stiffness)], n), assemble([(dofs, mass)], n)
     found = lowest(K, M, n_modes)
     bounds = np.asarray(chart.bounds, float)
     return Eigenpairs(
@@ -355,28 +339,16 @@ def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> E
     )
 
 
-def _glue(chart: Chart, basis: Any) -> tuple[csr_matrix, np.ndarray]:
-    """Matrix from glued to all unknowns, and the glued number of each local unknown."""
-    places = basis.doflocs.T.copy()
+def _glued(chart: Chart, points: np.ndarray) -> np.ndarray:
+    """Numbers of the unknowns at points [n, q], [n]; opposite ends of a periodic coordinate have one number."""
+    points = points.copy()
     low, high = np.asarray(chart.bounds, float).T
     for a, periodic in enumerate(chart.periodic):
         if periodic:
-            at_end = np.abs(places[:, a] - high[a]) < 1e-9 * (high[a] - low[a])
-            places[at_end, a] = low[a]
-    key = np.round((places - low) / (high - low) * 1e10).astype(np.int64)
-    _, number = np.unique(key, axis=0, return_inverse=True)
-    number = number.ravel()
-    n = len(number)
-    glue = csr_matrix((np.ones(n), (np.arange(n), number)), shape=(n, int(number.max()) + 1))
-    return glue, number[basis.element_dofs]
-
-
-def _shape_functions(weights: np.ndarray) -> np.ndarray:
-    """Quadratic shape functions at barycentric weights [n, q + 1], in skfem's order of unknowns."""
-    q = weights.shape[1] - 1
-    pairs = {1: [(0, 1)], 2: [(0, 1), (1, 2), (0, 2)], 3: [(0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3)]}[q]
-    corner = weights * (2 * weights - 1)
-    return np.concatenate([corner, *[4 * weights[:, [i]] * weights[:, [j]] for i, j in pairs]], 1)
+            at_end = np.abs(points[:, a] - high[a]) < 1e-9 * (high[a] - low[a])
+            points[at_end, a] = low[a]
+    key = np.round((points - low) / (high - low) * 1e10).astype(np.int64)
+    return np.unique(key, axis=0, return_inverse=True)[1].ravel()
 
 
 def _weights(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
