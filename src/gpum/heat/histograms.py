@@ -24,7 +24,6 @@ from zlib import crc32
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
 from ..basics import neighbours
@@ -108,7 +107,7 @@ class PathFeatures:
             places, _ = grid(self.chart, {1: 1000, 2: 100, 3: 30}.get(self.chart.dim, 8))
             places = places[evaluate(self.chart, "inside", places)]
             points = points.copy()
-            points[outside] = places[cKDTree(places).query(points[outside])[1]]
+            points[outside] = places[neighbours.nearest(places, 1, points[outside])[1][:, 0]]
         return points
 
 
@@ -238,7 +237,7 @@ def induced(
     both = np.unique(np.concatenate([times, 2 * times]))
     base = prepare(both)
     centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(places).cluster_centers_
-    z = rows[np.unique(cKDTree(places).query(centres)[1])]
+    z = rows[np.unique(neighbours.nearest(places, 1, centres)[1])]
     found = base(z)
     kernels, roots = [], []
     for t in times:

@@ -20,8 +20,9 @@ import numpy as np
 from scipy import ndimage
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import Delaunay, cKDTree
+from scipy.spatial import Delaunay
 
+from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..manifold import Chart, evaluate
 from ..manifold.straight import probe
@@ -232,7 +233,7 @@ def _with_cuts(nodes: np.ndarray, cuts: np.ndarray, level: np.ndarray, counts: n
     if not len(cuts) or not len(nodes):
         return np.concatenate([nodes, cuts])
     near = SLIVER / 2.0 ** _at(level, nodes, counts)
-    return np.concatenate([nodes[cKDTree(cuts).query(nodes)[0] > near], cuts])
+    return np.concatenate([nodes[neighbours.nearest(cuts, 1, nodes)[0][:, 0] > near], cuts])
 
 
 def _simplices(places: np.ndarray) -> np.ndarray:

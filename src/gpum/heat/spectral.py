@@ -22,7 +22,7 @@ from scipy.spatial import cKDTree
 from ..basics import checks
 from ..basics.checks import NoSurface
 from ..manifold import Chart
-from ..manifold.projection import nearest_point
+from ..manifold.projection import barycentric, inverse_sides, nearest_point
 from .assembly import assemble, on_simplices, quadratic, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
@@ -112,12 +112,12 @@ class Eigenpairs:
         wrapped = low + np.mod(points - low, high - low)
         points = np.where(np.asarray(self.periodic), wrapped, points) * self.speed
         near = self._finder.query(points, k=min(CANDIDATES, len(self.mesh.simplices)))[1].reshape(len(points), -1)
-        weights = _weights(self._corners(near), points[:, None])
+        weights = self._weights(points[:, None], near)
         best, rows = np.argmax(weights.min(-1), 1), np.arange(len(points))
         simplex, weights, off = near[rows, best], weights[rows, best], np.zeros(len(points))
         for i in np.flatnonzero(weights.min(1) < -ON_MESH):  # large simplices have their middles far away
             around = self._around(points[i])
-            own = _weights(self._corners(around), points[i])
+            own = self._weights(points[i], around)
             if len(around) and own.min(1).max() >= -ON_MESH:
                 simplex[i], weights[i] = around[np.argmax(own.min(1))], own[np.argmax(own.min(1))]
             else:
@@ -125,6 +125,14 @@ class Eigenpairs:
                 simplex[i], weights[i], off[i] = near[i, np.argmin(far)], places[np.argmin(far)], far.min()
         weights = np.maximum(weights, 0.0)
         return simplex, weights / weights.sum(1, keepdims=True), off
+
+    @cached_property
+    def _inverse_sides(self) -> np.ndarray:
+        return inverse_sides(self._corners(slice(None)))
+
+    def _weights(self, points: np.ndarray, simplices: np.ndarray) -> np.ndarray:
+        """Barycentric weights [..., q + 1] of points [..., q] in simplices [...]."""
+        return barycentric(points, self._corners(simplices)[..., 0, :], self._inverse_sides[simplices])
 
     @cached_property
     def _boxes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -349,10 +357,3 @@ def _glued(chart: Chart, points: np.ndarray) -> np.ndarray:
             points[at_end, a] = low[a]
     key = np.round((points - low) / (high - low) * 1e10).astype(np.int64)
     return np.unique(key, axis=0, return_inverse=True)[1].ravel()
-
-
-def _weights(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Barycentric weights [..., q + 1] of points [..., q] in simplices [..., q + 1, q]."""
-    frame = np.moveaxis(corners[..., 1:, :] - corners[..., :1, :], -1, -2)
-    local = np.linalg.solve(frame, (points - corners[..., 0, :])[..., None])[..., 0]
-    return np.concatenate([1 - local.sum(-1, keepdims=True), local], -1)

@@ -16,8 +16,8 @@ from math import sqrt
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
-from sklearn.neighbors import NearestNeighbors
 
+from ..basics import neighbours
 from ..basics.checks import NoSurface
 from . import tangents
 from .filling import POOL, charts, finer
@@ -84,10 +84,11 @@ class SimplicialSurface:
     def project(self, X: np.ndarray) -> SimplexProjection:
         """Where rows [m, p] lie: on the nearest simplex at the nearest nodes; rows of the cloud at their nodes."""
         held = np.flatnonzero(self.piece >= 0)
-        finder = NearestNeighbors(n_neighbors=min(CANDIDATES, len(held))).fit(self.nodes[held])
-        known = NearestNeighbors(n_neighbors=2).fit(self.rows)
-        parts = [self._place(X[rows], held, finder, known) for rows in blocks(len(X), 40 * CANDIDATES * X.shape[1])]
-        corners, weights, distance = (np.concatenate(values) for values in zip(*parts, strict=True))
+        smoothed = self._smoothed(X)
+        near = held[neighbours.nearest(self.nodes[held], CANDIDATES, smoothed)[1]]
+        found = [self._at(smoothed[s], near[s]) for s in blocks(len(X), 40 * CANDIDATES * X.shape[1])]
+        corners, weights = (np.concatenate(values) for values in zip(*found, strict=True))
+        distance = np.linalg.norm(X - np.einsum("mc,mcp->mp", weights, self.nodes[corners]), axis=1)
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return SimplexProjection(corners, weights, distance, distance > limit)
 
@@ -99,23 +100,20 @@ class SimplicialSurface:
         first = np.zeros((len(corner), 1, self.dim))
         return basis, np.concatenate([first, np.swapaxes(sides, 1, 2)], 1)
 
-    def _smoothed(self, X: np.ndarray, known: NearestNeighbors) -> np.ndarray:
+    def _smoothed(self, X: np.ndarray) -> np.ndarray:
         """Rows [m, p], moved as the nearest row x_i of the cloud was when it was put onto the smooth surface.
 
         By 1 - d_1/d_2 of that way, d_1 and d_2 the distances to the two nearest rows: x_i itself by all of it, a row
         that is as near to another one by nothing. So places do not jump.
         """
-        near = known.kneighbors(X, return_distance=False)
+        near = neighbours.nearest(self.rows, 2, X)[1]
         away = np.linalg.norm(self.rows[near] - X[:, None], axis=2)
         first = np.take_along_axis(near, np.argmin(away, 1)[:, None], 1)[:, 0]
         share = 1 - away.min(1) / np.maximum(away.max(1), np.finfo(float).tiny)
         return X + share[:, None] * (self.nodes[first] - self.rows[first])
 
-    def _place(
-        self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors, known: NearestNeighbors
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-        own, X = X, self._smoothed(X, known)
-        near = held[finder.kneighbors(X, return_distance=False)]
+    def _at(self, X: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Corners of the simplex nearest to each row, [m, q + 1], among those at the nodes `near` [m, c]; weights."""
         table = self._at_node
         count = np.diff(table.indptr)[near]  # [m, c]
         row = np.repeat(np.arange(len(X)), count.sum(1))
@@ -126,9 +124,7 @@ class SimplicialSurface:
         weights, square = self._weights(X[row], cell)
         order = np.lexsort((cell, square, row))
         best = order[np.searchsorted(row[order], np.arange(len(X)))]
-        corners, weights = self.simplices[cell[best]], weights[best]
-        off = own - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
-        return corners, weights, np.linalg.norm(off, axis=1)
+        return self.simplices[cell[best]], weights[best]
 
     def _weights(self, X: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights [m, q + 1] of the point of each simplex that is nearest to its row, and its squared distance [m].
@@ -153,7 +149,7 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Simplicial
     notes = [] if len(known) == len(X) else [_merged(len(X) - len(known))]
     _check_span(known, q)
     nodes = known
-    pool = tangents.nearest(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
+    pool = tangents.neighbourhoods(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
     fits, size, thick = local_fits(nodes, pool, q, n_neighbors)
     frame, smooth = fits.frame, thick <= tangents.THIN
     nodes = nodes + np.where(smooth[:, None], fits.offset, 0.0)
@@ -207,14 +203,9 @@ def _remarks(stars: Stars, smooth: np.ndarray, q: int) -> list[str]:
     return [f"{count} {remark}" for remark, count in remarks.items() if count]
 
 
-def extent(X: np.ndarray) -> float:
-    """The longest side of the box that holds X."""
-    return float(np.ptp(X, axis=0).max())
-
-
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows, in order, and which of them each row is."""
-    step = SAME * extent(X)
+    step = SAME * neighbours.extent(X)
     keys = np.round((X - X.min(0)) / step) if step > 0 else np.zeros_like(X)
     _, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -247,7 +238,7 @@ def local_fits(
         found = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], found.frame, k, both=False), q)
         error = np.sqrt(np.mean(found.error[around] ** 2, axis=1))
         thick = error / found.radius
-        cost = np.where(thick <= tangents.THIN, error / extent(X), 1 + thick)
+        cost = np.where(thick <= tangents.THIN, error / neighbours.extent(X), 1 + thick)
         better = cost < tangents.GAIN * least
         least, size, ratio = np.where(better, cost, least), np.where(better, k, size), np.where(better, thick, ratio)
         best = found if best is None else chosen(better, found, best)

@@ -40,6 +40,7 @@ from ..gplvm.mapping import Mapping
 from . import gaps
 from .chart import BATCHES, evaluate
 from .metric import expected_metric
+from .projection import inverse_sides
 
 DEFAULT_LEVEL = 0.5
 RADIUS = 0.12  # half width of a corridor, in steps of the spanning tree
@@ -47,6 +48,7 @@ BINS = {1: 64, 2: 32, 3: 10}  # along each coordinate
 FILL = 64  # corridors and simplices come in multiples of this, see `basics.padding`
 TORN = 3.0  # times as long along the chart as in the data space: neighbours that the chart has torn apart
 BRIDGED = DEFAULT_LEVEL  # the least level of a bridge that the spanning tree does not ask for
+FLAT = 1e-9  # volume of a simplex, over that of a cube of its size, up to which it has no inside
 KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known
 
 
@@ -218,8 +220,9 @@ def corridor_boundary(
     bridge = np.where(torn, away, 0.0)[admitted]
     radius = RADIUS * gaps.step_size(points, tree)[edges].min(1)
     cells, cell_level = cells[np.isfinite(cell_level)], cell_level[np.isfinite(cell_level)]
-    to_weights, sound = _barycentric(points, cells)
-    cells, cell_level = cells[sound], cell_level[sound]
+    to_weights = inverse_sides(points[cells], FLAT)
+    sound = np.isfinite(to_weights).all((1, 2))
+    cells, cell_level, to_weights = cells[sound], cell_level[sound], to_weights[sound]
     bins = gaps.quantile_bins(points, BINS.get(X.shape[1], 1))
     ends = points[edges]
     margin = radius[:, None]
@@ -261,11 +264,3 @@ def _length(mapping: Mapping, ends: Array) -> Array:
     a, b = jnp.split(ends, 2)
     along = a + jnp.linspace(0, 1, 9)[:, None] * (b - a)
     return jnp.sum(jnp.linalg.norm(jnp.diff(jax.vmap(mapping.mean)(along), axis=0), axis=1))
-
-
-def _barycentric(X, cells):
-    """Inverse edge matrix of each simplex that is not flat, and which those are."""
-    frame = np.moveaxis(X[cells[:, 1:]] - X[cells[:, :1]], 1, 2)
-    size = np.abs(frame).max((1, 2), initial=0.0) ** X.shape[1]
-    sound = np.abs(np.linalg.det(frame)) > 1e-9 * size if len(cells) else np.zeros(0, bool)
-    return np.linalg.inv(frame[sound]), sound

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 
 from ..basics import neighbours
 from .boundary import CorridorBoundary
-from .projection import nearest_point
+from .projection import barycentric, inverse_sides, nearest_point
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
 FIRST = 3  # nodes around a point whose simplices are looked at first
@@ -89,7 +89,8 @@ class Finder:
         row, element = self._around(points, FIRST)
         solid = element < len(self.whole.simplices)
         row, element = row[solid], element[solid]
-        own = self._barycentric(points[row], element)
+        first = self.nodes[self.whole.simplices[element, 0]]
+        own = barycentric(points[row], first, self._inverse_sides[element])
         within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)[::-1]  # of several the first is written last
         found[row[within]], weights[row[within]] = element[within], own[within]
         rest = np.flatnonzero(found < 0)
@@ -110,22 +111,9 @@ class Finder:
         begin = np.cumsum(count.ravel()) - count.ravel()
         return row, self.at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
 
-    def _barycentric(self, points: np.ndarray, element: np.ndarray) -> np.ndarray:
-        """Weights of points in simplices, negative or NaN where a point is outside, [m, q + 1]."""
-        corner, turn = self._frames
-        local = np.einsum("mab,mb->ma", turn[element], points - corner[element])
-        return np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
-
     @cached_property
-    def _frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """First corner [K, q] of each simplex, and the matrix [K, q, q] that turns steps from it into weights."""
-        q, corner = self.whole.dim, self.nodes[self.whole.simplices]
-        side = np.swapaxes(corner[:, 1:] - corner[:, :1], 1, 2)
-        flat = np.abs(np.linalg.det(side)) <= NO_VOLUME * np.abs(side).max((1, 2), initial=0.0) ** q
-        side[flat] = np.eye(q)
-        turn = np.linalg.inv(side)
-        turn[flat] = np.nan  # no point is seen to lie in a flat one
-        return corner[:, 0], turn
+    def _inverse_sides(self) -> np.ndarray:
+        return inverse_sides(self.nodes[self.whole.simplices], NO_VOLUME)
 
     def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""

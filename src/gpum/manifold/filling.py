@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from ..basics import neighbours
 from . import tangents
 from .stars import NEAR, Stars, delaunay_stars, steps
 
@@ -60,7 +61,7 @@ def finer(
             break
         nodes, frame, h = more
         smooth = np.append(smooth, np.ones(len(nodes) - len(smooth), bool))
-        index, v, near = charts(nodes, tangents.nearest(nodes, POOL * NEAR[q]), frame)
+        index, v, near = charts(nodes, tangents.neighbourhoods(nodes, POOL * NEAR[q]), frame)
         near[~smooth] = True
         stars = delaunay_stars(v, index, near, h, beyond)
     return Mesh(nodes, frame, h, stars)
@@ -111,7 +112,7 @@ def fill(
     np.put_along_axis(halves, longest, 0.5, 1)
     weights[outside] = halves
     place, tangent = between(nodes, frame, simplices, weights)
-    room = np.minimum(radii, NearestNeighbors(n_neighbors=1).fit(nodes).kneighbors(place)[0][:, 0])
+    room = np.minimum(radii, neighbours.nearest(nodes, 1, place)[0][:, 0])
     order = np.argsort(-room, kind="stable")
     order = order[room[order] > 0.5 * WIDE * h[simplices[order]].mean(1)]
     if not len(order):

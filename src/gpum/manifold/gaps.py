@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.spatial import Delaunay, cKDTree
 
 from ..basics import padding
-from ..basics.neighbours import distance
+from ..basics.neighbours import distance, extent
 
 MAX_SIMPLEX_DIM = 3
 SAME = 1e-9  # of the extent: points no farther apart are in one place
@@ -114,7 +114,7 @@ def merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Points no farther apart than SAME of the extent are in one place.
     """
-    reach = SAME * max(float(np.ptp(points, axis=0).max()), 1e-300)
+    reach = SAME * max(extent(points), 1e-300)
     near = cKDTree(points).query_pairs(reach, output_type="ndarray")
     graph = coo_matrix((np.ones(len(near)), near.T), shape=(len(points),) * 2)
     number = connected_components(graph, directed=False)[1]

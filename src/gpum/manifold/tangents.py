@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
+
+from ..basics import neighbours
 
 MAX_BLOCK = 4_000_000  # numbers of one gathered block
 LADDER = (1.0, 2.0, 4.0, 8.0)  # sizes of a fit's neighbourhood, in units of the smallest
@@ -58,16 +59,9 @@ def blocks(n: int, size: int) -> Iterator[slice]:
     return (slice(a, min(n, a + step)) for a in range(0, n, step))
 
 
-def nearest(X: np.ndarray, k: int) -> np.ndarray:
-    """The k nearest rows of every row, itself first, [N, k]."""
-    k = min(k, len(X))
-    index = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X, return_distance=False)
-    index = np.asarray(index)
-    own = index == np.arange(len(X))[:, None]
-    place = np.where(own.any(1), own.argmax(1), k - 1)
-    index[np.arange(len(X)), place] = index[:, 0]
-    index[:, 0] = np.arange(len(X))
-    return index
+def neighbourhoods(X: np.ndarray, k: int) -> np.ndarray:
+    """Each row itself and then the k - 1 rows nearest to it, [N, k]."""
+    return np.column_stack([np.arange(len(X)), neighbours.nearest(X, k - 1)[1]])
 
 
 def fit(X: np.ndarray, index: np.ndarray, q: int) -> LocalFits:
