@@ -115,7 +115,7 @@ def globe():
 def test_sphere(globe):
     assert worst(globe[1], SPHERE) < 0.003  # it is 0.001
     assert abs(globe[1].volume_ / (4 * np.pi) - 1) < 0.005
-    assert globe[1].n_pieces_ == 1
+    assert globe[1].n_connected_components_ == 1
     assert not globe[1].notes_
 
 
@@ -238,21 +238,21 @@ def test_walls_that_come_close():
     rng = np.random.default_rng(3)
     X = sphere(700, seed=3) * [1, 1, 0.15]
     atlas = Atlas(2).fit(embedded(X, 0.005, 10, rng))
-    assert atlas.n_pieces_ == 1
+    assert atlas.n_connected_components_ == 1
     assert worst(atlas, exact, 9) < 0.12
 
 
 @pytest.mark.parametrize("dim", [1, 2])
-def test_pieces_stay_apart(dim):
+def test_connected_components_stay_apart(dim):
     rng = np.random.default_rng(0)
     one, other = (rng.standard_normal((150, dim + 1)) for _ in range(2))
     one, other = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (one, other))
     other += 5
     atlas = Atlas(dim).fit(np.concatenate([one, other]))
-    assert atlas.n_pieces_ == 2
+    assert atlas.n_connected_components_ == 2
     assert np.sum(atlas.eigenpairs(10).values < 1e-8) == 2
     assert not heat_kernel(atlas, one, other, [1.0]).any()
-    assert np.array_equal(np.unique(atlas.pieces_[:150]), np.unique(atlas.pieces_[:1]))
+    assert np.array_equal(np.unique(atlas.connected_components_[:150]), np.unique(atlas.connected_components_[:1]))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -261,14 +261,14 @@ def test_weights_are_positive_whatever_the_cloud(dim, n):
     X = np.random.default_rng(n).standard_normal((n, 5))
     atlas = Atlas(dim).fit(X)
     surface = atlas.surface_
-    K, M = operators(surface.stars, np.flatnonzero(surface.piece >= 0))
+    K, M = operators(surface.stars, np.flatnonzero(surface.component >= 0))
     off = K - diags(K.diagonal())
     assert off.max() <= 0
     assert np.abs(K.sum(0)).max() < 1e-9 * K.max()
     assert np.linalg.eigvalsh(M.toarray()).min() > 0
     pairs = atlas.eigenpairs(6)
     assert np.all(np.isfinite(pairs.at(X)))
-    assert np.sum(pairs.values < 1e-8 * pairs.values[-1]) == atlas.n_pieces_
+    assert np.sum(pairs.values < 1e-8 * pairs.values[-1]) == atlas.n_connected_components_
 
 
 def test_functions_are_orthonormal_and_exact_at_rows(globe):
@@ -354,7 +354,7 @@ def test_rings_of_pictures(tasks):
     """A ring of 66 pictures closes, a digit turned by less than a full turn does not."""
     ring = Atlas(1).fit(np.load(tasks / "coil_cat.npz")["S"])
     values = ring.eigenpairs(5).values
-    assert ring.n_pieces_ == 1
+    assert ring.n_connected_components_ == 1
     assert values[2] < 1.2 * values[1]
     assert values[3] > 3 * values[1]
     digit = Atlas(1).fit(np.load(tasks / "mnist_rot3.npz")["S"])
@@ -389,7 +389,7 @@ def test_bad_calls():
         Atlas(2, n_neighbors=2).fit(sphere(50))
 
 
-def test_an_atlas_of_two_distant_pieces_has_needles_and_numbers():
+def test_an_atlas_of_two_distant_components_has_needles_and_numbers():
     """Triangles across the gap are needles, whose angles are lost in rounding."""
     rng = np.random.default_rng(1)
     for seed in range(20):

@@ -96,7 +96,7 @@ def test_a_star_of_corridors_is_a_metric_graph(q):
         pairs.values[:few], ((k * np.pi / 4) ** 2)[:few], rtol=2e-3 if q == 2 else 3e-2, atol=1e-7
     )
     assert pairs.volume == pytest.approx(3 * tubes[0])
-    assert star.pieces() == 1
+    assert star.n_connected_components() == 1
 
 
 def test_corridors_feel_the_metric():
@@ -180,7 +180,7 @@ def test_domains_of_a_learned_chart(roll, roll_model):
         chart = roll_model.chart_.with_level(level)
         inside = complex_of(chart.boundary)
         pairs = eigenpairs(chart, inside, 60)
-        assert inside.pieces() == 1
+        assert inside.n_connected_components() == 1
         assert pairs.locate(roll_model.latent_)[2].max() < 1e-9
         assert pairs.values[1] > 1e-6 * pairs.values[-1]
         if level > 0:
@@ -241,7 +241,7 @@ def test_copies_of_rows_are_on_every_domain(roll_model, seed, apart):
     alone, family = (corridor_boundary(np.random.default_rng(0), mapping, some) for some in (rows, X))
     for level in (0.0, 0.5, 3.0):
         whole = complex_of(family.at(level))
-        assert whole.pieces() == 1
+        assert whole.n_connected_components() == 1
         assert Finder(whole).locate(X)[2].max() < 1e-9
         volume, expected = (eigenpairs(LearnedChart(mapping, f), complex_of(f.at(level)), 10).volume
                             for f in (family, alone))  # fmt: skip

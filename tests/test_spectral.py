@@ -191,7 +191,7 @@ def test_lowest_eigenpairs_of_long_chains(n):
     found = lowest(K, M, 30)
     exact = np.sort(np.concatenate([4 * np.sin(np.pi * np.arange(30) / (2 * m)) ** 2 for m in (n, n // 2)]))[:30]
     np.testing.assert_allclose(found.values, exact, rtol=1e-6, atol=1e-14)
-    assert found.pieces == 2
+    assert found.n_connected_components == 2
     assert found.residual < 1e-6
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(30), atol=1e-10)
     left = K @ found.vectors - found.vectors * found.values
@@ -232,12 +232,12 @@ def test_accuracy_stands_in_the_result():
     assert pairs.per_wave > 3
     assert pairs.residual < 1e-6
     assert pairs.unknowns == len(pairs.vectors)
-    assert (pairs.pieces, pairs.torn) == (1, False)
+    assert (pairs.n_connected_components, pairs.torn) == (1, False)
 
 
 def test_a_mesh_that_cannot_be_used_is_an_error():
     """A ring narrower than the raster's cells; and a step far longer than it is wide."""
-    with pytest.raises(ValueError, match=r"in \d+ pieces.*loosen the boundary level"):
+    with pytest.raises(ValueError, match=r"has \d+ connected components.*loosen the boundary level"):
         eigenpairs(Ring(0.7, 0.0005), n_modes=30, warn=False)
     with pytest.raises(ValueError, match="no element inside the domain"):
         eigenpairs(Ring(0.7, 0.0005), n_modes=30, step=1.0)
@@ -255,7 +255,7 @@ def test_points_of_large_elements_among_small_ones():
     bounds = np.array([[0.0, 10.0], [-1.0, 10.0]])
     pairs = Eigenpairs(
         values=np.zeros(2), vectors=points, mesh=Mesh(nodes, simplices), dofs=unknowns.of_elements[0],
-        bounds=bounds, periodic=(False, False), volume=50.0, speed=np.ones(2), pieces=1, residual=0.0,
+        bounds=bounds, periodic=(False, False), volume=50.0, speed=np.ones(2), n_connected_components=1, residual=0.0,
     )  # fmt: skip
     points = np.array([[0.5, 0.1], [0.3, 0.05], [4.0, 4.0]])
     np.testing.assert_allclose(pairs.at(points), points, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Eigenpairs of a learned chart inside its corridors: elements of mixed dimension, without a mesh of thin parts.
+"""Eigenpairs on a complex of simplices and corridors: elements of mixed dimension, so that corridors need no fine mesh.
 
 A domain of `CorridorBoundary` is a complex on the rows of the cloud: simplices [K, q + 1], and corridors, thin tubes
 along edges that belong to no simplex. A tube is a curve: along x(s) = a + s(b - a) with v = b - a its limit has
@@ -6,10 +6,8 @@ along edges that belong to no simplex. A tube is a curve: along x(s) = a + s(b -
     stiffness ∫ m u'² / g ds,    mass ∫ m u² ds,    g = vᵀGv,    m = √det G · (volume of the cross-section) |v|
 
 (for a bridge g is its squared length, and √det G is 1), so corridors are line elements, a metric graph, and simplices
-are plain finite elements, quadratic both, glued where they share a row. Simplices are halved along every side until
-there are UNKNOWNS_PER_MODE unknowns a mode.
-
-    weak form on simplices    ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v dx
+are plain finite elements (see `assembly`). Both are quadratic, and joined at common vertices. Every side is halved
+until there are UNKNOWNS_PER_MODE unknowns for each mode.
 """
 
 from __future__ import annotations
@@ -28,26 +26,26 @@ from ..manifold.complex import Complex, Finder, halved
 from .assembly import assemble, on_simplices, quadratic, quadratic_unknowns, quadrature, shape_functions
 from .lanczos import lowest
 
-UNKNOWNS_PER_MODE = 12  # quadratic elements then have the highest mode to a few per cent, the first to 1e-3
+UNKNOWNS_PER_MODE = 12  # the highest mode then has an error of a few per cent, the first one of 1e-3
 MAX_HALVINGS = 3
-LEAST_NODES = 150  # of linear elements: between fewer a walk is too coarse for the shortest times
-LEAST_UNKNOWNS = 3  # for a mode: of those higher up nothing is right
-VOID = 1e-100  # a volume below which a surface has none: eigenfunctions grow as 1/√volume, and have squares
+LEAST_NODES = 150  # of linear elements: a jump process on fewer is too coarse for the shortest times
+LEAST_UNKNOWNS = 3  # for each mode: higher modes have no accuracy at all
+VOID = 1e-100  # least volume of a surface: eigenfunctions grow as 1/√volume, and their squares must not overflow
 
 
 @dataclass(frozen=True)
 class ComplexEigenpairs:
-    """λ_i [k] in ascending order and φ_i at the unknowns [n, k] of a complex."""
+    """Eigenvalues λ_i [k], ascending, and eigenfunctions φ_i at the unknowns [n, k] of a complex."""
 
     values: np.ndarray
     vectors: np.ndarray
     base: Complex
-    fine: Complex  # halved
-    cell_dofs: np.ndarray  # of the fine simplices
-    corridor_dofs: np.ndarray
+    fine: Complex  # the base with its sides halved
+    cell_dofs: np.ndarray  # unknowns of each fine simplex
+    corridor_dofs: np.ndarray  # and of each fine corridor
     volume: float
-    residual: float = 0.0  # of the eigenfunctions, relative
-    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+    residual: float = 0.0  # relative residual of the eigenfunctions
+    missing: int = 0  # requested pairs that the solver did not reach; they are left out
     lost: bool = False  # whether eigenvalues are lost in rounding
 
     @property
@@ -56,20 +54,20 @@ class ComplexEigenpairs:
         return self.base.dim
 
     @cached_property
-    def pieces(self) -> int:
-        """In how many pieces the complex hangs together."""
-        return self.base.pieces()
+    def n_connected_components(self) -> int:
+        """How many connected components the complex has."""
+        return self.base.n_connected_components()
 
     @cached_property
     def _finder(self) -> Finder:
         return Finder(self.fine)
 
     def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n]."""
+        """The element nearest to each point, the weights of its nearest point [n, q + 1], and the distance [n]."""
         return self._finder.locate(points)
 
     def at(self, points: Any) -> np.ndarray:
-        """φ_i at points [n, q] of the chart, [n, k]; a point off the complex takes the nearest place on it."""
+        """φ_i at points [n, q] of the chart, [n, k]; a point off the complex has the values of its nearest point."""
         element, weights, _ = self.locate(points)
         K, found = len(self.fine.simplices), np.empty((len(element), len(self.values)))
         for mine, dofs, w in (
@@ -81,7 +79,7 @@ class ComplexEigenpairs:
 
 
 def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
-    """The first eigenpairs of a complex in a chart, of its metric only."""
+    """The first eigenpairs of a complex in a chart; of the chart only the metric is used."""
     fine = whole
     for _ in range(MAX_HALVINGS if whole.dim <= 2 else 0):
         if len(quadratic_unknowns(fine.simplices, fine.corridors)) >= UNKNOWNS_PER_MODE * n_modes:
@@ -100,9 +98,9 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
             "learn fewer dimensions"
         )
     found = lowest(K, M, min(n_modes, n // LEAST_UNKNOWNS + 1))
-    # Where elements are thinner than wide by many orders, rounding of K hides all of it that is not across them. Then
-    # not only the constants on each piece have no eigenvalue.
-    lost = int(np.sum(found.values == 0)) > found.pieces
+    # Where elements are many orders of magnitude thinner than wide, only the stiffness across them survives rounding.
+    # Then more eigenvalues are 0 than there are connected components.
+    lost = int(np.sum(found.values == 0)) > found.n_connected_components
     return ComplexEigenpairs(
         found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, volume, found.residual, found.missing, lost
     )
@@ -110,10 +108,10 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
 
 @dataclass(frozen=True)
 class Curves:
-    """The nodes of a complex of curves that have elements, and where points lie between them."""
+    """The nodes of a complex of curves that have elements; `corners` finds the nodes that points lie between."""
 
     fine: Complex
-    used: np.ndarray  # nodes of the fine complex
+    used: np.ndarray  # vertices of the fine complex that have an element
 
     @property
     def nodes(self) -> np.ndarray:
@@ -132,7 +130,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class LinearNodes:
-    """Linear elements of curves: stiffness and lumped mass of their nodes, as `jumps` want them."""
+    """Linear elements of curves: the stiffness and lumped mass of their nodes, for a jump process (see `jumps`)."""
 
     curves: Curves
     stiffness: csr_matrix
@@ -142,7 +140,7 @@ class LinearNodes:
 def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
     """Linear elements of a complex of curves, halved until it has LEAST_NODES nodes or twice; None with triangles.
 
-    Thin triangles have negative weights, and then there is no walk from node to node.
+    Thin triangles conduct with negative weights, and then there is no jump process from node to node.
     """
     if whole.dim > 1 and len(whole.simplices):
         return None
@@ -151,15 +149,15 @@ def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
         if len(fine.vertices) >= LEAST_NODES:
             break
         fine = halved(fine)
-    parts = [(fine.corridors, *_on_corridors(chart, fine, linear=True))]
+    blocks = [(fine.corridors, *_on_corridors(chart, fine, linear=True))]
     if fine.dim == 1:
-        parts.append((fine.simplices, *on_simplices(chart, fine.vertices[fine.simplices], linear=True)))
-    used, corner = np.unique(np.concatenate([cells for cells, _, _ in parts]), return_inverse=True)
+        blocks.append((fine.simplices, *on_simplices(chart, fine.vertices[fine.simplices], linear=True)))
+    used, corner = np.unique(np.concatenate([cells for cells, _, _ in blocks]), return_inverse=True)
     corner = corner.reshape(-1, 2)
-    ends = np.cumsum([0, *(len(cells) for cells, _, _ in parts)])
+    ends = np.cumsum([0, *(len(cells) for cells, _, _ in blocks)])
     numbers = [corner[a:b] for a, b in pairwise(ends)]
-    K = assemble([(dofs, stiffness) for dofs, (_, stiffness, _) in zip(numbers, parts, strict=True)], len(used))
-    M = assemble([(dofs, mass) for dofs, (_, _, mass) in zip(numbers, parts, strict=True)], len(used))
+    K = assemble([(dofs, stiffness) for dofs, (_, stiffness, _) in zip(numbers, blocks, strict=True)], len(used))
+    M = assemble([(dofs, mass) for dofs, (_, _, mass) in zip(numbers, blocks, strict=True)], len(used))
     return LinearNodes(Curves(fine, used), K, np.asarray(M.sum(1)).ravel())
 
 

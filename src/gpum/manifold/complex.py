@@ -1,7 +1,7 @@
 """A domain of a learned chart as a complex on the rows of the cloud: simplices, and corridors as curves.
 
-At level λ the surface consists of the simplices whose sides all count, and of corridors, thin tubes along edges that
-belong to none of them (see `boundary`). A tube needs no mesh: it is a curve with the volume of its cross-section.
+At level λ the surface consists of the simplices whose sides all belong to it, and of corridors, thin tubes along edges
+that are sides of none of them (see `boundary`). A tube needs no mesh: it is a curve with a cross-section.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .boundary import CorridorBoundary
 from .projection import barycentric, inverse_sides, nearest_point
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
-FIRST = 3  # nodes around a point whose simplices are looked at first
-NO_VOLUME = 1e-12  # of a simplex, over that of a cube of its size
-NEAR = 8  # nodes around a point whose simplices and corridors it may lie on
+FIRST = 3  # nearest nodes of a point whose simplices are tested first
+NO_VOLUME = 1e-12  # volume of a simplex over that of a cube of its size, up to which no point is inside
+NEAR = 8  # nearest nodes of a point whose simplices and corridors it may lie on
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Complex:
     """Simplices [K, q + 1] and corridors [E, 2] on vertices [n, q] of a chart.
 
     section : volume of each corridor's cross-section in the chart, times its length in the chart, [E].
-    bridge : the length of corridors that the chart knows nothing of, [E]; 0 for others. Their section is their volume.
-    frame : [q, q], chart coordinates to coordinates in which distances are fair.
+    bridge : the length of corridors that do not follow the chart, [E]; 0 for others. Their section is their volume.
+    frame : [q, q], turns chart coordinates into those in which distances are measured.
     """
 
     vertices: np.ndarray
@@ -48,8 +48,8 @@ class Complex:
         """The dimension q."""
         return self.vertices.shape[1]
 
-    def pieces(self) -> int:
-        """In how many pieces the complex hangs together."""
+    def n_connected_components(self) -> int:
+        """How many connected components the complex has."""
         pairs = [self.corridors, *(self.simplices[:, [0, k]] for k in range(1, self.dim + 1))]
         i, j = np.concatenate(pairs).T
         graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.vertices),) * 2)
@@ -78,10 +78,10 @@ class Finder:
         return np.concatenate([self.whole.simplices, line])[element] if K else line[element]
 
     def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n].
+        """The element nearest to each point, the weights of its nearest point [n, q + 1], and the distance [n].
 
-        Most points lie in a simplex at one of the nearest nodes, which is quickly seen; the others are moved onto every
-        element around.
+        Most points lie in a simplex at one of the nearest nodes, which is tested first; the others are projected onto
+        all elements around.
         """
         points = np.atleast_2d(np.asarray(points, float)) @ self.whole.frame.T
         n = len(points)
@@ -91,14 +91,16 @@ class Finder:
         row, element = row[solid], element[solid]
         first = self.nodes[self.whole.simplices[element, 0]]
         own = barycentric(points[row], first, self._inverse_sides[element])
-        within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)[::-1]  # of several the first is written last
+        within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)[
+            ::-1
+        ]  # reversed, so that the first of several is written last
         found[row[within]], weights[row[within]] = element[within], own[within]
         rest = np.flatnonzero(found < 0)
         row, element = self._around(points[rest], NEAR)
-        moved, away = self._weights(points[rest][row], element)
+        projected, away = self._weights(points[rest][row], element)
         best = np.lexsort((element, away, row))
         best = best[np.searchsorted(row[best], np.arange(len(rest)))]
-        found[rest], weights[rest], off[rest] = element[best], moved[best], away[best]
+        found[rest], weights[rest], off[rest] = element[best], projected[best], away[best]
         return found, weights, off
 
     def _around(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +118,7 @@ class Finder:
         return inverse_sides(self.nodes[self.whole.simplices], NO_VOLUME)
 
     def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""
+        """Weights [m, q + 1] of the point of each element that is nearest to its point, and the distance."""
         weights = np.zeros((len(points), self.whole.dim + 1))
         is_line, ends = element >= len(self.whole.simplices), self.ends(element)
         distance = np.zeros(len(points))
@@ -179,10 +181,10 @@ def _side_codes(cells: np.ndarray, n: int) -> np.ndarray:
 
 
 def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Which simplices stay when flat ones are peeled off the rim, [K].
+    """Which simplices remain when flat ones are removed from the rim, one layer after another, [K].
 
-    A triangle that is all but a line has no area, yet ties the function on its long side to a parabola: along a
-    straight rim, where rows stand a little in and out, such ties span many rows.
+    A triangle that is almost a line has no area, yet it forces the function on its long side to be a parabola: along a
+    straight rim, where rows are a little inside or outside, such triangles span many rows.
     """
     q, stay = nodes.shape[1], np.ones(len(cells), bool)
     if q == 1 or not len(cells):
@@ -202,5 +204,5 @@ def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
 
 def cross_section(radius: np.ndarray, q: int) -> np.ndarray:
-    """Volume of the (q - 1)-ball of each radius: what a tube is cut to."""
+    """Volume of the (q - 1)-ball of each radius: the cross-section of a tube."""
     return pi ** ((q - 1) / 2) / gamma((q - 1) / 2 + 1) * radius ** (q - 1)

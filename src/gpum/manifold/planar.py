@@ -3,8 +3,8 @@
     y_j = v_j / |v_j|²       circles through 0 become lines: the star of 0 is the convex hull of the y_j
 
 Around 0 in the order of their angle, a point to the right of the line from the one before to the one after lies inside
-the hull of these and 0, and is dropped; what stays when none is dropped is the hull. A star that does not go around 0,
-or has a circle larger than is allowed, needs more care (see `stars`), and none is given.
+the hull of these and 0, and is dropped; the points that remain are the hull. A star that does not go around 0, or has a
+circle larger than is allowed, is left to `stars`, and none is returned.
 """
 
 from __future__ import annotations

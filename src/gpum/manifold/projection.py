@@ -4,8 +4,8 @@
     w_a           barycentric weights: Σ w_a s_a is x - c_0 projected onto the plane of the face, w_0 = 1 - Σ w_a
 
 The nearest point lies inside exactly one face (the simplex itself, a side, a corner), where it is the projection of x
-onto the plane of that face. So all faces are tried, and the nearest projection with no negative weight is it. A flat
-face is left out: each of its points belongs to one of its own faces.
+onto the plane of that face. So x is projected onto all faces, and the nearest projection without a negative weight is
+chosen. A flat face is left out: each of its points belongs to one of its own faces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-FLAT = 1e-7  # of a side's length: what is left of it beside the sides before it, if a face is not flat
+FLAT = 1e-7  # a face is flat if less than this fraction of a side's length is orthogonal to the sides before it
 
 
 def inverse_sides(corners: np.ndarray, flat: float = 0.0) -> np.ndarray:
@@ -46,7 +46,7 @@ def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, 
     """
     m, c, _ = corners.shape
     weights, distance = np.zeros((m, c)), np.full(m, np.inf)
-    open_ = np.arange(m)  # points that the simplex itself does not hold
+    open_ = np.arange(m)  # points that are not inside their simplex
     for size in range(c, 0, -1):
         for face in map(list, combinations(range(c), size)):
             found, off, inside = _on_face(points[open_], corners[open_][:, face])

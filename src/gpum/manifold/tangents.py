@@ -18,21 +18,21 @@ import numpy as np
 
 from ..basics import neighbours
 
-MAX_BLOCK = 4_000_000  # numbers of one gathered block
+MAX_BLOCK = 4_000_000  # numbers in one block of rows that is processed at once
 LADDER = (1.0, 2.0, 4.0, 8.0)  # sizes of a fit's neighbourhood, in units of the smallest
-ROWS_PER_TERM = 2  # of the smallest fit
-GAIN = 0.97  # a larger neighbourhood must be better by this factor
-THIN = 0.2  # error over radius up to which a neighbourhood shows the surface; above it rows stay where they are
-STEEP = 4.0  # how much farther a row counts that lies off the plane, times tan²β
-MAX_ANGLE = np.pi / 3  # between a chord and the plane; beyond it a row belongs to another part of the surface
-RIDGE = 1e-9
-REACH = 1.2  # of the farthest neighbour's distance, where weights in a fit would reach 0
-MAX_OWN = 0.99  # of h_ii
+ROWS_PER_TERM = 2  # rows for each term of the smallest fit
+GAIN = 0.97  # a larger neighbourhood must reduce the error by this factor
+THIN = 0.2  # error over radius up to which a neighbourhood shows the surface; above it rows are not moved
+STEEP = 4.0  # times tan²β: how much is added to the squared distance of a row off the plane, relative to it
+MAX_ANGLE = np.pi / 3  # between a chord and the plane; beyond it a row belongs to another sheet of the surface
+RIDGE = 1e-9  # added to the normal equations, over their trace
+REACH = 1.2  # times the farthest neighbour's distance: where weights of a fit become 0
+MAX_OWN = 0.99  # the largest h_ii
 
 
 @dataclass(frozen=True)
 class LocalFits:
-    """Around n rows: the frame, and where the smooth surface passes."""
+    """Local fits around n rows: the tangent frame, and where the smooth surface passes."""
 
     frame: np.ndarray  # [n, p, q]
     offset: np.ndarray  # c, [n, p]
@@ -54,7 +54,7 @@ def quadratic(u: np.ndarray) -> np.ndarray:
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
-    """Slices of n rows, each of which gathers about `size` numbers."""
+    """Slices of n rows, so that each block has at most MAX_BLOCK numbers, `size` for each row."""
     step = max(1, MAX_BLOCK // max(1, size))
     return (slice(a, min(n, a + step)) for a in range(0, n, step))
 
@@ -68,8 +68,8 @@ def fit(X: np.ndarray, index: np.ndarray, q: int) -> LocalFits:
     """Frames and quadratic fits over neighbours [n, k] among rows X [N, p]; each first neighbour is the row itself."""
     n, k = index.shape
     p = X.shape[1]
-    parts = [_fit(X[index[rows]] - X[index[rows, :1]], q) for rows in blocks(n, k * max(k, p))]
-    return LocalFits(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    fits = [_fit(X[index[rows]] - X[index[rows, :1]], q) for rows in blocks(n, k * max(k, p))]
+    return LocalFits(*(np.concatenate(values) for values in zip(*fits, strict=True)))
 
 
 def _fit(delta: np.ndarray, q: int) -> tuple[np.ndarray, ...]:
@@ -118,7 +118,7 @@ def principal(delta: np.ndarray, q: int) -> np.ndarray:
 def along_surface(
     X: np.ndarray, pool: np.ndarray, frame: np.ndarray, k: int, both: bool = True
 ) -> np.ndarray:  # fmt: skip
-    """The k nearest [N, k] of a pool [N, K]; those off the plane (of either row with `both`) count as farther."""
+    """The k nearest [N, k] of a pool [N, K]; rows off the plane (of either row with `both`) count as farther."""
     k = min(k, pool.shape[1])
     near = np.empty((len(pool), k), int)
     axes = np.ascontiguousarray(np.moveaxis(frame, 2, 0))
@@ -136,7 +136,7 @@ def along_surface(
 
 
 def normal_coordinates(X: np.ndarray, index: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """v [N, k, q] of the rows around each row, and which of them lie on the same part of the surface [N, k]."""
+    """v [N, k, q] of the rows around each row, and which of them lie on the same sheet of the surface [N, k]."""
     N, k = index.shape
     v, same = np.empty((N, k, frame.shape[2])), np.empty((N, k), bool)
     for rows in blocks(N, k * X.shape[1]):
