@@ -172,7 +172,8 @@ def node_fractions(
     ids = np.array([crc32(np.ascontiguousarray(p).tobytes()) >> 1 for p in points])
     tasks = [slice(k, k + STARTS) for k in range(0, len(points), STARTS)]
     counted = results(
-        [partial(_counts_of_task, nodes.process, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks], n_jobs
+        [partial(_counts_of_task, nodes.process, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks],
+        n_jobs,
     )
     found = np.concatenate(list(counted))[:, :, : len(nodes.volumes)]
     return [found[:, k] / n_paths for k in range(len(times))]
