@@ -54,7 +54,7 @@ STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step m
 class Table:
     """Drift [q], root [q, q] and the fraction inside, at the nodes of a grid: values [n, ..., n, q + q² + 1 or more].
 
-    A row is filled up to a power of two: aligned rows are read faster.
+    A row is padded to a power of two: aligned rows are read faster.
     """
 
     low: Any
@@ -90,7 +90,7 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
 
 
 def _checked(chart: Chart, table: Table) -> Table:
-    """The table with its errors, at points of the cells around nodes whose cell is partly inside."""
+    """The table with its errors, which are measured at random points around the nodes that are partly inside."""
     q = chart.dim
     shape = np.array(table.values.shape[:q])
     low, high = np.asarray(chart.bounds, float).T
@@ -160,7 +160,7 @@ def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int)
 
 
 def lookup(table: Table, x: Array) -> tuple[Array, Array, Array]:
-    """Drift, root and inside at one point x [q], by multilinear interpolation."""
+    """Drift, root and inside at one point x [q], interpolated multilinearly in a table."""
     q = x.shape[-1]
     shape = table.values.shape[:q]
     position = (x - table.low) / (table.high - table.low) * (np.array(shape) - 1)
@@ -334,11 +334,11 @@ def _positions(moving, key, x, dt, n_steps):
 
 
 def step_size(chart: Chart) -> float:
-    """The default time step: over one step the metric changes by at most STEP_CHANGE, and a step is a small
-    part of the domain.
+    """The default time step: over one step the metric changes by at most STEP_CHANGE, and the step is small against
+    the domain.
 
     The rate of change of the metric per unit of surface length is |root ∂G root| along the steepest direction; its
-    95 % quantile inside counts, since it is infinite at the edges of some charts.
+    95 % quantile inside is used, since it is infinite at the edges of some charts.
     """
     points, _ = grid(chart, {1: 500, 2: 40, 3: 15}.get(chart.dim, 5))
     points = points[evaluate(chart, "inside", points)]

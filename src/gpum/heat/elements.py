@@ -138,7 +138,7 @@ class LinearNodes:
 
 
 def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
-    """Linear elements of a complex of curves, halved until it has LEAST_NODES nodes or twice; None with triangles.
+    """Linear elements of a complex of curves, halved up to twice until it has LEAST_NODES nodes; None with triangles.
 
     Thin triangles conduct with negative weights, and then there is no jump process from node to node.
     """

@@ -38,7 +38,7 @@ NEIGHBOURS, PROBES = 10, 5  # edges from each row, and points on an edge that mu
 
 @dataclass
 class Accuracy:
-    """How exact paths are."""
+    """Measures of how exact simulated paths are."""
 
     step: float  # the largest time step
     geometry_step: float  # the step that the geometry needs; a larger one is used where it changes a regression little
@@ -267,6 +267,7 @@ def _reach(even: StraightChart, points: np.ndarray) -> float:
 def _prepare(
     even: StraightChart, times: np.ndarray, *, n_paths: int, step_size: float | None, seed: int, n_jobs: int | None
 ) -> PathFeatures:
+    """Features of a chart in even coordinates: its cells, the legs of its paths, and its table."""
     cells = paths.make_cells(even, float(times.min()), n_paths)
     durations = np.array([cells.path_time(t) for t in times])
     # A tenth of the smallest time is small enough: smaller steps would cost much and change a regression little.

@@ -54,7 +54,7 @@ def heat_kernel(
     Parameters
     ----------
     chart : any chart, analytic or learned, or an `Atlas`, whose points are rows of the data space (by its eigenpairs,
-        or by paths that walk from node to node).
+        or by paths that jump from node to node).
     starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
     times : diffusion times, positive; a number or a sequence.
     method : "spectral", "brownian", or "auto": spectral up to three dimensions.
@@ -130,7 +130,7 @@ def _across_atlas(
 def brownian_path(
     chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
-    """One Brownian path on a chart until `time`, all its positions, [n_steps + 1, q], for pictures.
+    """One Brownian path on a chart until `time`, all its positions, [n_steps + 1, q], for plots.
 
     Steps are taken in even coordinates (`manifold.straight`), where they are all of one size on the surface.
     """
@@ -148,7 +148,7 @@ def brownian_path(
 def _compare(
     times: np.ndarray, kernel: np.ndarray, finer: np.ndarray, std: np.ndarray, dt: float, freedom: int
 ) -> None:
-    """Warn if kernels from steps of dt and of dt/2 differ by more than `std`, that of their difference, explains."""
+    """Warn if kernels from steps of dt and dt/2 differ by more than chance; `std` is that of their difference."""
     change = np.abs(finer - kernel) / np.maximum(finer.max((1, 2), keepdims=True), 1e-300)
     errors = np.abs(finer - kernel) / np.maximum(std, 1e-300)
     limit = student.isf(HALVING_ALARMS / (2 * kernel.size), freedom)  # for the largest of all entries

@@ -84,11 +84,12 @@ class SimplicialSurface:
     def project(self, X: np.ndarray) -> SimplexProjection:
         """Project rows [m, p] onto the nearest simplex at the nearest nodes; rows of the cloud have their own nodes."""
         held = np.flatnonzero(self.component >= 0)
-        smoothed = self._smoothed(X)
+        some = list(blocks(len(X), 40 * CANDIDATES * X.shape[1]))
+        known = neighbours.nearest(self.rows, 2, X)[1]
+        smoothed = np.concatenate([self._smoothed(X[s], known[s]) for s in some])
         near = held[neighbours.nearest(self.nodes[held], CANDIDATES, smoothed)[1]]
-        found = [self._at(smoothed[s], near[s]) for s in blocks(len(X), 40 * CANDIDATES * X.shape[1])]
-        corners, weights = (np.concatenate(values) for values in zip(*found, strict=True))
-        distance = np.linalg.norm(X - np.einsum("mc,mcp->mp", weights, self.nodes[corners]), axis=1)
+        found = [self._nearest_simplex(X[s], smoothed[s], near[s]) for s in some]
+        corners, weights, distance = (np.concatenate(values) for values in zip(*found, strict=True))
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return SimplexProjection(corners, weights, distance, distance > limit)
 
@@ -100,20 +101,24 @@ class SimplicialSurface:
         first = np.zeros((len(corner), 1, self.dim))
         return basis, np.concatenate([first, np.swapaxes(sides, 1, 2)], 1)
 
-    def _smoothed(self, X: np.ndarray) -> np.ndarray:
+    def _smoothed(self, X: np.ndarray, near: np.ndarray) -> np.ndarray:
         """Rows [m, p], shifted as the nearest row x_i of the cloud was when it was moved onto the smooth surface.
 
-        The shift is multiplied by 1 - d_1/d_2, with d_1 and d_2 the distances to the two nearest rows: it is the whole
-        shift at x_i and 0 at a row as near to another one, so that the projection is continuous.
+        The shift is multiplied by 1 - d_1/d_2, with d_1 and d_2 the distances to the two nearest rows `near` [m, 2]:
+        it is the whole shift at x_i and 0 at a row as near to another one, so that the projection is continuous.
         """
-        near = neighbours.nearest(self.rows, 2, X)[1]
         away = np.linalg.norm(self.rows[near] - X[:, None], axis=2)
         first = np.take_along_axis(near, np.argmin(away, 1)[:, None], 1)[:, 0]
         fraction = 1 - away.min(1) / np.maximum(away.max(1), np.finfo(float).tiny)
         return X + fraction[:, None] * (self.nodes[first] - self.rows[first])
 
-    def _at(self, X: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Corners of the simplex nearest to each row, [m, q + 1], among those at the nodes `near` [m, c]; weights."""
+    def _nearest_simplex(
+        self, X: np.ndarray, smoothed: np.ndarray, near: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        """The simplex nearest to each smoothed row, among those at the nodes `near` [m, c].
+
+        Returns its corners [m, q + 1], the weights of its nearest point, and the distance of the row X from that [m].
+        """
         table = self._at_node
         count = np.diff(table.indptr)[near]  # [m, c]
         row = np.repeat(np.arange(len(X)), count.sum(1))
@@ -121,10 +126,12 @@ class SimplicialSurface:
         start = np.cumsum(count.ravel()) - count.ravel()
         cell = table.indices[first + np.arange(len(first)) - np.repeat(start, count.ravel())]
         row, cell = np.divmod(np.unique(row * len(self.simplices) + cell), len(self.simplices))  # each once
-        weights, square = self._weights(X[row], cell)
+        weights, square = self._weights(smoothed[row], cell)
         order = np.lexsort((cell, square, row))
         best = order[np.searchsorted(row[order], np.arange(len(X)))]
-        return self.simplices[cell[best]], weights[best]
+        corners, weights = self.simplices[cell[best]], weights[best]
+        off = X - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
+        return corners, weights, np.linalg.norm(off, axis=1)
 
     def _weights(self, X: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights [m, q + 1] of the point of each simplex that is nearest to its row, and its squared distance [m].

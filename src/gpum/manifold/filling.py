@@ -47,7 +47,7 @@ def charts(nodes: np.ndarray, pool: np.ndarray, frame: np.ndarray) -> tuple[np.n
 def finer(
     nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, smooth: np.ndarray, stars: Stars, beyond: float
 ) -> Mesh:  # fmt: skip
-    """The mesh with more nodes, where rows are smooth [N] and there is room; `beyond` as `stars.rim` has it."""
+    """The mesh with more nodes, where rows are smooth [N] and there is room; `beyond` is what `stars.rim` returns."""
     q = frame.shape[2]
     for _ in range(HALVINGS[q]):
         if len(nodes) + len(stars.simplices) > MAX_NODES:

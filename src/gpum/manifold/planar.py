@@ -17,8 +17,8 @@ NEEDLE = 1e-9  # |y_a × y_b| / |y_a| |y_b|: two points in one direction
 def closed_stars(v: np.ndarray, near: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Corners a, b [n, k] of the triangles (0, a, b), and how many there are, [n], 0 where the star is not closed.
 
-    Corners are columns of v [n, k, 2]; `near` [n, k] says which count, the first never does; `limit` [n] is the radius
-    that circles may have.
+    Corners are columns of v [n, k, 2]; `near` [n, k] says which are used (never the first); `limit` [n] is the largest
+    radius that circles may have.
     """
     k = v.shape[1]
     used = near & (np.arange(k) > 0)

@@ -42,7 +42,7 @@ def barycentric(points: np.ndarray, first: np.ndarray, inverse: np.ndarray) -> n
 def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Barycentric weights [m, c] of the point of each simplex, corners [m, c, d], nearest to points [m, d].
 
-    Also its distance from them, [m].
+    Also the distances, [m].
     """
     m, c, _ = corners.shape
     weights, distance = np.zeros((m, c)), np.full(m, np.inf)

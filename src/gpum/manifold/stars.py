@@ -71,7 +71,7 @@ def hole_radius(n: int, q: int) -> float:
 
 
 def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """h_i, [N], the median of those around; `near` [N, k] marks rows on the same part of the surface."""
+    """h_i, [N], the median of those around; `near` [N, k] marks rows on the same sheet of the surface."""
     q = v.shape[-1]
     n = min(SPACING_ROWS[q], v.shape[1] - 1)
     length = np.where(near, np.linalg.norm(v, axis=-1), np.inf)
@@ -83,7 +83,7 @@ def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def rim(v: np.ndarray, near: np.ndarray, h: np.ndarray) -> float:
-    """How far the surface goes on beyond its outermost rows, in spacings: RIM in a random cloud, else less."""
+    """How far the surface extends beyond its outermost rows, in spacings: RIM in a random cloud, less in an even."""
     nearest = np.where(near, np.linalg.norm(v, axis=-1), np.inf)[:, 1:].min(1)
     ratio = (nearest / h)[np.isfinite(nearest)]
     if not len(ratio):
@@ -92,7 +92,7 @@ def rim(v: np.ndarray, near: np.ndarray, h: np.ndarray) -> float:
 
 
 def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.ndarray, beyond: float) -> Stars:
-    """The stars of charts of dimension 2 or 3; `beyond` as `rim` has it."""
+    """The stars of charts of dimension 2 or 3; `beyond` is what `rim` returns."""
     N, k, q = v.shape
     ghost, alpha = 2 * beyond * h, hole_radius(N, q)
 
@@ -152,7 +152,7 @@ def _joined(found: Sequence[Star]) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 
 
 def _closed(v: np.ndarray, near: np.ndarray, limit: np.ndarray) -> list[Star | None]:
-    """Stars in the plane that need no ghosts; None for the others."""
+    """The stars in the plane that need no ghosts; None for each of the others."""
     a, b, count = closed_stars(v, near, limit)
     row, column = np.nonzero(np.arange(v.shape[1]) < count[:, None])
     tips = np.stack([a[row, column], b[row, column]], 1)
@@ -230,7 +230,7 @@ def _cotangent(at: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> Stars:
-    """The stars of a curve: pairs that no row is closer to than they are to each other.
+    """The stars of a curve: pairs of rows, such that no other row is closer to both than they are to each other.
 
     These are the steps of a curve, of a branch, and the last step of a ring. Noise makes steps across the curve, which
     are steep from both ends and no shorter than others: such a step is left out where the curve is connected without

@@ -96,7 +96,7 @@ def _old_and_slope(chart: Any, s: Any) -> Any:
 
 
 def probe(chart: Chart) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-    """How fast each coordinate runs, on a coarse grid of n points each.
+    """The surface length of a unit of each coordinate, on a coarse grid of n points each.
 
     Returns G at the grid points inside [k, q, q], the chart volume of one cell, and for every coordinate and grid
     position how many points are inside and the sum of √G_aa over them, [q, n] each.

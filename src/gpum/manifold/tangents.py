@@ -42,12 +42,12 @@ class LocalFits:
 
 
 def n_terms(q: int) -> int:
-    """Terms of a quadratic in q variables."""
+    """The number of terms of a quadratic in q variables."""
     return 1 + q + q * (q + 1) // 2
 
 
 def quadratic(u: np.ndarray) -> np.ndarray:
-    """1, u, and the products of u, [..., terms]."""
+    """The terms of a quadratic in u [..., q]: 1, u, and the products of u, [..., terms]."""
     q = u.shape[-1]
     a, b = np.triu_indices(q)
     return np.concatenate([np.ones((*u.shape[:-1], 1)), u, u[..., a] * u[..., b]], -1)
@@ -94,7 +94,7 @@ def _fit(delta: np.ndarray, q: int) -> tuple[np.ndarray, ...]:
 
 
 def chosen(which: np.ndarray, one: LocalFits, other: LocalFits) -> LocalFits:
-    """The fits of `one` where `which` [N] says so, else of the other."""
+    """The fits of `one` where `which` [N] is true, else of the other."""
     pick = [
         np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
         for a, b in zip(_arrays(one), _arrays(other), strict=True)
@@ -147,7 +147,7 @@ def normal_coordinates(X: np.ndarray, index: np.ndarray, frame: np.ndarray) -> t
 
 
 def lift(delta: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """v [n, k, q] and β [n, k] of steps [n, k, p] from rows with frames [n, p, q]."""
+    """Normal coordinates v [n, k, q] and angles β [n, k] of steps [n, k, p] from rows with frames [n, p, q]."""
     u = delta @ frame
     flat = np.linalg.norm(u, axis=-1)
     chord = np.linalg.norm(delta, axis=-1)
