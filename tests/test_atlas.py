@@ -1,4 +1,4 @@
-"""The atlas against surfaces, curves and solids whose spectrum is known, closed or not, in one piece or several."""
+"""The atlas against surfaces, curves and solids whose spectrum is known, closed or not, connected or not."""
 
 import warnings
 
@@ -282,9 +282,9 @@ def test_functions_are_orthonormal_and_exact_at_rows(globe):
 
 def test_rows_far_from_the_surface(globe):
     X, atlas = globe
-    placed = atlas.project(np.concatenate([X[:5] * 1.5, X[:5] * 1.01]))
-    assert np.allclose(placed.distance, [0.5] * 5 + [0.01] * 5, atol=2e-3)
-    assert np.array_equal(placed.far, [True] * 5 + [False] * 5)
+    found = atlas.project(np.concatenate([X[:5] * 1.5, X[:5] * 1.01]))
+    assert np.allclose(found.distance, [0.5] * 5 + [0.01] * 5, atol=2e-3)
+    assert np.array_equal(found.far, [True] * 5 + [False] * 5)
 
 
 def barycentric_grid(c, n):
@@ -302,17 +302,17 @@ def test_distances_are_those_to_the_nearest_point_of_the_simplices(q):
     X = np.pad(rng.standard_normal((60, q)) * [3, 1, 0.3][:q], ((0, 0), (0, 1)))
     atlas = Atlas(q).fit(X)
     new = np.concatenate([X + 0.3 * rng.standard_normal(X.shape), 5 * rng.standard_normal(X.shape)])
-    placed = atlas.project(new)
-    on = np.einsum("mc,mcp->mp", placed.weights, atlas.nodes_[placed.corners])
-    np.testing.assert_allclose(np.linalg.norm(new - on, axis=1), placed.distance, atol=1e-12)
-    assert placed.weights.min() >= 0
+    found = atlas.project(new)
+    on = np.einsum("mc,mcp->mp", found.weights, atlas.nodes_[found.corners])
+    np.testing.assert_allclose(np.linalg.norm(new - on, axis=1), found.distance, atol=1e-12)
+    assert found.weights.min() >= 0
     near = np.argsort(np.linalg.norm(new[:, None] - atlas.nodes_, axis=2), 1)
     held = np.isin(near, atlas.simplices_)
     grid = barycentric_grid(q + 1, 12)  # of each simplex
     for i, row in enumerate(new):
         around = np.isin(atlas.simplices_, near[i][held[i]][:4]).any(1)
         points = np.einsum("gc,kcp->kgp", grid, atlas.nodes_[atlas.simplices_[around]])
-        assert placed.distance[i] <= np.linalg.norm(points - row, axis=2).min() + 1e-9
+        assert found.distance[i] <= np.linalg.norm(points - row, axis=2).min() + 1e-9
 
 
 def test_nodes_between_rows_lie_on_the_surface(globe):
@@ -332,7 +332,7 @@ def test_arcs_of_a_circle_are_measured_exactly():
     assert np.allclose(middle, [[np.cos(0.15), np.sin(0.15)]], atol=2e-5)
 
 
-def test_rows_at_one_place_are_merged():
+def test_equal_rows_are_merged():
     X = sphere(200)
     twice = np.concatenate([X, X[:50]])
     atlas = Atlas(2).fit(twice)

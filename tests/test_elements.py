@@ -109,7 +109,7 @@ def test_corridors_feel_the_metric():
     np.testing.assert_allclose(found, (np.pi * np.arange(4) / length) ** 2, rtol=1e-3, atol=1e-8)
 
 
-def test_points_off_the_complex_take_the_nearest_place():
+def test_points_off_the_complex_have_the_values_of_the_nearest_point():
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
     on, off = np.array([[1.0, 0.4]]), np.array([[1.7, 0.4]])
     assert pairs.locate(off)[2] == pytest.approx(0.7, abs=1e-9)
@@ -117,7 +117,7 @@ def test_points_off_the_complex_take_the_nearest_place():
     np.testing.assert_allclose(pairs.at(off), pairs.at(on), atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["plain", "obtuse", "flat", "corners in one place", "huge", "tiny"])
+@pytest.mark.parametrize("kind", ["plain", "obtuse", "flat", "two equal corners", "huge", "tiny"])
 @pytest.mark.parametrize("corners", [1, 2, 3, 4])
 def test_the_nearest_point_of_a_simplex(corners, kind):
     """A point z of a convex set is the nearest to x exactly if no corner c has (x - z)·(c - z) > 0."""
@@ -129,7 +129,7 @@ def test_the_nearest_point_of_a_simplex(corners, kind):
         simplex[:, 1:] = simplex[:, :1] + [1, 0, 0] + 0.05 * simplex[:, 1:]
     elif kind == "flat":
         simplex[..., 2] = 1e-13 * simplex[..., 2] + 0.5
-    elif kind == "corners in one place":
+    elif kind == "two equal corners":
         simplex[:, -1] = simplex[:, 0]
     simplex, x = simplex * scale, x * scale
     weights, distance = nearest_point(x, simplex)
@@ -142,7 +142,7 @@ def test_the_nearest_point_of_a_simplex(corners, kind):
 
 
 def test_points_inside_and_outside_are_located_alike():
-    """What is seen at once to lie in a simplex is where moving it onto every element around would put it."""
+    """A point found inside a simplex is where the projection onto every element around would put it."""
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
     points = np.random.default_rng(0).uniform(-0.2, 1.2, (300, 2))
     nearest = np.linalg.norm(points - np.clip(points, 0, 1), axis=1)
@@ -155,7 +155,7 @@ def test_points_inside_and_outside_are_located_alike():
 
 
 def test_a_narrow_link_holds_a_domain_together():
-    """Its second eigenvalue is next to none, and yet it is in one piece; without the link it is not."""
+    """Its second eigenvalue is next to none, and yet it is connected; without the link it is not."""
     nodes = np.stack([np.arange(60.0), np.zeros(60)], 1)
     lines, section = np.stack([np.arange(59), np.arange(1, 60)], 1), np.full(59, 0.1)
     section[30] = 1e-7
@@ -173,7 +173,7 @@ def test_a_narrow_link_holds_a_domain_together():
 
 
 def test_domains_of_a_learned_chart(roll, roll_model):
-    """Each level: one piece, every row on it, and at the loosest the spectrum of the unrolled rectangle."""
+    """Each level: connected, every row on it, and at the loosest the spectrum of the unrolled rectangle."""
     u = np.array([0.5 * (r * np.sqrt(1 + r * r) + np.arcsinh(r)) for r in (2.0, 12.5)])
     exact = box_eigenvalues((u[1] - u[0], 12.0), 12)
     for level in roll_model.chart_.boundary.levels(4, 3.0):
@@ -218,11 +218,11 @@ def test_a_chart_of_a_closed_curve_is_bridged():
     np.testing.assert_allclose(pairs.values[1:5], (np.array([1, 1, 2, 2]) / speed) ** 2, rtol=0.05)
 
 
-def test_rows_all_but_in_one_place_are_one_node(curve_fit):
+def test_rows_at_almost_one_point_are_one_node(curve_fit):
     """No element joins a node to itself."""
     mapping = curve_fit.model.latent_model_.chart_.mapping
-    place = np.sort(curve_fit.model.latent_[:6, 0])
-    X = np.append(place, place[2:4] + 1e-12 * np.ptp(place))[:, None]
+    coordinates = np.sort(curve_fit.model.latent_[:6, 0])
+    X = np.append(coordinates, coordinates[2:4] + 1e-12 * np.ptp(coordinates))[:, None]
     family = corridor_boundary(np.random.default_rng(0), mapping, X)
     whole = complex_of(family.at(family.max_level))
     assert len(whole.vertices) == 6
@@ -233,7 +233,7 @@ def test_rows_all_but_in_one_place_are_one_node(curve_fit):
 
 @pytest.mark.parametrize(("seed", "apart"), [(0, 0.0), (8, 1e-13)], ids=["copies", "all but copies"])
 def test_copies_of_rows_are_on_every_domain(roll_model, seed, apart):
-    """Each level is in one piece, holds every row, and has corridors as wide as without the copies."""
+    """Each level is connected, holds every row, and has corridors as wide as without the copies."""
     rng, mapping = np.random.default_rng(seed), roll_model.chart_.mapping
     rows = roll_model.latent_[rng.permutation(len(roll_model.latent_))[:40]]
     X = np.concatenate([rows, rows[rng.integers(0, 40, 40)]])
@@ -272,7 +272,7 @@ def test_nodes_without_an_element_are_not_looked_at():
     np.testing.assert_allclose(weights[:, 1], nodes[:, 0])
 
 
-def test_eigenvalues_lost_in_rounding_are_told():
+def test_eigenvalues_lost_in_rounding_are_reported():
     """A box a billion times thinner than wide: nothing of its spectrum is right, and it does not count."""
     whole = box((1.0, 1.2, 0.9), 4)
     thin = Complex(whole.vertices * [1, 1, 1e-9], *(getattr(whole, f.name) for f in fields(whole)[1:]))

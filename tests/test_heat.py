@@ -115,8 +115,8 @@ def test_boundary_bias_falls_with_the_step():
 @pytest.mark.parametrize("chart", [CIRCLE, CYLINDER, BAND])
 def test_paths_and_spectrum_agree(chart):
     low, high = chart.bounds.T
-    share = np.array([0.3, 0.5, 0.98])
-    points = low + share[:, None] * (high - low) * np.array([1, 0.8])[: len(low)]
+    fraction = np.array([0.3, 0.5, 0.98])
+    points = low + fraction[:, None] * (high - low) * np.array([1, 0.8])[: len(low)]
     exact = heat_kernel(chart, points, None, [0.6], "spectral")
     found, std = heat_kernel(chart, points, None, [0.6], "brownian", n_paths=8000, random_state=0, return_std=True)
     assert np.all(np.abs(found - exact) < 4 * std + 0.02 * exact.max())
@@ -230,10 +230,10 @@ def test_chart_independence():
     flat = EmbeddedChart(lambda x: x, [(u0, u1), ROLL.z])
     start, n_blocks, n_paths = np.array([3.0, 6.0]), 10, 1000
     lengths = []
-    for chart, place in ((ROLL, start), (flat, np.array([ROLL.arc_length(start[0]), start[1]]))):
+    for chart, point in ((ROLL, start), (flat, np.array([ROLL.arc_length(start[0]), start[1]]))):
         moving = brownian.motion(chart)
         keys = brownian.block_keys(jax.random.key(0), np.full(n_blocks, len(lengths)), np.arange(n_blocks))
-        starts = jnp.asarray(np.repeat(place[None], n_blocks, 0), jnp.float32)
+        starts = jnp.asarray(np.repeat(point[None], n_blocks, 0), jnp.float32)
         dts, counts = jnp.asarray([0.01], jnp.float32), jnp.asarray([200], jnp.int32)
         x = np.asarray(brownian.simulate(moving, keys, starts, dts, counts, None, n_paths, _positions)[0], float)
         lengths.append(x.reshape(-1, 2))
