@@ -43,7 +43,7 @@ def per_step(moving, start, dt: float, n_paths: int, n_steps: int, units: int) -
         keys = brownian.block_keys(jax.random.key(0), np.zeros(units), np.arange(units))
         starts = jnp.asarray(np.repeat(np.asarray(start)[None], units, 0), dtype)
         legs = jnp.asarray([dt], dtype), jnp.asarray([n_steps], jnp.int32)
-        call = partial(brownian.walk, moving, keys, starts, *legs, None, n_paths, nothing)
+        call = partial(brownian.simulate, moving, keys, starts, *legs, None, n_paths, nothing)
         jax.block_until_ready(call())
         begin = time.perf_counter()
         jax.block_until_ready(call())
@@ -143,7 +143,7 @@ def search_ball(roll: SwissRoll, starts: np.ndarray, targets: np.ndarray, exact:
         extra = targets.astype(np.float32), np.array(RADII, np.float32)
         legs = np.array([dt]), np.array([round(TIME / dt)])
         plan = paths.Plan(moving, starts, *legs, 20, BALL_PATHS // 20, 0, in_all_balls, extra)
-        counts = paths.run(plan, None, keep_blocks=True)[0][:, :, 0]
+        counts = paths.run(plan, None, by_block=True)[0][:, :, 0]
         sizes = np.array([BALL_PATHS // 4, BALL_PATHS // 2, BALL_PATHS])
         for k, radius in enumerate(RADII):
             errors = []

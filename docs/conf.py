@@ -13,8 +13,7 @@ import gpum
 HERE = Path(__file__).parent
 RUN = os.environ.get("GPUM_GALLERY") == "1"
 sys.path.insert(0, str(HERE / "_extensions"))
-for name in ("jax", "skfem"):  # Sphinx would print what they say of their progress
-    logging.getLogger(name).setLevel(logging.WARNING)
+logging.getLogger("jax").setLevel(logging.WARNING)  # Sphinx would print its progress messages
 for name in ("diagnostics", "model_io", "spectral"):  # autodoc imports modules by the names that users know them by
     sys.modules[f"gpum.{name}"] = getattr(gpum, name)
 

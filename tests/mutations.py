@@ -60,8 +60,9 @@ MUTANTS = [
         "self.level_of(x) < self.level",
         "boundary",
     ),
-    mutant("finite elements: stiffness", "elements", "np.linalg.inv(G), du", "G, du", "elements", "spectral"),
-    mutant("finite elements: size of a simplex", "elements", "/ gamma(c.dim + 1)", "/ gamma(c.dim + 2)", "elements"),
+    mutant("finite elements: stiffness", "assembly", "np.linalg.inv(G), du", "G, du", "elements", "spectral"),
+    mutant("finite elements: size of a simplex", "assembly", "/ factorial(q)", "/ factorial(q + 1)", "elements"),
+    mutant("finite elements: quadrature", "assembly", "(56 / 375,", "(55 / 375,", "elements"),
     mutant("atlas: mass matrix", "simplicial", "CONSISTENT = 0.4", "CONSISTENT = 0.0", "atlas"),
     mutant("eigenvalues: shift", "lanczos", "1 / nu - self.shift", "1 / nu", "spectral"),
     mutant(

@@ -12,8 +12,8 @@ from gpum.manifold import evaluate, volume
 from gpum.manifold.boundary import corridor_boundary, paper_alpha, variance_boundary
 
 
-def pieces(chart, n=500):
-    """Connected pieces of the inside on a grid of pixels."""
+def n_components(chart, n=500):
+    """Connected components of the inside on a grid of pixels."""
     axes = [np.linspace(lo, hi, n) for lo, hi in chart.bounds]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
     return label(evaluate(chart, "inside", points).reshape(n, n), np.ones((3, 3)))[1]
@@ -26,14 +26,14 @@ def ring_model():
 
 
 @pytest.mark.slow
-def test_every_level_holds_the_data_in_one_piece(roll_model, ring_model):
+def test_every_level_is_connected_and_holds_the_data(roll_model, ring_model):
     for model in (roll_model, ring_model):
         points = np.random.default_rng(0).uniform(*model.chart_.bounds.T, (4000, 2))
         inner = np.zeros(len(points), bool)
         for level in model.chart_.boundary.levels(4):
             chart = model.chart_.with_level(level)
             assert evaluate(chart, "inside", model.latent_).all()
-            assert pieces(chart, 1000) == 1
+            assert n_components(chart, 1000) == 1
             inside = evaluate(chart, "inside", points)
             assert np.all(inside[inner])  # a family: nested
             assert inside.sum() > inner.sum()
@@ -73,7 +73,7 @@ def test_a_closed_ring_is_closed():
     assert evaluate(model.chart_.with_level(0.2), "inside", between).all()
 
 
-def test_rows_in_one_place_of_a_huge_cloud(roll_model):
+def test_equal_rows_of_a_huge_cloud(roll_model):
     """Steps of no length: what is not known between such rows, in steps, is a number all the same."""
     mapping, X = roll_model.chart_.mapping, roll_model.latent_[[0, 0, 40, 90, 90, 200]]
     mapping = replace(mapping, scale=1e17 * mapping.scale)

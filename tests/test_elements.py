@@ -8,7 +8,8 @@ from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
 from gpum.geometry.spaces import SpectralSpace, judged
-from gpum.heat.elements import eigenpairs, rule
+from gpum.heat.assembly import quadrature
+from gpum.heat.elements import eigenpairs
 from gpum.manifold.boundary import corridor_boundary
 from gpum.manifold.complex import Complex, Finder, complex_of, cross_section, halved
 from gpum.manifold.projection import nearest_point
@@ -61,7 +62,7 @@ def test_eigenvalues_converge_at_fourth_order():
     errors = []
     for _ in range(3):
         pairs = eigenpairs(FLAT[2], whole, 8)
-        if len(pairs.fine.nodes) > len(whole.nodes):  # halved by itself: compare what was asked for
+        if len(pairs.fine.vertices) > len(whole.vertices):  # halved by itself: compare what was asked for
             whole = pairs.fine
         errors.append(np.mean(pairs.values[1:8] / exact - 1))
         whole = halved(whole)
@@ -70,10 +71,10 @@ def test_eigenvalues_converge_at_fourth_order():
 
 
 @pytest.mark.parametrize("q", [1, 2, 3])
-def test_rules_are_exact(q):
+def test_quadrature_is_exact_to_the_fourth_degree(q):
     from math import factorial
 
-    at, w = rule(q)
+    at, w = quadrature(q)
     for powers in [(4, 0), (2, 2), (3, 1), (1, 1)]:
         exact = factorial(powers[0]) * factorial(powers[1]) * factorial(q) / factorial(sum(powers) + q)
         assert w @ (at[:, 0] ** powers[0] * at[:, 1] ** powers[1]) == pytest.approx(exact, rel=1e-12)
@@ -95,7 +96,7 @@ def test_a_star_of_corridors_is_a_metric_graph(q):
         pairs.values[:few], ((k * np.pi / 4) ** 2)[:few], rtol=2e-3 if q == 2 else 3e-2, atol=1e-7
     )
     assert pairs.volume == pytest.approx(3 * tubes[0])
-    assert star.pieces() == 1
+    assert star.n_connected_components() == 1
 
 
 def test_corridors_feel_the_metric():
@@ -108,7 +109,7 @@ def test_corridors_feel_the_metric():
     np.testing.assert_allclose(found, (np.pi * np.arange(4) / length) ** 2, rtol=1e-3, atol=1e-8)
 
 
-def test_points_off_the_complex_take_the_nearest_place():
+def test_points_off_the_complex_have_the_values_of_the_nearest_point():
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
     on, off = np.array([[1.0, 0.4]]), np.array([[1.7, 0.4]])
     assert pairs.locate(off)[2] == pytest.approx(0.7, abs=1e-9)
@@ -116,7 +117,7 @@ def test_points_off_the_complex_take_the_nearest_place():
     np.testing.assert_allclose(pairs.at(off), pairs.at(on), atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["plain", "obtuse", "flat", "corners in one place", "huge", "tiny"])
+@pytest.mark.parametrize("kind", ["plain", "obtuse", "flat", "two equal corners", "huge", "tiny"])
 @pytest.mark.parametrize("corners", [1, 2, 3, 4])
 def test_the_nearest_point_of_a_simplex(corners, kind):
     """A point z of a convex set is the nearest to x exactly if no corner c has (x - z)·(c - z) > 0."""
@@ -128,7 +129,7 @@ def test_the_nearest_point_of_a_simplex(corners, kind):
         simplex[:, 1:] = simplex[:, :1] + [1, 0, 0] + 0.05 * simplex[:, 1:]
     elif kind == "flat":
         simplex[..., 2] = 1e-13 * simplex[..., 2] + 0.5
-    elif kind == "corners in one place":
+    elif kind == "two equal corners":
         simplex[:, -1] = simplex[:, 0]
     simplex, x = simplex * scale, x * scale
     weights, distance = nearest_point(x, simplex)
@@ -141,20 +142,20 @@ def test_the_nearest_point_of_a_simplex(corners, kind):
 
 
 def test_points_inside_and_outside_are_located_alike():
-    """What is seen at once to lie in a simplex is where moving it onto every element around would put it."""
+    """A point found inside a simplex is where the projection onto every element around would put it."""
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
     points = np.random.default_rng(0).uniform(-0.2, 1.2, (300, 2))
     nearest = np.linalg.norm(points - np.clip(points, 0, 1), axis=1)
     element, weights, away = pairs.locate(points)
     np.testing.assert_allclose(away, nearest, atol=1e-12)
-    corners = pairs.fine.nodes[pairs.fine.simplices[element]]
+    corners = pairs.fine.vertices[pairs.fine.simplices[element]]
     inside = away == 0
     assert inside.sum() > 100
     np.testing.assert_allclose(np.einsum("nc,ncq->nq", weights, corners)[inside], points[inside], atol=1e-12)
 
 
 def test_a_narrow_link_holds_a_domain_together():
-    """Its second eigenvalue is next to none, and yet it is in one piece; without the link it is not."""
+    """Its second eigenvalue is next to none, and yet it is connected; without the link it is not."""
     nodes = np.stack([np.arange(60.0), np.zeros(60)], 1)
     lines, section = np.stack([np.arange(59), np.arange(1, 60)], 1), np.full(59, 0.1)
     section[30] = 1e-7
@@ -172,18 +173,27 @@ def test_a_narrow_link_holds_a_domain_together():
 
 
 def test_domains_of_a_learned_chart(roll, roll_model):
-    """Each level: one piece, every row on it, and at the loosest the spectrum of the unrolled rectangle."""
+    """Each level: connected, every row on it, and at the loosest the spectrum of the unrolled rectangle."""
     u = np.array([0.5 * (r * np.sqrt(1 + r * r) + np.arcsinh(r)) for r in (2.0, 12.5)])
     exact = box_eigenvalues((u[1] - u[0], 12.0), 12)
     for level in roll_model.chart_.boundary.levels(4, 3.0):
         chart = roll_model.chart_.with_level(level)
         inside = complex_of(chart.boundary)
         pairs = eigenpairs(chart, inside, 60)
-        assert inside.pieces() == 1
+        assert inside.n_connected_components() == 1
         assert pairs.locate(roll_model.latent_)[2].max() < 1e-9
         assert pairs.values[1] > 1e-6 * pairs.values[-1]
         if level > 0:
             np.testing.assert_allclose(pairs.values[1:12], exact[1:], rtol=0.04)
+
+
+def test_a_complex_has_the_rows_as_its_vertices(roll_model):
+    """In their order and exactly, at every level; corridors and simplices are their numbers."""
+    rows = roll_model.latent_
+    for level in (0.0, 0.5, 3.0):
+        whole = roll_model.chart_.with_level(level).complex()
+        np.testing.assert_allclose(whole.vertices, rows, rtol=0, atol=1e-13 * np.ptp(rows))
+        assert set(np.concatenate([whole.simplices.ravel(), whole.corridors.ravel()])) == set(range(len(rows)))
 
 
 def test_a_bridge_closes_a_curve():
@@ -208,14 +218,14 @@ def test_a_chart_of_a_closed_curve_is_bridged():
     np.testing.assert_allclose(pairs.values[1:5], (np.array([1, 1, 2, 2]) / speed) ** 2, rtol=0.05)
 
 
-def test_rows_all_but_in_one_place_are_one_node(curve_fit):
+def test_rows_at_almost_one_point_are_one_node(curve_fit):
     """No element joins a node to itself."""
     mapping = curve_fit.model.latent_model_.chart_.mapping
-    place = np.sort(curve_fit.model.latent_[:6, 0])
-    X = np.append(place, place[2:4] + 1e-12 * np.ptp(place))[:, None]
+    coordinates = np.sort(curve_fit.model.latent_[:6, 0])
+    X = np.append(coordinates, coordinates[2:4] + 1e-12 * np.ptp(coordinates))[:, None]
     family = corridor_boundary(np.random.default_rng(0), mapping, X)
     whole = complex_of(family.at(family.max_level))
-    assert len(whole.nodes) == 6
+    assert len(whole.vertices) == 6
     assert np.all(whole.simplices[:, 0] != whole.simplices[:, 1])
     found = eigenpairs(LearnedChart(mapping, family), whole, 4)
     assert np.isfinite(found.values).all()
@@ -223,7 +233,7 @@ def test_rows_all_but_in_one_place_are_one_node(curve_fit):
 
 @pytest.mark.parametrize(("seed", "apart"), [(0, 0.0), (8, 1e-13)], ids=["copies", "all but copies"])
 def test_copies_of_rows_are_on_every_domain(roll_model, seed, apart):
-    """Each level is in one piece, holds every row, and has corridors as wide as without the copies."""
+    """Each level is connected, holds every row, and has corridors as wide as without the copies."""
     rng, mapping = np.random.default_rng(seed), roll_model.chart_.mapping
     rows = roll_model.latent_[rng.permutation(len(roll_model.latent_))[:40]]
     X = np.concatenate([rows, rows[rng.integers(0, 40, 40)]])
@@ -231,7 +241,7 @@ def test_copies_of_rows_are_on_every_domain(roll_model, seed, apart):
     alone, family = (corridor_boundary(np.random.default_rng(0), mapping, some) for some in (rows, X))
     for level in (0.0, 0.5, 3.0):
         whole = complex_of(family.at(level))
-        assert whole.pieces() == 1
+        assert whole.n_connected_components() == 1
         assert Finder(whole).locate(X)[2].max() < 1e-9
         volume, expected = (eigenpairs(LearnedChart(mapping, f), complex_of(f.at(level)), 10).volume
                             for f in (family, alone))  # fmt: skip
@@ -262,10 +272,10 @@ def test_nodes_without_an_element_are_not_looked_at():
     np.testing.assert_allclose(weights[:, 1], nodes[:, 0])
 
 
-def test_eigenvalues_lost_in_rounding_are_told():
+def test_eigenvalues_lost_in_rounding_are_reported():
     """A box a billion times thinner than wide: nothing of its spectrum is right, and it does not count."""
     whole = box((1.0, 1.2, 0.9), 4)
-    thin = Complex(whole.nodes * [1, 1, 1e-9], *(getattr(whole, f.name) for f in fields(whole)[1:]))
+    thin = Complex(whole.vertices * [1, 1, 1e-9], *(getattr(whole, f.name) for f in fields(whole)[1:]))
     assert not eigenpairs(FLAT[3], whole, 20).lost
     pairs = eigenpairs(FLAT[3], thin, 20)
     assert pairs.lost

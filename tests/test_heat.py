@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 from gpum import EmbeddedChart, brownian_path, heat_kernel
 from gpum.heat import brownian, kernel
 from gpum.heat.histograms import cleaned, path_features
-from gpum.heat.paths import EMPTY, SELF_SHARE, ball_radius, cells_around, make_cells, merged_volumes, plan_legs
+from gpum.heat.paths import EMPTY, SELF_FRACTION, ball_radius, cells_around, make_cells, merged_volumes, plan_legs
 from gpum.manifold import drift, evaluate, inverse_root, straighten
 from oracles import CIRCLE, CYLINDER, ROLL, SPHERE, Ring, interval_kernel, roll_kernel
 
@@ -72,14 +72,14 @@ def test_cells_outside_have_no_volume(width):
     some = np.median(volumes[volumes > 0])
     angle = np.linspace(0, 2 * np.pi, 50)
     points = straighten(ring).coordinates(0.7 * np.stack([np.cos(angle), np.sin(angle)], 1))
-    around, share = cells_around(points, cells, merge)
-    assert np.all(volumes[around][share > 0] > EMPTY * some)
-    np.testing.assert_allclose(share.sum(1), 1)
+    around, weights = cells_around(points, cells, merge)
+    assert np.all(volumes[around][weights > 0] > EMPTY * some)
+    np.testing.assert_allclose(weights.sum(1), 1)
 
 
 def test_steps_that_are_coarser_than_the_geometry_asks_for_are_announced():
     legs = np.array([0.01, 100.0])
-    with pytest.warns(UserWarning, match=r"ask for steps of 0\.0005, 200000 in all, but 4000 of 0\.025 are taken"):
+    with pytest.warns(UserWarning, match=r"need steps of 0\.0005, 200000 in all, but 4000 of 0\.025 are taken"):
         steps = kernel.step_sizes(INTERVAL, legs, None)
     np.testing.assert_allclose(steps, 0.025)
 
@@ -115,8 +115,8 @@ def test_boundary_bias_falls_with_the_step():
 @pytest.mark.parametrize("chart", [CIRCLE, CYLINDER, BAND])
 def test_paths_and_spectrum_agree(chart):
     low, high = chart.bounds.T
-    share = np.array([0.3, 0.5, 0.98])
-    points = low + share[:, None] * (high - low) * np.array([1, 0.8])[: len(low)]
+    fraction = np.array([0.3, 0.5, 0.98])
+    points = low + fraction[:, None] * (high - low) * np.array([1, 0.8])[: len(low)]
     exact = heat_kernel(chart, points, None, [0.6], "spectral")
     found, std = heat_kernel(chart, points, None, [0.6], "brownian", n_paths=8000, random_state=0, return_std=True)
     assert np.all(np.abs(found - exact) < 4 * std + 0.02 * exact.max())
@@ -141,7 +141,7 @@ def test_four_dimensions_by_histograms():
     turns = np.arange(-9, 10)[:, None, None, None]
     gap = points[:, None] - points + side * turns
     exact = np.prod(np.sum(np.exp(-(gap**2) / (2 * t)), 0) / np.sqrt(2 * np.pi * t), -1)
-    meets_itself = np.eye(len(points)) * SELF_SHARE * (2 * np.pi * t) ** -2
+    meets_itself = np.eye(len(points)) * SELF_FRACTION * (2 * np.pi * t) ** -2
     errors = (kernel[0] - exact - meets_itself) / std[0]
     print(f"errors in standard errors {errors.round(1).tolist()}, standard errors {(std[0] / exact).max():.1%} at most")
     assert np.abs(errors).max() < 4
@@ -230,12 +230,12 @@ def test_chart_independence():
     flat = EmbeddedChart(lambda x: x, [(u0, u1), ROLL.z])
     start, n_blocks, n_paths = np.array([3.0, 6.0]), 10, 1000
     lengths = []
-    for chart, place in ((ROLL, start), (flat, np.array([ROLL.arc_length(start[0]), start[1]]))):
+    for chart, point in ((ROLL, start), (flat, np.array([ROLL.arc_length(start[0]), start[1]]))):
         moving = brownian.motion(chart)
         keys = brownian.block_keys(jax.random.key(0), np.full(n_blocks, len(lengths)), np.arange(n_blocks))
-        starts = jnp.asarray(np.repeat(place[None], n_blocks, 0), jnp.float32)
+        starts = jnp.asarray(np.repeat(point[None], n_blocks, 0), jnp.float32)
         dts, counts = jnp.asarray([0.01], jnp.float32), jnp.asarray([200], jnp.int32)
-        x = np.asarray(brownian.walk(moving, keys, starts, dts, counts, None, n_paths, _positions)[0], float)
+        x = np.asarray(brownian.simulate(moving, keys, starts, dts, counts, None, n_paths, _positions)[0], float)
         lengths.append(x.reshape(-1, 2))
     along = [ROLL.arc_length(lengths[0][:, 0]), lengths[1][:, 0]]
     assert ks_2samp(*along).pvalue > 1e-3

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix, diags
 
 from gpum import Atlas, GPUMRegressor, KernelOptions, heat_kernel
 from gpum.heat.histograms import cleaned, jump_features
-from gpum.heat.jumps import HASTE, jump_nodes, shares
+from gpum.heat.jumps import HASTE, jump_nodes, node_fractions
 
 
 def ring(n, length=1.0):
@@ -37,14 +37,14 @@ def circle_kernel(distance, t, length=1.0):
     return np.exp(-((distance[..., None] + k) ** 2) / (2 * t)).sum(-1) / np.sqrt(2 * np.pi * t)
 
 
-def test_walk_on_a_circle_has_its_heat_kernel():
-    """The share of paths at each node over its volume, within four standard errors of the closed form."""
+def test_a_jump_process_on_a_circle_has_its_heat_kernel():
+    """The fraction of paths at each node over its volume, within four standard errors of the closed form."""
     n, t, paths = 60, np.array([0.02, 0.06]), 20_000
     K, mass, _ = ring(n)
     nodes = jump_nodes(K, mass, 0.02)
     assert nodes.blocked == 0
     assert nodes.slowed == 0
-    found = shares(nodes, at_nodes.corners([[7]]), np.array([[7.0]]), t, paths, 0)
+    found = node_fractions(nodes, at_nodes.corners([[7]]), np.array([[7.0]]), t, paths, 0)
     distance = (np.arange(n) - 7) / n
     for h, time in zip(found, t, strict=True):
         exact = circle_kernel(distance, time / 2)
@@ -52,17 +52,19 @@ def test_walk_on_a_circle_has_its_heat_kernel():
         assert np.all(np.abs(h[0] / mass - exact) < 4 * error + 0.003 * exact.max())  # nodes are 1/60 apart
 
 
-def test_a_walk_does_not_depend_on_the_unit_of_time():
+def test_a_jump_process_does_not_depend_on_the_unit_of_time():
     """Nor overflow in single precision where the units of the data make times large or small."""
     K, mass, _ = ring(40)
     start = (at_nodes.corners([[7]]), np.array([[7.0]]))
     times = np.array([0.02, 0.06])
-    found = shares(jump_nodes(K, mass, 0.02), *start, times, 200, 0)
+    found = node_fractions(jump_nodes(K, mass, 0.02), *start, times, 200, 0)
     for unit in (2.0**160, 2.0**-160):
-        assert np.array_equal(found, shares(jump_nodes(K, mass * unit, 0.02 * unit), *start, times * unit, 200, 0))
+        assert np.array_equal(
+            found, node_fractions(jump_nodes(K, mass * unit, 0.02 * unit), *start, times * unit, 200, 0)
+        )
 
 
-def test_nodes_all_but_in_one_place_are_slowed_and_told():
+def test_nodes_at_almost_one_point_are_slowed_and_reported():
     """They swap what they hold within a tiny part of the time, and where paths end is in proportion to volumes."""
     K, mass, _ = ring(40)
     K = K.tolil()
@@ -70,8 +72,8 @@ def test_nodes_all_but_in_one_place_are_slowed_and_told():
     K[3, 3] = K[4, 4] = 1e9 + 40
     nodes = jump_nodes(csr_matrix(K), mass, 0.1)
     assert nodes.slowed == pytest.approx(1 / 40)
-    assert nodes.walk.rate[3] == pytest.approx(0.5 * (2 / 40 / (HASTE * 0.1) + 40) * 40, rel=1e-5)
-    found = shares(nodes, at_nodes.corners([[0]]), np.array([[0.0]]), np.array([1.2]), 4000, 1)[0][0]
+    assert nodes.process.rate[3] == pytest.approx(0.5 * (2 / 40 / (HASTE * 0.1) + 40) * 40, rel=1e-5)
+    found = node_fractions(nodes, at_nodes.corners([[0]]), np.array([[0.0]]), np.array([1.2]), 4000, 1)[0][0]
     assert np.all(np.abs(found - 1 / 40) < 4 * np.sqrt(1 / 40 / 4000))
 
 
@@ -79,14 +81,14 @@ def test_what_conducts_less_than_nothing_is_left_out_and_counted():
     K = csr_matrix(np.array([[2.0, -2.5, 0.5], [-2.5, 5.0, -2.5], [0.5, -2.5, 2.0]]))
     nodes = jump_nodes(K, np.ones(3), 1.0)
     assert nodes.blocked == pytest.approx(1.0 / 11.0)
-    assert np.all(nodes.walk.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
+    assert np.all(nodes.process.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
 
 
 def test_features_are_the_kernel_and_depend_on_nothing_else():
     """Inner products are K_t less its mean; a point's features do not depend on the others, nor on workers."""
-    K, mass, places = ring(48)
+    K, mass, points = ring(48)
     rows = np.arange(0, 48, 2).reshape(-1, 1)
-    features = jump_features(K, mass, places, at_nodes, rows, 2000, None, None, seed=0)
+    features = jump_features(K, mass, points, at_nodes, rows, 2000, None, None, seed=0)
     raw = features(rows)
     clean = cleaned(features, raw)
     k = len(features.times) // 2
@@ -103,11 +105,11 @@ def sphere():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return X, Atlas(2, random_state=0).fit(X)
+    return X, Atlas(2).fit(X)
 
 
 def test_paths_cross_the_charts_of_an_atlas(sphere):
-    """The kernel from paths is that of the operator they walk by, which is near the surface's own."""
+    """The kernel from paths is that of the operator of their jumps, which is near the surface's own."""
     X, atlas = sphere
     few, t, n_paths = X[:12], 0.3, 4000
     found, std = heat_kernel(atlas, few, None, [t], "brownian", n_paths=n_paths, random_state=0, return_std=True)
@@ -144,18 +146,18 @@ def test_regression_with_paths_on_an_atlas(sphere):
     assert np.allclose(paths.predict(new), paths.predict(X[60:64]), atol=0.2)
 
 
-def test_pieces_of_an_atlas_share_nothing():
+def test_connected_components_of_an_atlas_are_independent():
     angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)], 1)
-    atlas = Atlas(1, random_state=0).fit(np.concatenate([circle, circle + 50]))
-    assert atlas.n_pieces_ == 2
+    atlas = Atlas(1).fit(np.concatenate([circle, circle + 50]))
+    assert atlas.n_connected_components_ == 2
     kernel = heat_kernel(atlas, circle[:5], circle[:5] + 50, [0.5], "brownian", n_paths=200, random_state=0)
     assert np.all(kernel == 0)
 
 
 @pytest.mark.slow
 def test_regression_with_paths_along_a_curve(tmp_path):
-    """A chart of dimension one is walked along; the model file gives the same predictions, at new rows too."""
+    """Paths on a curve are jumps between nodes; the model file gives the same predictions, at new rows too."""
     angle = np.linspace(0.2, 2.6, 36)
     X = np.stack([np.cos(angle), np.sin(angle), 0.3 * angle], 1)
     y = np.where(np.arange(36) % 3 == 0, np.sin(3 * angle), np.nan)

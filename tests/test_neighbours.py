@@ -70,6 +70,8 @@ def test_spacing_and_extent():
     np.fill_diagonal(D, np.inf)
     np.testing.assert_allclose(neighbours.spacing(points[:50]), D.min(1))
     assert neighbours.extent(points) == pytest.approx(5, rel=0.01)
+    for scale in (1e-200, 1e200):  # whose squares are no numbers
+        assert neighbours.extent(scale * points) == pytest.approx(scale * neighbours.extent(points))
 
 
 def test_minimax_equals_brute_force():

@@ -25,10 +25,10 @@ def test_closed_stars_are_those_of_the_hull(scattered):
     a, b, count = closed_stars(v, near, np.full(len(v), np.inf))
     assert np.mean(count > 0) > 0.9
     for i in np.flatnonzero(count):
-        places = np.flatnonzero(near[i] & (np.arange(30) > 0))
-        star = _star(v[i, places], np.full(len(places), np.inf), 1.0)
+        columns = np.flatnonzero(near[i] & (np.arange(30) > 0))
+        star = _star(v[i, columns], np.full(len(columns), np.inf), 1.0)
         assert star.n_ghosts == 0
-        assert triangles(np.stack([a[i], b[i]], 1)[: count[i]]) == triangles(places[star.tips])
+        assert triangles(np.stack([a[i], b[i]], 1)[: count[i]]) == triangles(columns[star.tips])
 
 
 def test_open_stars_and_large_circles_are_left_to_others(scattered):
@@ -41,8 +41,8 @@ def test_open_stars_and_large_circles_are_left_to_others(scattered):
     corners = np.stack([v[i, a[i]], v[i, b[i]]], 1)[: count[i]]
     centre = np.linalg.solve(corners, 0.5 * np.sum(corners**2, -1)[..., None])[..., 0]
     largest = np.linalg.norm(centre, axis=1).max()
-    for factor, kept in ((0.999, 0), (1.001, count[i])):
-        assert closed_stars(v[i : i + 1], near[i : i + 1], np.array([factor * largest]))[2] == kept
+    for factor, expected in ((0.999, 0), (1.001, count[i])):
+        assert closed_stars(v[i : i + 1], near[i : i + 1], np.array([factor * largest]))[2] == expected
 
 
 def test_rows_without_enough_points_have_no_star():

@@ -6,9 +6,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
-from .basics import checks
+from .basics import checks, neighbours
 from .basics.checks import GpumError
 from .estimators.latent_base import AUTO_SHARE as RELEVANT
 from .manifold import Chart, evaluate, magnification
@@ -50,8 +49,7 @@ def plot_atlas(atlas: Any, values: Any = None, *, label: str | None = None, ax: 
     at_node[of_row] = values
     between = np.setdiff1d(np.arange(len(nodes)), of_row)
     if len(between):
-        nearest = NearestNeighbors(n_neighbors=1).fit(atlas.nodes_[of_row])
-        at_node[between] = values[nearest.kneighbors(atlas.nodes_[between], return_distance=False)[:, 0]]
+        at_node[between] = values[neighbours.nearest(atlas.nodes_[of_row], 1, atlas.nodes_[between])[1][:, 0]]
     if atlas.dim == 2:  # faces hide what is behind them
         drawn: Any = Poly3DCollection(nodes[simplices], edgecolor="0.3", linewidth=0.25, facecolor="0.94")
         shown = at_node[simplices].mean(1)

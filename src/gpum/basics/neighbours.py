@@ -103,7 +103,8 @@ def _farthest(points: np.ndarray, pool: np.ndarray, taken: np.ndarray, n: int) -
 
 def extent(points: np.ndarray) -> float:
     """√(12 Σ var): the diagonal of the box on which the uniform distribution has the variances of the columns."""
-    return float(np.sqrt(12 * points.var(0).sum()))
+    unit = float(np.ldexp(0.5, np.frexp(np.ptp(points))[1]))  # a power of two: squares neither overflow nor vanish
+    return unit * float(np.sqrt(12 * (points / unit).var(0).sum()))
 
 
 def distance(points: np.ndarray, pairs: np.ndarray) -> np.ndarray:

@@ -221,7 +221,7 @@ def _build(
 
     built = build(
         names, estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not every,
-        n_modes=kernel_options(estimator.kernel).n_modes, seed=drawn_seed(seed), n_jobs=estimator.n_jobs,
+        n_modes=kernel_options(estimator.kernel).n_modes, n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip
     learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartGeometry)]

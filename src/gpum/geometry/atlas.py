@@ -28,9 +28,9 @@ class AtlasGeometry:
     name: str = "atlas"
 
     @classmethod
-    def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None, seed: int = 0) -> AtlasGeometry:
+    def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None) -> AtlasGeometry:
         """The atlas of a cloud [N, p]."""
-        atlas = Atlas(dim, random_state=seed).fit(X)
+        atlas = Atlas(dim).fit(X)
         pairs = atlas.eigenpairs(n_modes or ATLAS_MODES)
         return cls(atlas, X, pairs, pairs.at(X))
 

@@ -113,7 +113,7 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, checkpoint: Checkpoint, once: bool = False, n_modes: int | None = None, seed: int = 0, n_jobs: int | None = None,
+    *, checkpoint: Checkpoint, once: bool = False, n_modes: int | None = None, n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The surfaces of a cloud [N, p]; `charts(q, verbose)` learns those of one dimension (`once`: of its own).
@@ -136,7 +136,7 @@ def build(
     side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
-        "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1, checkpoint) for q in of_atlases],
+        "atlas": [partial(_atlas, whole, q, n_modes, len(names) == 1, checkpoint) for q in of_atlases],
         "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), checkpoint)],
         "flat": [lambda: [flat_geometry(whole)]],
     }
@@ -203,12 +203,12 @@ def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], checkpoint: Checkp
 
 
 def _atlas(
-    X: np.ndarray, dim: int, n_modes: int | None, seed: int, alone: bool, checkpoint: Checkpoint
+    X: np.ndarray, dim: int, n_modes: int | None, alone: bool, checkpoint: Checkpoint
 ) -> list[Geometry]:  # fmt: skip
     """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
-    found = checkpoint.once(f"atlas {dim}", AtlasGeometry, partial(AtlasGeometry.of, X, dim, n_modes, seed))
+    found = checkpoint.once(f"atlas {dim}", AtlasGeometry, partial(AtlasGeometry.of, X, dim, n_modes))
     if found.atlas.rough_ > ROUGH and not alone:
         raise NoSurface(
             f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"

@@ -41,7 +41,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from ..basics.checks import GpumError, NoSurface
-from ..basics.neighbours import neighbour_graph, spanning_tree
+from ..basics.neighbours import nearest, neighbour_graph, spanning_tree
 from ..basics.workers import results
 from ..heat.lanczos import factors, lowest
 from ..manifold.tangents import blocks
@@ -81,7 +81,7 @@ class GraphSpace:
         n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
         if not n:
             return np.empty((0, len(self.values)))
-        index = NearestNeighbors(n_neighbors=k).fit(self.cloud).kneighbors(X_new, return_distance=False)
+        index = nearest(self.cloud, k, X_new)[1]
         weights = np.empty((n, k))
         for some in blocks(n, k * X_new.shape[1]):
             gap = self.cloud[index[some]] - X_new[some, None]  # [n, k, p]
@@ -189,7 +189,7 @@ def cluster_spaces(
 def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
     edges = neighbour_graph(X, k).tocoo()
     least = max(1e-100 * float(edges.data.max()), np.finfo(float).tiny)  # among duplicates; ratios must not overflow
-    width = np.maximum(NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1], least)
+    width = np.maximum(nearest(X, k)[0][:, -1], least)
     w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
     n_modes = len(X) if len(X) <= ALL else MODES

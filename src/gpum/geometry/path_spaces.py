@@ -88,7 +88,7 @@ def walked_levels(
         nodes = None if inside is None else linear_nodes(at, inside)
         if nodes is None:
             wide.append((level, log_prior))
-        elif inside is not None and inside.pieces() == 1:
+        elif inside is not None and inside.n_connected_components() == 1:
             found.append((level, nodes, log_prior))
     if wide:
         level = wide[0][0] if len(levels) == 1 else DEFAULT_LEVEL

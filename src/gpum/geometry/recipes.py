@@ -97,11 +97,10 @@ class LocalCharts:
     cloud: np.ndarray
     dim: int
     n_modes: int
-    seed: Any
 
     def make(self) -> AtlasGeometry:
         """The surface."""
-        return AtlasGeometry.of(self.cloud, self.dim, self.n_modes, self.seed)
+        return AtlasGeometry.of(self.cloud, self.dim, self.n_modes)
 
 
 def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, task: KernelTask) -> Any:
@@ -124,7 +123,7 @@ def light(surface: Geometry) -> Any:
     """What to store of a surface whose spaces are stored beside it."""
     if isinstance(surface, AtlasGeometry) and len(surface.cloud) <= FEW and surface.atlas.n_neighbors is None:
         n_modes = len(surface.pairs.values) + surface.pairs.missing
-        return LocalCharts(surface.cloud, surface.atlas.dim, n_modes, surface.atlas.random_state)
+        return LocalCharts(surface.cloud, surface.atlas.dim, n_modes)
     return surface
 
 

@@ -70,7 +70,9 @@ class SpectralSpace:
         which in a complex of many rows a long thin tree has as well.
         """
         return all(
-            p.pieces == 1 if isinstance(p, elements.ComplexEigenpairs) else p.values[1] > CONNECTED * p.values[-1]
+            p.n_connected_components == 1
+            if isinstance(p, elements.ComplexEigenpairs)
+            else p.values[1] > CONNECTED * p.values[-1]
             for p in self.pairs
         )
 

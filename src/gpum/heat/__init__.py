@@ -1,9 +1,10 @@
-"""Heat kernels of a chart, in two ways, and of an atlas.
+"""Heat kernels on charts and atlases, by finite elements and by Brownian motion.
 
-By finite elements: `mesh` (any chart), `elements` (a learned chart's complex), `lanczos` (lowest eigenpairs of sparse
-matrices), `spectral` (those of the Laplace-Beltrami operator). By Brownian motion: `brownian` (steps), `paths` (kernels
-from them), `histograms` (kernels as features). One function over both: `kernel`. Of a cloud without a chart:
-`simplicial` (finite elements on glued stars), `atlas`.
+Finite elements: `mesh` makes a mesh of any chart, `assembly` the stiffness and mass matrices of simplices, `lanczos`
+finds the lowest eigenpairs of sparse matrices, `spectral` those of the Laplace-Beltrami operator of a chart, `elements`
+those of a complex of simplices and corridors. Brownian motion: `brownian` simulates paths in a chart, `jumps` on nodes,
+`paths` makes kernels of them and `histograms` features. `kernel` is the one function for both. An `atlas` has its own
+matrices, from the stars around its rows: `simplicial`. `covariances` are the covariance functions of regression.
 """
 
 from .atlas import Atlas, AtlasEigenpairs

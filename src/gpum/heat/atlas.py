@@ -27,13 +27,13 @@ TIMES = "pass diffusion times > 0"
 
 @dataclass(frozen=True)
 class AtlasEigenpairs:
-    """λ_i [k] ascending and φ_i at the nodes [n, k] of a surface in a data space."""
+    """Eigenvalues λ_i [k], ascending, and eigenfunctions φ_i at the nodes [n, k] of an atlas."""
 
     values: np.ndarray
     vectors: np.ndarray
     atlas: Atlas
-    residual: float = 0.0  # of the eigenfunctions, relative
-    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+    residual: float = 0.0  # relative residual of the eigenfunctions
+    missing: int = 0  # requested pairs that the solver did not reach; they are left out
 
     @property
     def dim(self) -> int:
@@ -46,9 +46,9 @@ class AtlasEigenpairs:
         return self.atlas.volume_
 
     def at(self, rows: Any) -> np.ndarray:
-        """φ_i at rows [m, p] of the data space, seen or not, [m, k]; a row of the cloud has its node's values."""
-        placed = self.atlas.project(rows)
-        return np.einsum("mc,mck->mk", placed.weights, self.vectors[placed.corners])
+        """φ_i at rows [m, p] of the data space, [m, k]; a row of the cloud has the values of its node."""
+        found = self.atlas.project(rows)
+        return np.einsum("mc,mck->mk", found.weights, self.vectors[found.corners])
 
     def heat(self, t: float) -> np.ndarray:
         """e^{-λt/2}, [k]."""
@@ -60,36 +60,35 @@ class AtlasEigenpairs:
 
 
 class Atlas:
-    """A surface of dimension 1, 2 or 3 covered by many small charts, glued; closed, branched or in pieces.
+    """A surface of dimension 1, 2 or 3 made of many small charts; it may be closed, branched or disconnected.
 
     Parameters
     ----------
     dim : dimension of the surface, 1 to 3.
     n_neighbors : rows in the fit of each local chart; by default as many as suit the cloud's noise and curvature.
-    random_state : taken as elsewhere; nothing here is random.
 
     Attributes
     ----------
-    volume_ : of the surface.
-    n_pieces_, pieces_ : how many pieces there are, and the piece of each row [N] (-1: on no simplex).
+    volume_ : volume of the surface.
+    n_connected_components_ : how many connected components the surface has.
+    connected_components_ : the number of each row's connected component, [N] (-1: on no simplex).
     noise_ : standard deviation of each coordinate off the surface.
     spacing_ : distance of neighbours along the surface, median over rows.
-    nodes_ : places in the data space, [n, p]: distinct rows of the cloud, moved onto the surface, then others between.
-    simplices_ : the nodes that form the glued simplices, [K, dim + 1].
-    rough_ : share of rows whose neighbourhood no smooth chart of this dimension fits.
+    nodes_ : points of the data space, [n, p]: distinct rows of the cloud, moved onto the surface, then points between.
+    simplices_ : the nodes at the corners of each simplex, [K, dim + 1].
+    rough_ : fraction of rows whose neighbourhood no smooth chart of this dimension fits.
     notes_ : what was merged, left out or changed, in sentences.
     """
 
-    def __init__(self, dim: int = 2, *, n_neighbors: int | None = None, random_state: Any = None):
+    def __init__(self, dim: int = 2, *, n_neighbors: int | None = None):
         self.dim = dim
         self.n_neighbors = n_neighbors
-        self.random_state = random_state
 
     def __repr__(self) -> str:
         return f"Atlas(dim={self.dim})"
 
     def fit(self, X: Any, y: Any = None) -> Atlas:
-        """Charts around all rows of X [N, p]."""
+        """Fit local charts around all rows of X [N, p] and join them to a surface."""
         checks.integer(self.dim, "dim", 1, None, "it is the dimension of the surface")
         if self.dim > 3:
             raise NoSurface(f"dim is {self.dim}, but an atlas has at most 3 dimensions; use another geometry")
@@ -99,18 +98,17 @@ class Atlas:
             raise NoSurface(f"dim is {self.dim}, but X has {X.shape[1]} column(s); lower dim")
         if self.n_neighbors is not None:
             checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
-        checks.random_state(self.random_state)
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
-        with one_blas_thread:  # thousands of small eigenproblems: threads make each thirty times as slow
+        with one_blas_thread:  # thousands of small eigenproblems, which threads make thirty times as slow
             self.surface_: SimplicialSurface = surface(self._reduced(X)[0], self.dim, self.n_neighbors)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
         if self._axes is not None:
             self.nodes_ = self._origin + self.nodes_ @ self._axes.T
         self.volume_ = float(self.surface_.stars.mass.sum())
-        self.pieces_ = self.surface_.piece[self.surface_.number]
-        self.n_pieces_ = int(self.surface_.piece.max()) + 1
+        self.connected_components_ = self.surface_.component[self.surface_.number]
+        self.n_connected_components_ = int(self.surface_.component.max()) + 1
         self.noise_, self.spacing_ = self.surface_.noise, float(np.median(self.surface_.h))
         self.rough_, self.notes_ = self.surface_.rough, list(self.surface_.notes)
         self._solved: AtlasEigenpairs | None = None
@@ -120,7 +118,7 @@ class Atlas:
         """The n smallest eigenvalues of -Δ and their functions; fewer where the atlas has fewer nodes."""
         self._check_fitted()
         n = min(
-            checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), int(np.sum(self.surface_.piece >= 0))
+            checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), int(np.sum(self.surface_.component >= 0))
         )
         known = self._solved
         if known is None or len(known.values) + known.missing < n:
@@ -134,15 +132,15 @@ class Atlas:
         return _project(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
 
     def jump_graph(self) -> tuple[np.ndarray, Any]:
-        """The nodes that have simplices, and the stiffness between them: what jump processes run on (see `jumps`)."""
+        """The nodes that have simplices, and the stiffness matrix between them, for jump processes (see `jumps`)."""
         self._check_fitted()
-        held = np.flatnonzero(self.surface_.piece >= 0)
+        held = np.flatnonzero(self.surface_.component >= 0)
         return held, operators(self.surface_.stars, held)[0]
 
     def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nodes of `jump_graph` that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
         found = self.project(rows)
-        return np.searchsorted(np.flatnonzero(self.surface_.piece >= 0), found.corners), found.weights
+        return np.searchsorted(np.flatnonzero(self.surface_.component >= 0), found.corners), found.weights
 
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
@@ -160,7 +158,7 @@ class Atlas:
         return np.stack(kernels)
 
     def __gpum_state__(self) -> dict[str, Any]:
-        """What a model file holds."""
+        """What is stored in a model file."""
         return {**vars(self), "_solved": None}  # eigenpairs refer to their atlas
 
     def _check_fitted(self) -> None:
@@ -177,26 +175,26 @@ class Atlas:
 
 
 def eigenpairs_of(atlas: Atlas, n: int) -> AtlasEigenpairs:
-    """The n smallest eigenvalues and their functions at all nodes [nodes, n], each of one piece and 0 on the others.
+    """The n smallest eigenvalues and their functions at all nodes [nodes, n], each 0 but on one connected component.
 
-    Where pairs of a piece were not reached, no pair above those that were is there, of whatever piece it is.
+    Where the solver did not reach all pairs of a component, higher pairs of all components are left out.
     """
     surface = atlas.surface_
-    parts = [np.flatnonzero(surface.piece == piece) for piece in range(int(surface.piece.max()) + 1)]
-    solved = [_solve_piece(surface, nodes, n) for nodes in parts]
+    components = [np.flatnonzero(surface.component == k) for k in range(int(surface.component.max()) + 1)]
+    solved = [_solve_component(surface, nodes, n) for nodes in components]
     last = min((found.values[-1] for found in solved if found.missing), default=np.inf)
     every = np.concatenate([found.values for found in solved])
     order = np.argsort(every, kind="stable")[:n]
     order = order[every[order] <= last]
     vectors, done = np.zeros((len(surface.nodes), len(order))), 0
-    for nodes, found in zip(parts, solved, strict=True):
-        place = np.flatnonzero((order >= done) & (order < done + len(found.values)))
-        vectors[np.ix_(nodes, place)] = found.vectors[:, order[place] - done]
+    for nodes, found in zip(components, solved, strict=True):
+        columns = np.flatnonzero((order >= done) & (order < done + len(found.values)))
+        vectors[np.ix_(nodes, columns)] = found.vectors[:, order[columns] - done]
         done += len(found.values)
     return AtlasEigenpairs(every[order], vectors, atlas, max(f.residual for f in solved), n - len(order))
 
 
-def _solve_piece(surface: SimplicialSurface, nodes: np.ndarray, n: int) -> Lowest:
+def _solve_component(surface: SimplicialSurface, nodes: np.ndarray, n: int) -> Lowest:
     K, M = operators(surface.stars, nodes)
     found = lowest(K.tocsr(), M.tocsr(), n)
     found.values[0], found.vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
@@ -204,7 +202,7 @@ def _solve_piece(surface: SimplicialSurface, nodes: np.ndarray, n: int) -> Lowes
 
 
 def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Origin and an orthonormal basis of the span of X if it has more columns than rows: distances stay the same."""
+    """Origin and an orthonormal basis of the span of X if it has more columns than rows; distances do not change."""
     origin = X.mean(0)
     if X.shape[1] <= len(X):
         return origin, None
@@ -212,9 +210,9 @@ def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _project(atlas: Atlas, X: np.ndarray) -> SimplexProjection:
-    """Rows on the surface; how far they are from the span of the cloud counts, too."""
+    """Rows projected onto the surface; their distances include that from the span of the cloud."""
     inside, outside = atlas._reduced(X)
-    placed = atlas.surface_.project(inside)
-    distance = np.sqrt(placed.distance**2 + outside)
-    far = placed.far | (distance > placed.distance + atlas.surface_.h[placed.corners[:, 0]])
-    return replace(placed, distance=distance, far=far)
+    found = atlas.surface_.project(inside)
+    distance = np.sqrt(found.distance**2 + outside)
+    far = found.far | (distance > found.distance + atlas.surface_.h[found.corners[:, 0]])
+    return replace(found, distance=distance, far=far)

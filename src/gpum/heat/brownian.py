@@ -2,15 +2,15 @@
 
     x ← x + drift(x) dt + √dt G(x)^{-1/2} z,    z ~ N(0, I)
 
-A proposal outside the boundary is drawn again while the path's time stands still, TRIES times in a row at most; then
-the path waits for this step, which is counted. Every path keeps its own clock, so that the others need not wait for
-one that is drawn again. Paths come in blocks: block b of start i is simulated from the key folded by i and by b,
-whatever else runs beside it, so that results do not depend on how blocks are spread over batches, workers or devices.
+A proposal outside the boundary is drawn again without advancing the path's time, at most TRIES times in a row; then the
+path waits where it is for this step, and such steps are counted. Every path has its own clock, so that no path is
+delayed by another. Paths come in blocks: block b of start i is simulated from the key folded by i and by b, so that
+results do not depend on how blocks are divided among batches, workers or devices.
 
 For q ≤ 3 drift, root and inside are tabulated once on a grid and interpolated multilinearly; the grid is refined
 until the interpolation error of the root, relative to the root, is below TABLE_ERROR at all but one in a hundred of
-points inside, and at most MISPLACED of the points in its cells are on the wrong side of its boundary. What the largest
-table reaches stands in the table; you are warned where that is not enough.
+points inside, and at most MISPLACED of the points in its cells are on the wrong side of its boundary. The table
+carries the errors that it reaches, and a warning is given if those of the largest table are too large.
 Paths then run in float32: positions are exact to 1e-7 of the chart's extent, far below one step.
 """
 
@@ -34,13 +34,13 @@ from ..manifold import Chart, drift, evaluate, grid, inverse_root
 from ..persistence.programs import cached_programs
 
 TRIES = 4
-WITHOUT_TABLE = 20_000  # steps of a single path up to which a table takes longer than it saves
+WITHOUT_TABLE = 20_000  # steps of a single path, up to which making a table takes longer than it saves
 BLOCK = 2000  # paths
 TABLE_ERROR = 2e-3
-MISPLACED = 0.01  # of the points in cells that the inside touches: the volume is then right to a percent
-TOO_FEW = 0.1  # points misplaced, above which narrow parts are lost and a warning is due
+MISPLACED = 0.01  # fraction of points in cells that touch the inside: the volume is then right to a percent
+TOO_FEW = 0.1  # fraction of misplaced points above which narrow parts of the domain are lost, which needs a warning
 PROBES = 1000  # points at which a table is checked
-SMALL_STEP = 0.02  # of the domain's shortest side: the layer that steps deplete at an edge is a fiftieth of it
+SMALL_STEP = 0.02  # fraction of the domain's shortest side: steps distort the density in a layer of this width
 TABLE_SIZES = {1: (256, 1024, 4096), 2: (64, 128, 256, 512), 3: (24, 48, 96)}
 STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step may meet
 
@@ -52,21 +52,21 @@ STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step m
 )
 @dataclass(frozen=True)
 class Table:
-    """Drift [q], root [q, q] and the share inside, at the nodes of a grid: values [n, ..., n, q + q² + 1 or more].
+    """Drift [q], root [q, q] and the fraction inside, at the nodes of a grid: values [n, ..., n, q + q² + 1 or more].
 
-    A row is filled up to a power of two: aligned rows are read faster.
+    A row is padded to a power of two: aligned rows are read faster.
     """
 
     low: Any
     high: Any
     values: Any
     periodic: tuple[bool, ...]
-    error: Any = np.nan  # of the root, relative, at all but one in a hundred of points inside
-    misplaced: Any = np.nan  # share of points that are on the wrong side of the table's boundary
+    error: Any = np.nan  # relative error of the root, at all but one in a hundred of points inside
+    misplaced: Any = np.nan  # fraction of points that are on the wrong side of the table's boundary
 
 
 def tabulate(chart: Chart, n: int | None = None) -> Table:
-    """A table of the chart with n nodes per coordinate, by default as many as the error bound asks for."""
+    """A table of the chart with n nodes per coordinate, by default as many as the error bound needs."""
     q = chart.dim
     if q not in TABLE_SIZES:
         raise NoSurface(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
@@ -90,7 +90,7 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
 
 
 def _checked(chart: Chart, table: Table) -> Table:
-    """The table with its errors, at points of the cells around nodes whose cell is partly inside."""
+    """The table with its errors, which are measured at random points around the nodes that are partly inside."""
     q = chart.dim
     shape = np.array(table.values.shape[:q])
     low, high = np.asarray(chart.bounds, float).T
@@ -98,8 +98,8 @@ def _checked(chart: Chart, table: Table) -> Table:
     if not len(nodes):
         return table
     rng = np.random.default_rng(0)
-    places = nodes[rng.integers(len(nodes), size=4 * PROBES)] + rng.uniform(-0.5, 0.5, (4 * PROBES, q))
-    probes = np.clip(low + places / (shape - 1) * (high - low), low, high)
+    positions = nodes[rng.integers(len(nodes), size=4 * PROBES)] + rng.uniform(-0.5, 0.5, (4 * PROBES, q))
+    probes = np.clip(low + positions / (shape - 1) * (high - low), low, high)
     inside = evaluate(chart, "inside", probes)
     with jax.enable_x64(True), cached_programs():
         _, root, found = jax.vmap(partial(lookup, table))(jnp.asarray(probes))
@@ -118,9 +118,9 @@ def _table(chart: Chart, n: int) -> Table:
     margin = 1e-6 * (high - low)
     axes = [np.linspace(a + e, b - e, n) for a, b, e in zip(low, high, margin, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, q)
-    share = _share_inside(chart, points, (high - low) / (n - 1), n)
-    inside = (share > 0).reshape((n,) * q)
-    # Cells at the edge have corners outside: these hold what the chart has there, or else the nearest node inside.
+    fraction = _fraction_inside(chart, points, (high - low) / (n - 1), n)
+    inside = (fraction > 0).reshape((n,) * q)
+    # Cells at the edge have corners outside. These have the chart's values, or else those of the nearest node inside.
     useful = np.flatnonzero(ndimage.binary_dilation(inside, np.ones((3,) * q)))
     values = np.zeros((len(points), q + q * q + 1))
     values[useful, :q] = evaluate(chart, drift, points[useful])
@@ -130,13 +130,13 @@ def _table(chart: Chart, n: int) -> Table:
         nearest = ndimage.distance_transform_edt(~(sound & inside), return_distances=False, return_indices=True)
         home = np.ravel_multi_index(tuple(nearest), inside.shape).ravel()
         values = np.where(sound.reshape(-1, 1), values, values[home])
-    values[:, -1] = share
+    values[:, -1] = fraction
     values = np.pad(values, ((0, 0), (0, 2 ** int(np.ceil(np.log2(values.shape[1]))) - values.shape[1])))
     return Table(low, high, values.reshape(*(n,) * q, -1), tuple(chart.periodic))
 
 
-def _share_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int) -> np.ndarray:
-    """Share of each node's cell that is inside: its ½ contour follows the boundary closer than the grid."""
+def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int) -> np.ndarray:
+    """The fraction of each node's cell that is inside; its ½ contour follows the boundary better than the grid."""
     q = points.shape[1]
     inside = evaluate(chart, "inside", points).astype(float)
     field = inside.reshape((n,) * q)
@@ -160,12 +160,12 @@ def _share_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int) ->
 
 
 def lookup(table: Table, x: Array) -> tuple[Array, Array, Array]:
-    """Drift, root and inside at one point x [q], by multilinear interpolation."""
+    """Drift, root and inside at one point x [q], interpolated multilinearly in a table."""
     q = x.shape[-1]
     shape = table.values.shape[:q]
-    place = (x - table.low) / (table.high - table.low) * (np.array(shape) - 1)
-    cell = jnp.clip(jnp.floor(place).astype(jnp.int32), 0, np.array(shape) - 2)
-    part = jnp.clip(place - cell, 0.0, 1.0).astype(x.dtype)
+    position = (x - table.low) / (table.high - table.low) * (np.array(shape) - 1)
+    cell = jnp.clip(jnp.floor(position).astype(jnp.int32), 0, np.array(shape) - 2)
+    within = jnp.clip(position - cell, 0.0, 1.0).astype(x.dtype)
     flat = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
     stride = np.array([int(np.prod(shape[a + 1 :])) for a in range(q)], np.int32)
     base = jnp.sum(cell * stride)
@@ -173,7 +173,7 @@ def lookup(table: Table, x: Array) -> tuple[Array, Array, Array]:
     for corner in product((0, 1), repeat=q):
         weight: Any = 1.0
         for a, c in enumerate(corner):
-            weight = weight * (part[a] if c else 1 - part[a])
+            weight = weight * (within[a] if c else 1 - within[a])
         found = found + weight * flat[base + int(np.dot(corner, stride))]
     in_box = jnp.all(np.asarray(table.periodic) | ((x >= table.low) & (x <= table.high)))
     return found[:q], found[q : q + q * q].reshape(q, q), in_box & (found[q + q * q] >= 0.5)
@@ -197,7 +197,7 @@ class Motion:
 
     @property
     def errors(self) -> tuple[float, float]:
-        """Of its table: the root's relative error, and the share of points misplaced; 0 where there is none."""
+        """The relative error of the table's root, and the fraction of misplaced points; both 0 without a table."""
         table = self.geometry
         return (float(table.error), float(table.misplaced)) if isinstance(table, Table) else (0.0, 0.0)
 
@@ -214,7 +214,7 @@ def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float
 
 
 def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Array, tries: int) -> tuple:
-    """`count` accepted steps of paths x [n, q]; positions, iterations so far, and how many steps were waited.
+    """Advance paths x [n, q] by `count` steps; their positions, iterations so far, and how many steps were waited.
 
     Iteration k draws from the key folded by k, beginning at `first`.
     """
@@ -224,7 +224,7 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
     def iterate(state):
         k, x, mean, root, done, failed, waited = state
         z = jax.random.normal(jax.random.fold_in(key, k), x.shape, x.dtype)
-        # Tamed: where the metric nearly vanishes the drift explodes; it may move a path as far as the noise does.
+        # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
         most = sd * jnp.sqrt(jnp.sum(root**2, -1))
         new = _wrap(moving, x + jnp.clip(dt * mean, -most, most) + sd * jnp.einsum("nab,nb->na", root, z))
         new_mean, new_root, inside = look(new)
@@ -262,7 +262,7 @@ def _wrap(moving: Motion, x: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames=("n_paths", "record", "tries", "add", "at_once"))
-def walk(
+def simulate(
     moving: Motion,
     keys: Array,
     starts: Array,
@@ -275,11 +275,11 @@ def walk(
     add: bool = False,
     at_once: int = 1,
 ) -> tuple[Array, Array]:
-    """Blocks of n_paths from starts [u, q], one key each, with record(x, leg number, extra) after each leg.
+    """Simulate blocks of n_paths from starts [u, q], one key each, with record(x, leg number, extra) after each leg.
 
     Leg j takes counts[j] steps of dts[j]. Returns what `record` makes of the positions [n_paths, q] of a block,
-    [u, legs, ...], and how many steps were waited, [u]; with `add` the sums over blocks. Small blocks run faster
-    `at_once`.
+    [u, legs, ...], and how many steps were waited, [u]; with `add` the sums over blocks. `at_once` blocks are simulated
+    together, which is faster for small ones.
     """
 
     def block(args):
@@ -293,10 +293,10 @@ def walk(
 
         x = jnp.broadcast_to(start, (n_paths, start.shape[0]))
         zero = jnp.asarray(0, jnp.int32)
-        (_, _, waited), kept = jax.lax.scan(one_leg, (x, zero, zero), (dts, counts, jnp.arange(len(dts))))
-        return kept, waited
+        (_, _, waited), recorded = jax.lax.scan(one_leg, (x, zero, zero), (dts, counts, jnp.arange(len(dts))))
+        return recorded, waited
 
-    if add:  # one block after the other, only their sum is kept
+    if add:  # one block after the other; only their sum is stored
         shape = jax.eval_shape(block, (keys[0], starts[0]))
         zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
         return jax.lax.scan(lambda total, one: (jax.tree.map(jnp.add, total, block(one)), None), zero, (keys, starts))[
@@ -313,7 +313,7 @@ def block_keys(key: Array, starts: np.ndarray, blocks: np.ndarray) -> Array:
 
 
 def path(chart: Chart, start: Any, time: float, key: Array, n_steps: int = 1000) -> np.ndarray:
-    """One path with all its positions, [n_steps + 1, q], for pictures."""
+    """One path with all its positions, [n_steps + 1, q], for plots."""
     moving = motion(chart, tabulated=None if n_steps > WITHOUT_TABLE else False)
     with jax.enable_x64(True), cached_programs():
         x = jnp.asarray(np.asarray(start, float)[None], moving.low.dtype)
@@ -334,11 +334,11 @@ def _positions(moving, key, x, dt, n_steps):
 
 
 def step_size(chart: Chart) -> float:
-    """The default time step: over one step the metric changes by at most STEP_CHANGE, and a step is a small
-    part of the domain.
+    """The default time step: over one step the metric changes by at most STEP_CHANGE, and the step is small against
+    the domain.
 
     The rate of change of the metric per unit of surface length is |root ∂G root| along the steepest direction; its
-    95 % quantile inside counts, since it is infinite at the edges of some charts.
+    95 % quantile inside is used, since it is infinite at the edges of some charts.
     """
     points, _ = grid(chart, {1: 500, 2: 40, 3: 15}.get(chart.dim, 5))
     points = points[evaluate(chart, "inside", points)]

@@ -1,4 +1,4 @@
-"""Covariance functions with one scale, as GP regression wants them.
+"""Covariance functions with one scale, for GP regression.
 
 Each acts on points in a representation of its own: `Spectral` on the values of eigenfunctions (of the
 Laplace-Beltrami operator, or of a graph), `Stationary` on coordinates, `Features` on any features whose inner
@@ -10,10 +10,10 @@ the mean of y:
     gram(a, b)       [n, m]
     diag(a)          [n]
     times(a, b, U)   K(a, b) U without K, where that is cheaper
-    factor(a)        F with K(a, a) = F Fᵀ, or None
+    factor(a)        F with K(a, a) = F Fᵀ, or None where it has no such factor
     slope(a, V)      diag(Vᵀ ∂K(a, a)/∂log scale V)
     at(scale)        the same with another scale
-    prior            its variance at a point of which nothing is known
+    prior            its variance at a point far from the cloud
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.
 
 
 class Covariance(ABC):
-    """See the module."""
+    """A covariance function: a subclass has `gram` and `diag`; the module says what each method computes."""
 
     scale: float
     prior = 2.0  # of the constant, and of k on average over the cloud
@@ -56,7 +56,7 @@ class Covariance(ABC):
 
 
 class Weighted(Covariance):
-    """K(a, b) = 1 + Σ_i weights_i a_i b_i."""
+    """A covariance that is linear in features: K(a, b) = 1 + Σ_i weights_i a_i b_i."""
 
     weights: np.ndarray
 
@@ -80,7 +80,7 @@ class Spectral(Weighted):
     heat:   w_i = e^{-λ_i t/2},  scale = √t
     Matérn: w_i = (1 + λ_i κ²/2ν)^{-ν-q/2},  scale = κ
 
-    `power` is the mean over the cloud of φ_i², [k]. The constant eigenfunction is left to the constant.
+    `power` is the mean over the cloud of φ_i², [k]. The constant eigenfunction has weight 0: K has a constant already.
     """
 
     values: np.ndarray
@@ -90,7 +90,7 @@ class Spectral(Weighted):
     scale: float = 1.0
 
     def _raw(self) -> tuple[np.ndarray, np.ndarray]:
-        """w and ∂w/∂log scale, w largest 1 for the lowest mode that varies."""
+        """w and ∂w/∂log scale, with w = 1 for the lowest mode that is not constant."""
         varies = varying(self.values)
         lowest = self.values[varies][0] if varies.any() else 0.0
         if np.isinf(self.nu):
@@ -118,7 +118,7 @@ class Spectral(Weighted):
 
 @dataclass(frozen=True)
 class Features(Weighted):
-    """Σ_i weights_i a_i b_i of features [n, k]; with `columns`, of those only. Its scale cannot move."""
+    """Σ_i weights_i a_i b_i of features [n, k]; with `columns`, of those only. Its scale is fixed."""
 
     weights: np.ndarray
     columns: slice = field(default_factory=lambda: slice(None))

@@ -1,13 +1,13 @@
 """Path histograms as features of points: the Brownian heat kernel as an inner product.
 
-With h_x(c) the share of the paths from x that are in cell c (volume V_c of V in all) after t/2,
+With h_x(c) the fraction of the paths from x that are in cell c (volume V_c of V in all) after t/2,
 
     F_t(x)_c = (h_x(c) - V_c/V) / √V_c,    F_t(x)·F_t(y) = K_t(x, y) - 1/V
 
-The histograms of N_BM paths are noisy, and what one row's paths do by chance looks to a GP like noise of the function.
+The histograms of N_BM paths are noisy, and a GP takes this noise for noise of the function.
 On the cloud F_t = U S Vᵀ, [N, cells]. Noise alone of variance s² in each entry has singular values up to
 s(√N + √cells) (Marchenko-Pastur); that of counts has s² = mean over rows and cells of h_x(c)/(N_BM V_c). Only the
-directions V above that are used.
+directions V with larger singular values are used.
 
 For many points, with paths from m inducing points z only,
 
@@ -24,35 +24,34 @@ from zlib import crc32
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
 from ..basics import neighbours
 from ..manifold import Chart, StraightChart, evaluate, grid, straighten
 from . import brownian, jumps, paths
-from .kernel import say_waited, step_sizes
+from .kernel import step_sizes, warn_of_waiting
 
 TIMES = 10
-SMALLEST, LARGEST = 0.03, 0.25  # √t, of the cloud's extent
-NEIGHBOURS, PROBES = 10, 5  # edges from each row, and places on an edge that must be inside
+SMALLEST, LARGEST = 0.03, 0.25  # √t over the cloud's extent
+NEIGHBOURS, PROBES = 10, 5  # edges from each row, and points on an edge that must be inside
 
 
 @dataclass
 class Accuracy:
-    """How exact paths are."""
+    """Measures of how exact simulated paths are."""
 
-    step: float  # the largest
-    geometry_step: float  # what the geometry asks for; a coarser step is taken where it changes a regression little
-    table_error: float  # of a step's size, relative
-    misplaced: float  # share of points on the wrong side of the table's boundary
-    waited: float = 0.0  # share of steps that found no place inside, in the worst call so far
+    step: float  # the largest time step
+    geometry_step: float  # the step that the geometry needs; a larger one is used where it changes a regression little
+    table_error: float  # relative error of a step's size
+    misplaced: float  # fraction of points on the wrong side of the table's boundary
+    waited: float = 0.0  # fraction of steps in which no proposal was inside, in the worst call so far
 
 
 @dataclass(frozen=True)
 class PathFeatures:
-    """F_t of any points.
+    """Features F_t of any points of a chart.
 
-    A point's paths have keys of their own, from its coordinates: its features do not depend on what else is asked for.
+    The random keys of a point's paths come from its coordinates, so that its features do not depend on other points.
     """
 
     chart: StraightChart
@@ -67,7 +66,7 @@ class PathFeatures:
     accuracy: Accuracy
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """F_t [n, cells] at each time, of points [n, q] in the coordinates of the chart that was given."""
+        """F_t [n, cells] at each time, of points [n, q] in the coordinates of the original chart."""
         points = self.inside(self.chart.coordinates(points))
         n_blocks, block = paths.blocks_of(self.n_paths, least=1)
         edges = tuple(e.astype(self.moving.low.dtype) for e in self.cells.edges)
@@ -76,39 +75,39 @@ class PathFeatures:
         plan = paths.Plan(
             self.moving, points, self.dts, self.counts, n_blocks, block, self.seed, paths.histogram, extra, ids
         )  # fmt: skip
-        kept, waited = paths.run(plan, self.n_jobs, keep_blocks=False)
+        counts, waited = paths.run(plan, self.n_jobs, by_block=False)
         self.accuracy.waited = max(self.accuracy.waited, waited)
-        say_waited(waited, float(self.dts.max()))
+        warn_of_waiting(waited, float(self.dts.max()))
         found = []
         for k, t in enumerate(self.times):
             volumes = self.volumes(t)
-            shares = paths.scaled_shares(kept[:, 0, k], n_blocks * block, self.cells, self.cells.merged(t))
-            found.append(shares - np.sqrt(volumes) / volumes.sum())
+            scaled = paths.scaled_fractions(counts[:, 0, k], n_blocks * block, self.cells, self.cells.merged(t))
+            found.append(scaled - np.sqrt(volumes) / volumes.sum())
         return found
 
     @property
     def total(self) -> int:
-        """Paths from each point: whole blocks."""
+        """The number of paths from each point, in whole blocks."""
         n_blocks, block = paths.blocks_of(self.n_paths, least=1)
         return n_blocks * block
 
     def volumes(self, time: float) -> np.ndarray:
-        """Volumes of the cells, merged as suits the time, [cells]."""
+        """Volumes of the cells, merged as `Cells.merged` says for this time, [cells]."""
         return paths.merged_volumes(self.cells, self.cells.merged(time))
 
     def around(self, points: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Cells around points, and their shares, [n, 2^q] each."""
+        """Cells around points, and the weights of a point on them, [n, 2^q] each."""
         points = self.inside(self.chart.coordinates(points))
         return paths.cells_around(points, self.cells, self.cells.merged(time))
 
     def inside(self, points: np.ndarray) -> np.ndarray:
-        """Points in even coordinates; those outside the boundary moved to the nearest place of a grid inside."""
+        """Points in even coordinates; those outside the boundary are moved to the nearest point of a grid inside."""
         outside = ~evaluate(self.chart, "inside", points)
         if outside.any():
-            places, _ = grid(self.chart, {1: 1000, 2: 100, 3: 30}.get(self.chart.dim, 8))
-            places = places[evaluate(self.chart, "inside", places)]
+            allowed, _ = grid(self.chart, {1: 1000, 2: 100, 3: 30}.get(self.chart.dim, 8))
+            allowed = allowed[evaluate(self.chart, "inside", allowed)]
             points = points.copy()
-            points[outside] = places[cKDTree(places).query(points[outside])[1]]
+            points[outside] = allowed[neighbours.nearest(allowed, 1, points[outside])[1][:, 0]]
         return points
 
 
@@ -117,11 +116,11 @@ class Histograms(Protocol):
 
     @property
     def times(self) -> np.ndarray:
-        """t, ascending."""
+        """The diffusion times t, ascending."""
 
     @property
     def total(self) -> int:
-        """Paths from each point."""
+        """The number of paths from each point."""
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [n, cells] at each time."""
@@ -130,12 +129,12 @@ class Histograms(Protocol):
         """Volumes of the cells, [cells]."""
 
     def around(self, points: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Cells around points, and their shares, [n, c] each."""
+        """Cells around points, and the weights of a point on them, [n, c] each."""
 
 
 @dataclass(frozen=True)
 class CleanFeatures:
-    """F_t V of any points, V the directions in which the cloud's features are above their noise."""
+    """Features F_t V of any points; V are the directions in which the cloud's features exceed their noise."""
 
     base: Histograms
     times: np.ndarray
@@ -151,39 +150,39 @@ class CleanFeatures:
 
 
 def cleaned(base: Histograms, cloud: list[np.ndarray]) -> CleanFeatures:
-    """Features without their noise, from F_t [N, cells] of the cloud at each time."""
+    """Features without most of their noise; the directions come from F_t [N, cells] of the cloud at each time."""
     directions = [_directions(base.volumes(t), base.total, F) for t, F in zip(base.times, cloud, strict=True)]
     return CleanFeatures(base, base.times, directions)
 
 
 def _directions(volumes: np.ndarray, n_paths: int, F: np.ndarray) -> np.ndarray:
-    """V, [cells, k]: the directions of F_t [n, cells] that are above the noise, one at least."""
+    """V, [cells, k]: the directions of F_t [n, cells] that exceed the noise, at least one."""
     inside = int(np.sum(volumes > 0))
     density = np.mean(np.sum(paths.over(F, np.sqrt(volumes)), 1)) + inside / volumes.sum()  # Σ_c h(c)/V_c of a row
     noise = np.sqrt(density / (n_paths * inside))
     edge = noise * (np.sqrt(len(F)) + np.sqrt(inside))
     small = len(F) <= F.shape[1]
     squares, U = np.linalg.eigh(F @ F.T if small else F.T @ F)
-    kept = squares > edge**2
-    kept[-1] = True
-    return (F.T @ (U[:, kept] / np.sqrt(np.maximum(squares[kept], 1e-300))) if small else U[:, kept])[:, ::-1]
+    used = squares > edge**2
+    used[-1] = True
+    return (F.T @ (U[:, used] / np.sqrt(np.maximum(squares[used], 1e-300))) if small else U[:, used])[:, ::-1]
 
 
 @dataclass(frozen=True)
 class InducedFeatures:
-    """F_t of any points from paths of inducing points only."""
+    """Features F_t of any points, computed from the paths of inducing points only."""
 
     base: Histograms
     times: np.ndarray
     kernels: list[np.ndarray]  # K_t(z, cell) - 1/V, [m, cells] at each time
-    roots: list[np.ndarray]  # K_zz^{-1/2} without the directions that noise hides
+    roots: list[np.ndarray]  # K_zz^{-1/2} without the directions below the noise
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [n, at most m] at each time."""
         found = []
         for t, kernel, root in zip(self.times, self.kernels, self.roots, strict=True):
-            around, share = self.base.around(points, 2 * t)
-            found.append(np.einsum("mnc,nc->nm", kernel[:, around], share) @ root)
+            around, weights = self.base.around(points, 2 * t)
+            found.append(np.einsum("mnc,nc->nm", kernel[:, around], weights) @ root)
         return found
 
 
@@ -193,52 +192,53 @@ def path_features(
 ) -> Any:  # fmt: skip
     """Prepare features on a chart, at TIMES times from the spacing of its rows [N, q] to its extent."""
     even = straighten(chart)
-    places = even.coordinates(rows)
-    extent = max(neighbours.extent(places), _reach(even, places), 1e-12)
-    times = times_between(float(neighbours.spacing(places).mean()), extent, max_time)
+    points = even.coordinates(rows)
+    extent = max(neighbours.extent(points), _reach(even, points), 1e-12)
+    times = times_between(float(neighbours.spacing(points).mean()), extent, max_time)
     prepare = partial(_prepare, even, n_paths=n_paths, step_size=step_size, seed=seed, n_jobs=n_jobs)
-    return induced(prepare, times, rows, places, n_inducing, seed)
+    return induced(prepare, times, rows, points, n_inducing, seed)
 
 
 def jump_features(
-    K: csr_matrix, mass: np.ndarray, places: np.ndarray, between: Any,
+    K: csr_matrix, mass: np.ndarray, points: np.ndarray, surface: Any,
     rows: np.ndarray, n_paths: int, max_time: float | None, n_inducing: int | None, seed: int,
     n_jobs: int | None = None,
 ) -> Any:  # fmt: skip
-    """The same on glued nodes: stiffness K and lumped mass, nodes in the data space; `between.corners` of points.
+    """Prepare features on the nodes of a surface, from their stiffness K, lumped mass and points [n, p].
 
-    The rows [N, ...] are points, the cloud: their spacing is the least scale, and they choose the inducing ones.
+    `surface.corners` says between which nodes a row lies. The spacing of the rows [N, ...] of the cloud sets the
+    smallest time, and inducing points are chosen among them.
     """
-    index, weights = between.corners(rows)
-    mine = np.einsum("nc,ncd->nd", weights, places[index])
-    extent = max(jumps.longest_way(places, K), 1e-12)
-    times = times_between(float(neighbours.spacing(mine).mean()), extent, max_time)
+    index, weights = surface.corners(rows)
+    of_rows = np.einsum("nc,ncd->nd", weights, points[index])
+    extent = max(jumps.longest_distance(points, K), 1e-12)
+    times = times_between(float(neighbours.spacing(of_rows).mean()), extent, max_time)
     nodes = jumps.jump_nodes(K, mass, float(times[0]))
 
     def prepare(times: np.ndarray) -> Histograms:
-        return jumps.JumpFeatures(between, nodes, times, n_paths, seed, n_jobs)
+        return jumps.JumpFeatures(surface, nodes, times, n_paths, seed, n_jobs)
 
-    return induced(prepare, times, rows, mine, n_inducing, seed)
+    return induced(prepare, times, rows, of_rows, n_inducing, seed)
 
 
 def times_between(spacing: float, extent: float, max_time: float | None) -> np.ndarray:
-    """TIMES times, from what the spacing of rows resolves to what mixes the whole surface."""
+    """TIMES diffusion times, from the spacing of rows to the time in which heat spreads over the whole surface."""
     largest = (LARGEST * extent) ** 2 if max_time is None else max_time
     smallest = min(max((2 * spacing) ** 2, (SMALLEST * extent) ** 2), 0.25 * largest)
     return np.geomspace(smallest, largest, TIMES)
 
 
 def induced(
-    prepare: Callable[[np.ndarray], Histograms], times: np.ndarray, rows: np.ndarray, places: np.ndarray,
+    prepare: Callable[[np.ndarray], Histograms], times: np.ndarray, rows: np.ndarray, points: np.ndarray,
     n_inducing: int | None, seed: int,
 ) -> Any:  # fmt: skip
-    """Features from the paths of every point, or of `n_inducing` of the rows, spread over their places [N, d]."""
+    """Features from the paths of every point, or of `n_inducing` rows that are spread over the points [N, d]."""
     if n_inducing is None or n_inducing >= len(rows):
         return prepare(times)
     both = np.unique(np.concatenate([times, 2 * times]))
     base = prepare(both)
-    centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(places).cluster_centers_
-    z = rows[np.unique(cKDTree(places).query(centres)[1])]
+    centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(points).cluster_centers_
+    z = rows[np.unique(neighbours.nearest(points, 1, centres)[1])]
     found = base(z)
     kernels, roots = [], []
     for t in times:
@@ -247,19 +247,19 @@ def induced(
         w, V = np.linalg.eigh(half @ half.T)
         density = float(np.mean(np.sum(half**2, 1))) + 1 / volumes.sum()
         noise = np.sqrt(density / (base.total * np.median(volumes[volumes > 0])))  # sd of an entry of k(x)
-        keep = w > noise * np.sqrt(len(w))  # other directions of K_zz are below the noise
-        keep[-1] = True
-        roots.append(V[:, keep] / np.sqrt(w[keep]))
+        used = w > noise * np.sqrt(len(w))  # other directions of K_zz are below the noise
+        used[-1] = True
+        roots.append(V[:, used] / np.sqrt(w[used]))
         kernels.append(paths.over(full, np.sqrt(volumes)))
     return InducedFeatures(base, times, kernels, roots)
 
 
-def _reach(even: StraightChart, places: np.ndarray) -> float:
-    """About the longest way between two rows inside the boundary: along a ring with a gap, not across the gap."""
-    edges = neighbours.neighbour_graph(places, NEIGHBOURS).tocoo()
-    share = (np.arange(PROBES) + 0.5)[:, None, None] / PROBES
-    between = (1 - share) * places[edges.row] + share * places[edges.col]
-    inside = evaluate(even, "inside", between.reshape(-1, places.shape[1])).reshape(PROBES, -1).all(0)
+def _reach(even: StraightChart, points: np.ndarray) -> float:
+    """About the longest distance between two points inside the boundary: along a ring, not across its gap."""
+    edges = neighbours.neighbour_graph(points, NEIGHBOURS).tocoo()
+    fraction = (np.arange(PROBES) + 0.5)[:, None, None] / PROBES
+    between = (1 - fraction) * points[edges.row] + fraction * points[edges.col]
+    inside = evaluate(even, "inside", between.reshape(-1, points.shape[1])).reshape(PROBES, -1).all(0)
     graph = csr_matrix((edges.data[inside], (edges.row[inside], edges.col[inside])), shape=edges.shape)
     return neighbours.reach(graph)
 
@@ -267,12 +267,13 @@ def _reach(even: StraightChart, places: np.ndarray) -> float:
 def _prepare(
     even: StraightChart, times: np.ndarray, *, n_paths: int, step_size: float | None, seed: int, n_jobs: int | None
 ) -> PathFeatures:
+    """Features of a chart in even coordinates: its cells, the legs of its paths, and its table."""
     cells = paths.make_cells(even, float(times.min()), n_paths)
-    walked = np.array([cells.walked(t) for t in times])
-    # Steps small against the smallest time: finer ones would cost much and change a regression little.
-    wished = brownian.step_size(even)
-    dt = max(wished, walked[0] / 10) if step_size is None else step_size
-    dts, counts = paths.plan_legs(walked, step_sizes(even, walked, dt))
+    durations = np.array([cells.path_time(t) for t in times])
+    # A tenth of the smallest time is small enough: smaller steps would cost much and change a regression little.
+    needed = brownian.step_size(even)
+    dt = max(needed, durations[0] / 10) if step_size is None else step_size
+    dts, counts = paths.plan_legs(durations, step_sizes(even, durations, dt))
     moving = brownian.motion(even)
-    accuracy = Accuracy(float(dts.max()), wished, *moving.errors)
+    accuracy = Accuracy(float(dts.max()), needed, *moving.errors)
     return PathFeatures(even, times, cells, moving, dts, counts, n_paths, seed, n_jobs, accuracy)

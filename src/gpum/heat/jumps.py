@@ -1,16 +1,17 @@
-"""Brownian motion on nodes that are glued: curves and corridors of a chart, and atlases, whose charts a path may cross.
+"""Brownian motion as a jump process on the nodes of a surface: corridors of a chart, or an atlas with its many charts.
 
-Linear elements with lumped mass make of ∂u/∂t = ½Δu the equation of a walk from node to node,
+Linear elements with lumped mass turn ∂u/∂t = ½Δu into the equation of a jump process between nodes,
 
     rate of leaving i    ½ Σ_j w_ij / m_i        chance of going to j    w_ij / Σ_j w_ij        w = -K off the diagonal
 
-whose limit on ever finer nodes is Brownian motion, reflected at every edge. It needs no steps in time, meets no wall
-and crosses from corridor to corridor and from chart to chart. Between nodes all but in one place paths would go
-to and fro without end: they conduct no more than what swaps their content in a tiny part of the shortest time. Positive
-entries of K off the diagonal (obtuse simplices) conduct nothing. Both are counted.
+whose limit on ever finer nodes is Brownian motion, reflected at every edge. It needs neither time steps nor a boundary
+test, and it crosses from corridor to corridor and from chart to chart. Two changes keep it usable, and both are
+reported. Nodes at almost the same point would exchange paths endlessly, so their conductance is limited: they exchange
+their content no faster than in a small fraction of the shortest time. Positive entries of K off the diagonal (obtuse
+simplices) have no jump process and conduct nothing.
 
-Histograms at the nodes are features as in `histograms`; nodes are the cells, and a point between nodes starts its paths
-from these, as many from each as its weights say. Paths of a point have keys of their own.
+Histograms at the nodes are features as in `histograms`; nodes are the cells. A point between nodes starts its paths
+from these nodes, in proportion to its barycentric weights. The random key of a path depends on its point alone.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from scipy.sparse.csgraph import connected_components
 from ..basics import neighbours, padding
 from ..basics.workers import results
 
-HASTE = 0.005  # of the shortest time: two nodes do not swap what they hold faster
-SLOTS = 8  # neighbours come in multiples of this
+HASTE = 0.005  # fraction of the shortest time: two nodes do not exchange their content faster
+SLOTS = 8  # lists of neighbours are padded to multiples of this
 STARTS = 64  # points in one task
-AT_ONCE = 8  # and of these side by side
+AT_ONCE = 8  # points of a task that are simulated together
 
 Corners = tuple[np.ndarray, np.ndarray]  # nodes [n, c] that points lie between, and weights [n, c]
 
@@ -41,7 +42,7 @@ Corners = tuple[np.ndarray, np.ndarray]  # nodes [n, c] that points lie between,
 @partial(jax.tree_util.register_dataclass, data_fields=["rate", "chance", "other"], meta_fields=[])
 @dataclass(frozen=True)
 class JumpProcess:
-    """From each node: rate of leaving [n], chance of the neighbours up to each one [n, s], and these [n, s]."""
+    """What a path at a node does next: rate of leaving [n], cumulative chances [n, s] of its neighbours [n, s]."""
 
     rate: Any
     chance: Any
@@ -50,20 +51,24 @@ class JumpProcess:
 
 @dataclass(frozen=True)
 class Nodes:
-    """A walk with the volumes of its nodes [n], the piece each is in [n], and what was changed to make it one.
+    """A jump process with the volumes of its nodes and their connected components, and what had to be changed.
 
-    blocked : share of the conductance that was negative and is left out;  slowed : share of pairs that conduct less.
+    process : where paths jump.
+    volumes : of the nodes, [n].
+    component : number of the connected component of each node, [n].
+    blocked : fraction of the conductance that was negative and is left out.
+    slowed : fraction of pairs whose conductance was limited.
     """
 
-    walk: JumpProcess
+    process: JumpProcess
     volumes: np.ndarray
-    piece: np.ndarray
+    component: np.ndarray
     blocked: float
     slowed: float
 
 
 def jump_nodes(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
-    """The walk of a stiffness matrix K [n, n] and lumped masses [n], for times from `shortest` on."""
+    """The jump process of a stiffness matrix K [n, n] and lumped masses [n], for times from `shortest` on."""
     W = coo_matrix(-K)
     off = (W.row != W.col) & (W.data != 0)
     blocked = float(np.abs(W.data[off & (W.data < 0)]).sum()) / max(float(np.abs(W.data[off]).sum()), 1e-300)
@@ -79,25 +84,28 @@ def jump_nodes(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
     chance, other = np.zeros((n, slots)), np.repeat(np.arange(n)[:, None], slots, 1)
     chance[row, slot], other[row, slot] = W.data / total[row], W.indices
     chance = np.cumsum(chance, 1)
-    chance[np.arange(slots) >= degree[:, None] - 1] = 1.0  # the last one takes what rounding leaves
+    chance[np.arange(slots) >= degree[:, None] - 1] = 1.0  # the last neighbour takes what rounding leaves
     size = padding.size(n)
-    walk = JumpProcess(
+    process = JumpProcess(
         padding.fill(0.5 * total / mass, size),
         padding.fill(chance.astype(np.float32), size, value=1.0),
         padding.fill(other.astype(np.int32), size),
     )
-    piece = connected_components(W, directed=False)[1]
-    return Nodes(walk, np.asarray(mass, float), piece, blocked, float(np.mean(w > most)) if len(w) else 0.0)
+    component = connected_components(W, directed=False)[1]
+    return Nodes(process, np.asarray(mass, float), component, blocked, float(np.mean(w > most)) if len(w) else 0.0)
 
 
 @partial(jax.jit, static_argnames=("n_paths",))
-def counts(walk: JumpProcess, keys: Array, corners: Array, upto: Array, spans: Array, n_paths: int) -> Array:
-    """How many of n_paths from each start are at each node after each of the legs, [u, legs, n]."""
-    place = (jnp.arange(n_paths, dtype=jnp.float32) + 0.5) / n_paths
+def counts(process: JumpProcess, keys: Array, corners: Array, upto: Array, spans: Array, n_paths: int) -> Array:
+    """How many of n_paths from each of u starts are at each node at the end of each leg, [u, legs, n].
+
+    A start lies between the nodes `corners` [u, c]; `upto` [u, c] are its cumulative weights. Legs last `spans` [legs].
+    """
+    quantile = (jnp.arange(n_paths, dtype=jnp.float32) + 0.5) / n_paths
 
     def start(args: Any) -> Array:
-        key, mine, share = args
-        x = mine[jnp.minimum(jnp.sum(place[:, None] > share, 1), len(mine) - 1)]
+        key, mine, cumulative = args
+        x = mine[jnp.minimum(jnp.sum(quantile[:, None] > cumulative, 1), len(mine) - 1)]
 
         def leg(state: Any, span: Array) -> Any:
             x, first = state
@@ -105,14 +113,14 @@ def counts(walk: JumpProcess, keys: Array, corners: Array, upto: Array, spans: A
             def jump(state: Any) -> Any:
                 k, x, clock = state
                 u, v = jax.random.uniform(jax.random.fold_in(key, k), (2, n_paths), jnp.float32)
-                later = clock - jnp.log1p(-u) / walk.rate[x]
-                stays = later > span  # what is left of the leg is too short; waiting has no memory
-                to = walk.other[x, jnp.sum(v[:, None] > walk.chance[x], 1)]
+                later = clock - jnp.log1p(-u) / process.rate[x]
+                stays = later > span  # waiting times have no memory: the next leg draws a new one
+                to = process.other[x, jnp.sum(v[:, None] > process.chance[x], 1)]
                 return k + 1, jnp.where(stays, x, to), jnp.where(stays, jnp.inf, later)
 
             clock = jnp.zeros(n_paths, jnp.float32)
             first, x, _ = jax.lax.while_loop(lambda s: jnp.any(jnp.isfinite(s[2])), jump, (first, x, clock))
-            return (x, first), jnp.zeros(len(walk.rate), jnp.int32).at[x].add(1)
+            return (x, first), jnp.zeros(len(process.rate), jnp.int32).at[x].add(1)
 
         return jax.lax.scan(leg, (x, jnp.asarray(0, jnp.int32)), spans)[1]
 
@@ -121,9 +129,9 @@ def counts(walk: JumpProcess, keys: Array, corners: Array, upto: Array, spans: A
 
 @dataclass(frozen=True)
 class JumpFeatures:
-    """F_t of any points: see `histograms`. `places.corners` says between which nodes points lie."""
+    """Features F_t of any points (see `histograms`); `surface.corners` says between which nodes points lie."""
 
-    places: Any
+    surface: Any
     nodes: Nodes
     times: np.ndarray
     n_paths: int
@@ -132,7 +140,7 @@ class JumpFeatures:
 
     @property
     def total(self) -> int:
-        """Paths from each point."""
+        """The number of paths from each point."""
         return self.n_paths
 
     def volumes(self, time: float) -> np.ndarray:
@@ -140,38 +148,39 @@ class JumpFeatures:
         return self.nodes.volumes
 
     def around(self, points: np.ndarray, time: float) -> Corners:
-        """Nodes around points, and their shares."""
-        return self.places.corners(points)
+        """Nodes around points, and the weights of a point on them."""
+        return self.surface.corners(points)
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """F_t [points, n] at each time; of several pieces each has its own mean."""
+        """F_t [points, n] at each time; the mean that is subtracted is that of the point's connected component."""
         points = np.asarray(points, float)
-        corners, weights = between = self.places.corners(points)
-        volumes, piece = self.nodes.volumes, self.nodes.piece
-        own = np.zeros((len(points), piece.max() + 1))
-        np.add.at(own, (np.arange(len(points))[:, None], piece[corners]), weights)
-        mean = (own / np.bincount(piece, volumes))[:, piece] * np.sqrt(volumes)
-        found = shares(self.nodes, between, points, self.times, self.n_paths, self.seed, self.n_jobs)
+        corners, weights = between = self.surface.corners(points)
+        volumes, component = self.nodes.volumes, self.nodes.component
+        own = np.zeros((len(points), component.max() + 1))
+        np.add.at(own, (np.arange(len(points))[:, None], component[corners]), weights)
+        mean = (own / np.bincount(component, volumes))[:, component] * np.sqrt(volumes)
+        found = node_fractions(self.nodes, between, points, self.times, self.n_paths, self.seed, self.n_jobs)
         return [h / np.sqrt(volumes) - mean for h in found]
 
 
-def shares(
+def node_fractions(
     nodes: Nodes, between: Corners, points: np.ndarray, times: np.ndarray, n_paths: int, seed: int,
     n_jobs: int | None = None,
 ) -> list[np.ndarray]:  # fmt: skip
-    """h_x [points, n]: the share of the paths from each point that is at each node after t/2, for all times."""
+    """h_x [points, n]: the fraction of the paths from each point that are at each node after t/2, for all times."""
     corners, weights = between
     ids = np.array([crc32(np.ascontiguousarray(p).tobytes()) >> 1 for p in points])
     tasks = [slice(k, k + STARTS) for k in range(0, len(points), STARTS)]
-    found = results(
-        [partial(_some, nodes.walk, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks], n_jobs
+    counted = results(
+        [partial(_counts_of_task, nodes.process, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks],
+        n_jobs,
     )
-    kept = np.concatenate(list(found))[:, :, : len(nodes.volumes)]
-    return [kept[:, k] / n_paths for k in range(len(times))]
+    found = np.concatenate(list(counted))[:, :, : len(nodes.volumes)]
+    return [found[:, k] / n_paths for k in range(len(times))]
 
 
-def _some(
-    walk: JumpProcess,
+def _counts_of_task(
+    process: JumpProcess,
     seed: int,
     ids: np.ndarray,
     corners: np.ndarray,
@@ -179,24 +188,24 @@ def _some(
     times: np.ndarray,
     n_paths: int,
 ) -> np.ndarray:
-    """Counts for a few points; their number is filled up, so that programs are shared."""
+    """Counts for the points of one task; their number is padded, so that tasks use the same compiled programs."""
     n, full = len(ids), padding.size(len(ids), AT_ONCE)
     upto = np.cumsum(weights, 1)
-    # In a unit of time that is near the shortest wait: single precision knows no numbers above 3e38.
-    unit = 2.0 ** -np.round(np.log2(max(float(np.max(walk.rate)), np.finfo(float).tiny)))
-    walk = replace(walk, rate=(walk.rate * unit).astype(np.float32))
+    # The unit of time is near the shortest waiting time: single precision has no numbers above 3e38.
+    unit = 2.0 ** -np.round(np.log2(max(float(np.max(process.rate)), np.finfo(float).tiny)))
+    process = replace(process, rate=(process.rate * unit).astype(np.float32))
     spans = np.diff(0.5 * times / unit, prepend=0.0).astype(np.float32)
     keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.asarray(padding.fill(ids, full), jnp.uint32))
     found = counts(
-        walk, keys, jnp.asarray(padding.fill(corners, full), jnp.int32),
+        process, keys, jnp.asarray(padding.fill(corners, full), jnp.int32),
         jnp.asarray(padding.fill(upto, full, value=1.0), jnp.float32), jnp.asarray(spans), n_paths,
     )  # fmt: skip
     return np.asarray(found)[:n]
 
 
-def longest_way(places: np.ndarray, K: csr_matrix) -> float:
-    """About the longest way between two nodes, places [n, d], along the edges of K."""
+def longest_distance(points: np.ndarray, K: csr_matrix) -> float:
+    """About the longest distance between two nodes at points [n, d], along the edges of K."""
     edges = coo_matrix(K)
     i, j = edges.row[edges.row != edges.col], edges.col[edges.row != edges.col]
-    length = np.maximum(np.linalg.norm(places[i] - places[j], axis=1), 1e-300)
+    length = np.maximum(np.linalg.norm(points[i] - points[j], axis=1), 1e-300)
     return neighbours.reach(csr_matrix((length, (i, j)), shape=K.shape))

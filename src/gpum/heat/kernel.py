@@ -28,7 +28,7 @@ from .spectral import MAX_SPECTRAL_DIM, eigenpairs
 MAX_STEPS = 4000  # of the default step size, to the largest time
 MAX_WAITED = 0.02
 HALVING_CHANGE = 0.01  # of the peak, below which a change is not worth a warning
-HALVING_ALARMS = 0.01  # how often the check of a step that has no error warns all the same
+HALVING_ALARMS = 0.01  # how often the check warns although the step has no error
 
 
 def heat_kernel(
@@ -54,7 +54,7 @@ def heat_kernel(
     Parameters
     ----------
     chart : any chart, analytic or learned, or an `Atlas`, whose points are rows of the data space (by its eigenpairs,
-        or by paths that walk from node to node).
+        or by paths that jump from node to node).
     starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
     times : diffusion times, positive; a number or a sequence.
     method : "spectral", "brownian", or "auto": spectral up to three dimensions.
@@ -91,10 +91,10 @@ def heat_kernel(
     rng = checks.random_state(random_state)
     options = {"n_paths": n_paths, "step_size": step_size, "estimator": estimator, "radius": radius}
     more = {"tabulated": tabulated, "n_jobs": n_jobs, "with_std": return_std or check_step}
-    walk = partial(_from_paths, chart, starts, targets, times, **options, **more)
-    kernel, std, dt = walk(seed=int(rng.randint(2**31 - 1)))
+    estimate = partial(_from_paths, chart, starts, targets, times, **options, **more)
+    kernel, std, dt = estimate(seed=int(rng.randint(2**31 - 1)))
     if check_step:
-        finer, its_std, _ = walk(seed=int(rng.randint(2**31 - 1)), halved=True)
+        finer, its_std, _ = estimate(seed=int(rng.randint(2**31 - 1)), halved=True)
         _compare(times, kernel, finer, np.hypot(std, its_std), dt, 2 * (paths.blocks_of(n_paths)[0] - 1))
     return (kernel, std) if return_std else kernel
 
@@ -102,7 +102,7 @@ def heat_kernel(
 def _across_atlas(
     atlas: Atlas, starts: Any, targets: Any, times: Any, n_paths: int, random_state: Any, n_jobs: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """K_t and its standard error from paths that walk from node to node of an atlas."""
+    """K_t and its standard error from paths that jump from node to node of an atlas."""
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
     starts = checks.cloud(starts, "starts", columns=atlas.n_features_in_)
     both = (
@@ -116,11 +116,11 @@ def _across_atlas(
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)
     between = atlas.corners(both)
-    blocks = [jumps.shares(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
+    blocks = [jumps.node_fractions(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
     found = [
-        paths.meeting(np.stack([b[k] for b in blocks], 1) / np.sqrt(nodes.volumes), first, last, True)
+        paths.kernel_of_blocks(np.stack([b[k] for b in blocks], 1) / np.sqrt(nodes.volumes), first, last, True)
         for k in range(len(ordered))
     ]
     kernel, std = (np.stack([np.asarray(pair[k]) for pair in found])[back] for k in (0, 1))
@@ -130,7 +130,7 @@ def _across_atlas(
 def brownian_path(
     chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
-    """One Brownian path on a chart until `time`, all its positions, [n_steps + 1, q], for pictures.
+    """One Brownian path on a chart until `time`, all its positions, [n_steps + 1, q], for plots.
 
     Steps are taken in even coordinates (`manifold.straight`), where they are all of one size on the surface.
     """
@@ -141,17 +141,17 @@ def brownian_path(
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; the path is everywhere long before")
     key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
     even = straighten(chart)
-    walked = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)
-    return evaluate(even, "original", walked)
+    path = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)
+    return evaluate(even, "original", path)
 
 
 def _compare(
     times: np.ndarray, kernel: np.ndarray, finer: np.ndarray, std: np.ndarray, dt: float, freedom: int
 ) -> None:
-    """Warn if kernels from steps of dt and of dt/2 differ by more than `std`, that of their difference, explains."""
+    """Warn if kernels from steps of dt and dt/2 differ by more than chance; `std` is that of their difference."""
     change = np.abs(finer - kernel) / np.maximum(finer.max((1, 2), keepdims=True), 1e-300)
     errors = np.abs(finer - kernel) / np.maximum(std, 1e-300)
-    limit = student.isf(HALVING_ALARMS / (2 * kernel.size), freedom)  # for the largest of so many entries
+    limit = student.isf(HALVING_ALARMS / (2 * kernel.size), freedom)  # for the largest of all entries
     change = np.where(errors > limit, change, 0.0)
     worst = np.unravel_index(np.argmax(change), change.shape)
     if change[worst] > HALVING_CHANGE:
@@ -187,7 +187,7 @@ def _from_paths(
         starts, targets = chart.coordinates(starts), chart.coordinates(targets)
     if estimator == "histogram":
         cells = paths.make_cells(chart, float(ordered[0]), n_paths)
-    legs = ordered if cells is None else np.array([cells.walked(t) for t in ordered])
+    legs = ordered if cells is None else np.array([cells.path_time(t) for t in ordered])
     dts, counts = paths.plan_legs(legs, step_sizes(chart, legs, step_size))
     if halved:
         dts, counts = dts / 2, counts * 2
@@ -197,9 +197,9 @@ def _from_paths(
 
     def run(points: np.ndarray, record: Any, extra: Any) -> np.ndarray:
         plan = paths.Plan(moving, points, dts, counts, n_blocks, block, seed, record, extra)
-        kept, waited = paths.run(plan, n_jobs, keep_blocks=with_std and cells is not None)
-        say_waited(waited, float(dts.max()))
-        return kept
+        counted, waited = paths.run(plan, n_jobs, by_block=with_std and cells is not None)
+        warn_of_waiting(waited, float(dts.max()))
+        return counted
 
     if cells is None:
         G = evaluate(chart, "metric", targets)
@@ -207,21 +207,21 @@ def _from_paths(
         if radius is not None:
             omega = np.full(len(ordered), checks.positive(radius, "radius", "None balances noise and blur"))
         extra = (targets.astype(dtype), G.astype(dtype), omega.astype(dtype), moving.low, moving.high)
-        kept = run(starts, paths.in_balls, (*extra, np.asarray(moving.periodic)))
-        share = np.moveaxis(kept.sum(1), 1, 0) / (n_blocks * block)  # [times, starts, targets]
+        found = run(starts, paths.in_balls, (*extra, np.asarray(moving.periodic)))
+        fraction = np.moveaxis(found.sum(1), 1, 0) / (n_blocks * block)  # [times, starts, targets]
         volumes = paths.ball_volumes(chart, targets, G, omega)[:, None]
-        std = np.sqrt(share * (1 - share) / (n_blocks * block)) / volumes
-        return (share / volumes)[back], std[back], float(dts.max())
+        std = np.sqrt(fraction * (1 - fraction) / (n_blocks * block)) / volumes
+        return (fraction / volumes)[back], std[back], float(dts.max())
 
     points, index = np.unique(np.concatenate([starts, targets]), axis=0, return_inverse=True)
     index = index.ravel()
     counter = np.zeros(cells.volumes.size, np.int32)
-    kept = run(points, paths.histogram, (tuple(e.astype(dtype) for e in cells.edges), counter))
+    found = run(points, paths.histogram, (tuple(e.astype(dtype) for e in cells.edges), counter))
     first, second = index[: len(starts)], index[len(starts) :]
     kernels, errors = [], []
     for k, t in enumerate(ordered):
         kernel, error = paths.chapman_kolmogorov(
-            kept[:, :, k], n_blocks * block, cells, cells.merged(t), first, second, with_std
+            found[:, :, k], n_blocks * block, cells, cells.merged(t), first, second, with_std
         )
         kernels.append(kernel)
         errors.append(error)
@@ -230,26 +230,26 @@ def _from_paths(
 
 
 def step_sizes(chart: Chart, legs: np.ndarray, step_size: float | None) -> np.ndarray:
-    """The largest step of each leg: small against the geometry and the time, but not so small that it never ends."""
+    """The largest step of each leg: small against the geometry and the time, but at most MAX_STEPS steps in all."""
     if step_size is None:
-        wished = np.minimum(brownian.step_size(chart), legs / 20)
-        taken = np.maximum(wished, legs[-1] / MAX_STEPS)
-        if np.any(taken > wished):
+        needed = np.minimum(brownian.step_size(chart), legs / 20)
+        taken = np.maximum(needed, legs[-1] / MAX_STEPS)
+        if np.any(taken > needed):
             warnings.warn(
-                f"the geometry and the smallest time ask for steps of {wished.min():.3g}, "
-                f"{legs[-1] / wished.min():.0f} in all, but {MAX_STEPS} of {taken.max():.3g} are taken: pass "
-                f"step_size={wished.min():.2g} (slower), or larger times apart",
+                f"the geometry and the smallest time need steps of {needed.min():.3g}, "
+                f"{legs[-1] / needed.min():.0f} in all, but {MAX_STEPS} of {taken.max():.3g} are taken: pass "
+                f"step_size={needed.min():.2g} (slower), or compute the larger times separately",
                 stacklevel=4,
             )
         return taken
     return np.full(len(legs), checks.positive(step_size, "step_size", "None chooses it from the geometry"))
 
 
-def say_waited(waited: float, dt: float) -> None:
-    """Warn where many steps were waited."""
+def warn_of_waiting(waited: float, dt: float) -> None:
+    """Warn if paths waited in many of their steps because no proposal was inside the boundary."""
     if waited > MAX_WAITED:
         warnings.warn(
-            f"{waited:.1%} of the steps found no place inside the boundary and waited: the step size "
+            f"in {waited:.1%} of the steps no proposal was inside the boundary, and the path waited: the step size "
             f"{dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
             stacklevel=4,
         )

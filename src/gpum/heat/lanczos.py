@@ -1,14 +1,14 @@
 """The lowest eigenpairs of K u = λ M u, K symmetric and positive semi-definite, M positive definite, both sparse.
 
     A = K + sM           s > 0, the shift; A⁻¹M has eigenvalues ν = 1/(λ + s), the largest for the lowest λ
-    Z [n, c]             zero modes, known beforehand: constants on the c pieces that K's graph falls into
+    Z [n, c]             zero modes, known beforehand: constants on the c connected components of K's graph
     Q = [Q_1 Q_2 ...]    QᵀMQ = I, QᵀMZ = 0; blocks of BLOCK columns, each A⁻¹M times the last one, made orthogonal
     T = QᵀM A⁻¹M Q       its eigenpairs (ν, y) are those of A⁻¹M as the blocks grow; the residual is |R y_last|
 
-A shift far above the eigenvalues asked for makes all their ν equal to 1/s, and no iteration tells them apart; far below
-them it does no harm, since the zero modes, which it would blow up, are taken out exactly. How low they are depends on
-the shape of the domain (in one long and thin, 1e-10 of the mean eigenvalue). So the shift is found: Ritz values bound
-eigenvalues from above, and the shift comes down to them until it is no longer above.
+A shift far above the requested eigenvalues makes all their ν equal to 1/s, and no iteration can distinguish them; one
+far below does no harm, since the zero modes are removed exactly. How low the eigenvalues are depends on the shape of
+the domain (in a long and thin one, 1e-10 of the mean eigenvalue), so the shift is searched for: Ritz values bound
+eigenvalues from above, and the shift is lowered to them until it is no longer above.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ from scipy.sparse.linalg import SuperLU, splu
 from ..basics.checks import NoSurface
 from ..basics.threads import one_blas_thread
 
-BLOCK = 8  # columns: products of matrices instead of vectors, with few more columns in all
+BLOCK = 8  # columns: matrices are multiplied instead of vectors, with few more columns in all
 RESIDUAL = 1e-6  # |A⁻¹Mu - νu| / ν: eigenvalues are then exact to its square over their relative gap
-REACHED = 1e-3  # and above this a pair is not returned: its λ + s may be wrong by as much
-MOST = (4, 10)  # columns at most: so many for each pair asked for, and so many blocks
-FIRST = 1e-4  # the first shift, of the mean eigenvalue
-LOOK = 8 * BLOCK  # columns for each look at the shift, or between two looks at the residual
-SHIFTS = 20  # looks at most
-ABOVE = 4.0  # times the eigenvalues asked for (the first BLOCK, where they are more): a shift low enough
-ROUNDING = 1e-14  # of the mean eigenvalue: no shift below it, where A would be singular in float64
-LOW = 1e-8  # times the shift: a λ as low has lost half of its digits
-HIGHER = 10.0  # times a shift that was too low for the factors
+REACHED = 1e-3  # a pair with a larger residual is not returned: its λ + s may be wrong by as much
+MOST = (4, 10)  # the most columns: so many for each requested pair, plus so many blocks
+FIRST = 1e-4  # the first shift, over the mean eigenvalue
+LOOK = 8 * BLOCK  # columns after which the shift, or the residual, is checked
+SHIFTS = 20  # checks of the shift, at most
+ABOVE = 4.0  # a shift is low enough if it is at most so many times the requested eigenvalues (the first BLOCK of them)
+ROUNDING = 1e-14  # least shift, over the mean eigenvalue: below it A would be singular in float64
+LOW = 1e-8  # a λ below so many times the shift has lost half of its digits
+HIGHER = 10.0  # factor by which a shift is raised that was too low for the factorisation
 ADVICE = "leave out rows far from all others, or name other geometries"
-DENSE = 200  # unknowns, up to which no iteration pays
+DENSE = 200  # unknowns, up to which a dense solver is faster
 
 
 @dataclass(frozen=True)
 class Lowest:
-    """λ [k] in ascending order, u [n, k] with uᵀMu = I, the largest residual, and the number of pieces of K's graph.
+    """λ [k], ascending, u [n, k] with uᵀMu = I, the largest residual, and how many components K's graph has.
 
-    `missing` pairs of those asked for were not reached, and neither they nor any above them are there.
+    `missing` requested pairs were not reached; neither they nor any higher pair are returned.
     """
 
     values: np.ndarray
     vectors: np.ndarray
     residual: float
-    pieces: int
+    n_connected_components: int
     missing: int = 0
 
 
 def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
-    """The k lowest eigenpairs. Ends after as many columns as MOST allows, and says how exact they are."""
+    """The k lowest eigenpairs, with their residual; the iteration ends after as many columns as MOST allows."""
     n = K.shape[0]
     k = min(k, n)
-    pieces, piece = connected_components(K, directed=False)
-    Z = np.zeros((n, min(pieces, k)))
-    shown = piece < Z.shape[1]
-    Z[shown, piece[shown]] = 1.0
+    n_components, component = connected_components(K, directed=False)
+    Z = np.zeros((n, min(n_components, k)))
+    used = component < Z.shape[1]
+    Z[used, component[used]] = 1.0
     Z /= np.sqrt(np.sum(Z * (M @ Z), 0))
-    if pieces >= k:
-        return Lowest(np.zeros(k), Z, 0.0, pieces)
+    if n_components >= k:
+        return Lowest(np.zeros(k), Z, 0.0, n_components)
     if n < DENSE or k + 2 * BLOCK > 0.4 * n:
-        values, vectors = _dense(K.toarray(), M.toarray(), pieces, k)
-        return Lowest(np.append(np.zeros(pieces), values), np.concatenate([Z, vectors], 1), 0.0, pieces)
+        values, vectors = _dense(K.toarray(), M.toarray(), n_components, k)
+        return Lowest(np.append(np.zeros(n_components), values), np.concatenate([Z, vectors], 1), 0.0, n_components)
     with one_blas_thread:  # its products are small, and lose by threads on a busy machine
-        found = _iterate(K.tocsc(), M.tocsc(), Z, k - pieces)
+        found = _iterate(K.tocsc(), M.tocsc(), Z, k - n_components)
     values, vectors, residual = found
     there = int(np.argmax(residual > REACHED)) if np.any(residual > REACHED) else len(values)
     if not there:
@@ -77,15 +77,15 @@ def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
             f"none of the {k} eigenfunctions of the surface was found (residual {residual[0]:.2g}): its lengths differ "
             f"by too many orders of magnitude; {ADVICE}"
         )
-    values, vectors = np.append(np.zeros(pieces), values[:there]), np.concatenate([Z, vectors[:, :there]], 1)
-    return Lowest(values, vectors, float(residual[:there].max()), pieces, k - len(values))
+    values, vectors = np.append(np.zeros(n_components), values[:there]), np.concatenate([Z, vectors[:, :there]], 1)
+    return Lowest(values, vectors, float(residual[:there].max()), n_components, k - len(values))
 
 
-def _dense(K: np.ndarray, M: np.ndarray, pieces: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k lowest eigenpairs but the first, one for each of the pieces, without iteration.
+def _dense(K: np.ndarray, M: np.ndarray, n_components: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k lowest eigenpairs without the zero modes, one for each connected component, without iteration.
 
-    Solvers are exact to rounding of the largest eigenvalue, which may be 1e18 times those asked for where two nodes are
-    close. So it is ν of M u = ν (K + sM) u that is solved for, with the shift not far above the λ asked for.
+    Solvers are exact to rounding of the largest eigenvalue, which may be 1e18 times the requested ones where two nodes
+    are close. So ν of M u = ν (K + sM) u is solved for, with a shift not far above the requested λ.
     """
     mean = float(np.trace(K) / np.trace(M))
     shift, found = FIRST * mean, None
@@ -97,8 +97,8 @@ def _dense(K: np.ndarray, M: np.ndarray, pieces: int, k: int) -> tuple[np.ndarra
                 break
             shift *= HIGHER
             continue
-        values = np.maximum(1 / nu[::-1] - shift, 0.0)[pieces:]
-        found = values, u[:, ::-1][:, pieces:]
+        values = np.maximum(1 / nu[::-1] - shift, 0.0)[n_components:]
+        found = values, u[:, ::-1][:, n_components:]
         if values[0] >= LOW * shift or shift <= ROUNDING * mean:
             break
         shift = max(float(values[0]), ROUNDING * mean)
@@ -136,9 +136,9 @@ def factors(A: csc_matrix) -> SuperLU:
 
 
 def _solver(K: csc_matrix, M: csc_matrix, shift: float) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
-    """What solves with K + sM, and s: the shift, or the least of HIGHER times, HIGHER² times … it that is not too low.
+    """A solver for K + sM, and s: the shift, or the least of HIGHER, HIGHER² … times it that is not too low.
 
-    Where a domain hangs together by a thread, rounding makes A singular above ROUNDING of its mean eigenvalue.
+    Where a very narrow link connects a domain, rounding makes A singular above ROUNDING of its mean eigenvalue.
     """
     while True:
         try:
@@ -150,7 +150,7 @@ def _solver(K: csc_matrix, M: csc_matrix, shift: float) -> tuple[Callable[[np.nd
 
 
 class _Krylov:
-    """Q and T for one shift; see the module."""
+    """The Krylov space of one shift: Q and T as the module defines them."""
 
     def __init__(
         self, K: csc_matrix, M: csc_matrix, Z: np.ndarray, shift: float, block: np.ndarray, most: int
@@ -166,7 +166,7 @@ class _Krylov:
         return self._room[:, : self._width]
 
     def _apart(self, W: np.ndarray) -> np.ndarray:
-        """W without its part in the span of Z and Q."""
+        """W without its component in the span of Z and Q."""
         W = W - self._Z @ (self._Z.T @ (self._M @ W))
         return W - self.Q @ (self.Q.T @ (self._M @ W))
 
@@ -182,7 +182,7 @@ class _Krylov:
             self._width += BLOCK
             near = slice(
                 max(self._width - 2 * BLOCK, 0), self._width
-            )  # in exact arithmetic W has no part in the others
+            )  # in exact arithmetic W is orthogonal to the others
             W = self._solve(self._M @ self._next)
             inner = self.Q[:, near].T @ (self._M @ W)
             self._T[near, last] = inner

@@ -5,8 +5,8 @@ fills its box gets the plain grid. Otherwise the grid is halved, and halved agai
 half a cell; grid lines are cut where they cross the boundary (by bisection), and the nodes inside and the cuts are
 triangulated together. Opposite ends of a periodic coordinate are glued.
 
-Places are positions in units of the coarsest grid's cells. How thin the domain is comes from a raster of it: a place
-is in a part at least 2r thick if a ball of radius r around some centre holds it and stays inside.
+Positions are coordinates in units of the coarsest grid's cells. How thin the domain is comes from a raster of it: at a
+position it is at least 2r thick if some ball of radius r inside the domain holds that position.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ import numpy as np
 from scipy import ndimage
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import Delaunay, cKDTree
+from scipy.spatial import Delaunay
 
+from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..manifold import Chart, evaluate
 from ..manifold.straight import probe
 
 MAX_DIM = 3
 MAX_GRID_NODES = 2_000_000
-RASTER = {1: 4000, 2: 500_000, 3: 1_000_000}  # cells in all
-ACROSS = 8  # cells of the raster along each coordinate, at least
-DEPTH = 3  # the grid is halved so many times at most
-SLOWEST = 0.25  # of a coordinate's mean speed: grid lines are never further apart than at a quarter of it
-THIN = 0.25  # radius of a ball, in places, that a part which needs no halving holds: half a cell across
-SLIVER = 0.2  # of a cell: a node as close to a cut makes elements with an angle below about ten degrees
+RASTER = {1: 4000, 2: 500_000, 3: 1_000_000}  # cells of the raster in all
+ACROSS = 8  # least number of the raster's cells along each coordinate
+DEPTH = 3  # how many times the grid is halved, at most
+SLOWEST = 0.25  # least speed of a coordinate, over its mean speed, which bounds the distance of grid lines
+THIN = 0.25  # where the domain holds a ball of this radius (half a cell across) the grid is not halved
+SLIVER = 0.2  # in cells: a node as close to a cut makes elements with an angle below about ten degrees
 LONGEST = (
     2.5  # cells: neighbours in one mesh are at most a cell's diagonal apart, with halving at its edge less than this
 )
-FLAT = 1e-3  # an element's volume over that of a cube of half its length; below, it is the rounding of points in line
-RASTER_ROOM = 1.5  # raster cells that a side may pass outside: the raster knows the boundary to one, diagonally 1.5
-BULGE = 0.1  # and of its length: a chord across a curved edge
+FLAT = 1e-3  # least volume of an element, over that of a cube of half its length; below, its points are in line
+RASTER_ROOM = 1.5  # raster cells that a side may pass outside: the error of the raster's boundary, diagonally
+BULGE = 0.1  # fraction of its length that a side may pass outside, as a chord across a curved edge
 
 Inside = Callable[[np.ndarray], np.ndarray]
 
@@ -50,24 +51,24 @@ class Mesh:
 
     nodes: np.ndarray
     simplices: np.ndarray
-    pieces: int = 1
-    torn: bool = False  # in more pieces than the domain: too coarse for a narrow part
+    n_connected_components: int = 1
+    torn: bool = False  # has more connected components than the domain: it is too coarse for a narrow link
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a mesh is planned from: graded lines, mean lengths of the box's sides, the volume inside, a raster."""
+    """The measures of a chart that a mesh is made from."""
 
     lines: list[np.ndarray]  # for each coordinate, positions at equal steps of surface length
-    lengths: np.ndarray
-    volume: float
+    lengths: np.ndarray  # mean lengths of the box's sides on the surface
+    volume: float  # inside the boundary
     raster: np.ndarray  # which cells of a fine grid between the lines are inside
-    pieces: int = 1  # of the domain, as far as the raster can tell
+    n_connected_components: int = 1  # of the domain, as far as the raster resolves it
 
-    def position(self, share: np.ndarray) -> np.ndarray:
-        """Chart coordinates of points given as shares of the lengths, [n, q]."""
+    def coordinates(self, fractions: np.ndarray) -> np.ndarray:
+        """Chart coordinates of points given as fractions of the lengths, [n, q]."""
         even = np.linspace(0, 1, len(self.lines[0]))
-        return np.stack([np.interp(share[:, a], even, line) for a, line in enumerate(self.lines)], 1)
+        return np.stack([np.interp(fractions[:, a], even, line) for a, line in enumerate(self.lines)], 1)
 
 
 def measure(chart: Chart) -> Size:
@@ -93,15 +94,15 @@ def measure(chart: Chart) -> Size:
     size = Size(lines, np.array(lengths), volume, np.zeros(0))
     cells, left = np.zeros(q, int), float(RASTER[q])
     for k, a in enumerate(np.argsort(lengths)):  # cells are cubes, but at least ACROSS span a thin box
-        wish = max(lengths[a] * (left / np.prod(np.sort(lengths)[k:])) ** (1 / (q - k)), ACROSS)
-        cells[a], left = int(wish), left / wish
-    shares = _places((np.arange(n) + 0.5) / n for n in cells)
-    raster = evaluate(chart, "inside", size.position(shares)).reshape(cells)
-    return replace(size, raster=raster, pieces=_domain_pieces(raster))
+        count = max(lengths[a] * (left / np.prod(np.sort(lengths)[k:])) ** (1 / (q - k)), ACROSS)
+        cells[a], left = int(count), left / count
+    middles = _product((np.arange(n) + 0.5) / n for n in cells)
+    raster = evaluate(chart, "inside", size.coordinates(middles)).reshape(cells)
+    return replace(size, raster=raster, n_connected_components=_raster_components(raster))
 
 
 def finest(size: Size) -> float:
-    """The step below which the grid of the box has more nodes than memory allows."""
+    """The smallest step with which the grid of the box has no more than MAX_GRID_NODES nodes."""
     low, high = 0.0, float(size.lengths.max())
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -114,15 +115,15 @@ def _counts(size: Size, step: float) -> np.ndarray:
     return np.maximum(np.ceil(size.lengths / max(step, 1e-300)), 3)
 
 
-def _domain_pieces(raster: np.ndarray) -> int:
-    """In how many pieces the domain is: 1 where a finer raster still joins some, since it cannot tell."""
+def _raster_components(raster: np.ndarray) -> int:
+    """The number of the domain's connected components; 1 where it is unclear: a finer raster still joins some."""
     together = np.ones((3,) * raster.ndim)
     fine, coarse = (ndimage.label(r, together)[1] for r in (raster, raster[(slice(None, None, 2),) * raster.ndim]))
     return fine if coarse <= fine else 1
 
 
 def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
-    """A mesh of simplices about `step` long on the surface, shorter in narrow parts."""
+    """A mesh of simplices about `step` long on the surface, shorter where the domain is narrow."""
     counts = _counts(size, step).astype(int)
     if np.prod(counts + 1.0) > MAX_GRID_NODES:
         raise NoSurface(
@@ -130,27 +131,28 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
             "ask for larger times, fewer modes or a looser boundary level"
         )
 
-    def inside(places: np.ndarray) -> np.ndarray:
-        return evaluate(chart, "inside", size.position(places / counts))
+    def inside(positions: np.ndarray) -> np.ndarray:
+        return evaluate(chart, "inside", size.coordinates(positions / counts))
 
     raster = size.raster
     if raster.all():
-        places, simplices, pieces = _places(np.arange(n + 1.0) for n in counts), _box_simplices(tuple(counts + 1)), 1
+        positions, simplices = _product(np.arange(n + 1.0) for n in counts), _box_simplices(tuple(counts + 1))
+        n_components = 1
     else:
-        cell = counts / raster.shape  # of the raster, in places
+        cell = counts / raster.shape  # size of the raster's cells
         level = _levels(raster, cell)
         nodes = _nodes(level, counts)
-        places = _with_cuts(nodes[inside(nodes)], _cuts(inside, level, counts), level, counts)
-        simplices = _simplices(places)
-        simplices = simplices[_belongs(inside, places[simplices], raster, cell)]
-        pieces = _pieces(simplices, len(places))
+        positions = _with_cuts(nodes[inside(nodes)], _cuts(inside, level, counts), level, counts)
+        simplices = _simplices(positions)
+        simplices = simplices[_belongs(inside, positions[simplices], raster, cell)]
+        n_components = _n_components(simplices, len(positions))
     used, simplices = np.unique(simplices, return_inverse=True)
-    # Corners in ascending order, as skfem keeps them: the order of the unknowns follows from it.
-    simplices = np.sort(simplices.reshape(-1, len(counts) + 1), axis=1)
-    return Mesh(size.position(places[used] / counts), simplices, pieces, pieces > size.pieces)
+    simplices = simplices.reshape(-1, len(counts) + 1)
+    nodes = size.coordinates(positions[used] / counts)
+    return Mesh(nodes, simplices, n_components, n_components > size.n_connected_components)
 
 
-def _places(axes: Iterable[np.ndarray]) -> np.ndarray:
+def _product(axes: Iterable[np.ndarray]) -> np.ndarray:
     """The product of coordinate values, [n, q]."""
     axes = list(axes)
     return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes)).astype(float)
@@ -168,14 +170,14 @@ def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:
     return np.concatenate(cells)
 
 
-def _at(field: np.ndarray, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """A raster's value at each place."""
-    index = np.minimum((places * (field.shape / counts)).astype(int), np.array(field.shape) - 1)
+def _at(field: np.ndarray, positions: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """A raster's value at each position."""
+    index = np.minimum((positions * (field.shape / counts)).astype(int), np.array(field.shape) - 1)
     return field[tuple(index.T)]
 
 
 def _distance(flags: np.ndarray, cell: np.ndarray) -> np.ndarray:
-    """Distance of each raster cell to the nearest one that is flagged, in places."""
+    """Distance of each raster cell to the nearest one that is flagged."""
     return ndimage.distance_transform_edt(~flags, sampling=cell) if flags.any() else np.full(flags.shape, np.inf)
 
 
@@ -186,7 +188,7 @@ def _levels(raster: np.ndarray, cell: np.ndarray) -> np.ndarray:
     level = np.zeros(raster.shape, int)
     for k in range(1, DEPTH + 1):
         radius = THIN / 2 ** (k - 1)
-        if radius < cell.max():  # the raster cannot tell
+        if radius < cell.max():  # the raster does not resolve it
             break
         thin = raster & (_distance(deep >= radius, cell) > radius)
         level[_distance(thin, cell) <= 2.0**-k] = k  # and a little around it, so that sizes change gradually
@@ -194,32 +196,34 @@ def _levels(raster: np.ndarray, cell: np.ndarray) -> np.ndarray:
 
 
 def _nodes(level: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Nodes of the grid, halved where asked."""
-    found = [_places(np.arange(n + 1.0) for n in counts)]
+    """Nodes of the grid, halved where `level` says so."""
+    found = [_product(np.arange(n + 1.0) for n in counts)]
     for k in range(1, level.max() + 1):
-        places = _places(np.arange(n * 2**k + 1) / 2**k for n in counts)
-        found.append(places[_at(level, places, counts) >= k])
+        positions = _product(np.arange(n * 2**k + 1) / 2**k for n in counts)
+        found.append(positions[_at(level, positions, counts) >= k])
     return np.unique(np.concatenate(found), axis=0)
 
 
 def _cuts(inside: Inside, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Where grid lines, halved where asked, cross the boundary."""
+    """Where grid lines, halved where `level` says so, cross the boundary."""
     low, high = [], []
     for k in range(level.max() + 1):
         for a in range(len(counts)):
             axes = [np.arange(n * 2**k + 1) / 2**k for n in counts]
-            axes[a] = np.arange(counts[a] * 2 ** (k + 2) + 1) / 2 ** (k + 2)  # narrow parts between two nodes, too
+            axes[a] = np.arange(counts[a] * 2 ** (k + 2) + 1) / 2 ** (
+                k + 2
+            )  # also where the domain is narrow between two nodes
             shape = tuple(map(len, axes))
-            places = _places(axes)
-            asked = _at(level, places, counts) == k
-            flags = np.full(len(places), -1, np.int8)
-            flags[asked] = inside(places[asked])
-            places = np.moveaxis(places.reshape(*shape, -1), a, 0)
+            positions = _product(axes)
+            here = _at(level, positions, counts) == k
+            flags = np.full(len(positions), -1, np.int8)
+            flags[here] = inside(positions[here])
+            positions = np.moveaxis(positions.reshape(*shape, -1), a, 0)
             flags = np.moveaxis(flags.reshape(shape), a, 0)
             for one, two in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
                 crossing = (flags[one] == 1) & (flags[two] == 0)
-                low.append(places[one][crossing])
-                high.append(places[two][crossing])
+                low.append(positions[one][crossing])
+                high.append(positions[two][crossing])
     near, far = np.concatenate(low), np.concatenate(high)
     for _ in range(16 if len(near) else 0):
         middle = 0.5 * (near + far)
@@ -229,24 +233,24 @@ def _cuts(inside: Inside, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _with_cuts(nodes: np.ndarray, cuts: np.ndarray, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Nodes and cuts together; a node so close to a cut that it makes slivers gives way."""
+    """Nodes and cuts together, without nodes so close to a cut that they make slivers."""
     if not len(cuts) or not len(nodes):
         return np.concatenate([nodes, cuts])
     near = SLIVER / 2.0 ** _at(level, nodes, counts)
-    return np.concatenate([nodes[cKDTree(cuts).query(nodes)[0] > near], cuts])
+    return np.concatenate([nodes[neighbours.nearest(cuts, 1, nodes)[0][:, 0] > near], cuts])
 
 
-def _simplices(places: np.ndarray) -> np.ndarray:
-    if places.shape[1] == 1:
-        order = np.argsort(places[:, 0])
+def _simplices(positions: np.ndarray) -> np.ndarray:
+    if positions.shape[1] == 1:
+        order = np.argsort(positions[:, 0])
         return np.stack([order[:-1], order[1:]], 1)
-    if len(places) < places.shape[1] + 2:  # too few for Qhull
-        return np.zeros((0, places.shape[1] + 1), int)
-    return Delaunay(places, qhull_options="Qbb Qc Q12 QJ Pp").simplices
+    if len(positions) < positions.shape[1] + 2:  # too few for Qhull
+        return np.zeros((0, positions.shape[1] + 1), int)
+    return Delaunay(positions, qhull_options="Qbb Qc Q12 QJ Pp").simplices
 
 
 def _belongs(inside: Inside, corners: np.ndarray, raster: np.ndarray, cell: np.ndarray) -> np.ndarray:
-    """Which simplices [K, q + 1, q] are part of the domain: inside, not flat, no side across a gap."""
+    """Which simplices [K, q + 1, q] belong to the domain: they are inside, not flat, and no side crosses a gap."""
     q = corners.shape[2]
     longest = np.ptp(corners, axis=1).max(1)
     volume = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / factorial(q)
@@ -261,8 +265,8 @@ def _belongs(inside: Inside, corners: np.ndarray, raster: np.ndarray, cell: np.n
     return good
 
 
-def _pieces(simplices: np.ndarray, n: int) -> int:
-    """In how many pieces the simplices hang together."""
+def _n_components(simplices: np.ndarray, n: int) -> int:
+    """How many connected components the simplices have."""
     if not len(simplices):
         return 0
     pairs = np.concatenate([simplices[:, [0, k]] for k in range(1, simplices.shape[1])])

@@ -4,13 +4,13 @@ Default: path histograms at t/2 from every point, combined by Chapman-Kolmogorov
 
     K_t(x, y) = ∫ K_{t/2}(x, z) K_{t/2}(z, y) dz ≈ Σ_c h_x(c) h_y(c) / V_c,
 
-with h_x(c) the share of the paths from x that are in cell c after t/2 and V_c the cell's volume: a Gram matrix,
-symmetric and positive semi-definite whatever the noise. Two places in one cell of size h differ by h²/6 in variance
+with h_x(c) the fraction of the paths from x that are in cell c after t/2 and V_c the cell's volume: a Gram matrix,
+symmetric and positive semi-definite whatever the noise. Two points in one cell of size h differ by h²/6 in variance
 along each coordinate, as if the heat had flowed for h²/6 longer: paths run for (t - h²/6)/2, which leaves an error of
 fourth order in h. A path meets itself, which adds about 1/(N V_c) to K_t(x, x), (2πt/h²)^{q/2}/N of a flat kernel's
 peak: cells grow with t, and with the dimension.
 
-The paper's estimator: the share of paths from x in a metric ball of radius ω around y after t, over its volume.
+The paper's estimator: the fraction of paths from x in a metric ball of radius ω around y after t, over its volume.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ..manifold import Chart, StraightChart, evaluate, magnification
 from ..persistence.programs import cached_programs
 from . import brownian
 
-CELL_SHARE = 0.08  # a cell's squared size over the time, at least
-MAX_CELL_SHARE = 1.0  # and at most, where paths are few for the dimension
-SELF_SHARE = 0.01  # what paths that meet themselves may add to K_t(x, x), of a flat kernel's peak
+CELL_RATIO = 0.08  # a cell's squared size over the time, at least
+MAX_CELL_RATIO = 1.0  # at most, where paths are few for the dimension
+COARSE = 2.0  # above which a histogram no longer resolves the kernel
+SELF_FRACTION = 0.01  # of a flat kernel's peak: what paths that meet themselves may add to K_t(x, x)
 MAX_CELLS = 20_000
-COARSE = 2.0  # and where a histogram no longer resolves the kernel
 SUBCELLS = 4  # per coordinate, to integrate a cell's volume (2 above three dimensions)
 EMPTY = 0.2  # of the median volume, below which a cell at the edge is too noisy to interpolate from
 UNITS = 80  # blocks of paths in one task, about
@@ -45,7 +45,7 @@ UNITS = 80  # blocks of paths in one task, about
 
 @dataclass(frozen=True)
 class Plan:
-    """What paths to run: from where, with which legs, and what to keep of them."""
+    """Which paths to simulate: their starts and legs, and what to record of them."""
 
     moving: brownian.Motion
     starts: np.ndarray  # [n, q]
@@ -56,7 +56,7 @@ class Plan:
     seed: int
     record: Any
     extra: Any
-    ids: np.ndarray | None = None  # what the keys of each start are folded by, instead of its index
+    ids: np.ndarray | None = None  # what the random key of each start is folded by, instead of its index
 
 
 def plan_legs(times: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,67 +66,68 @@ def plan_legs(times: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.nd
     return spans / counts, counts
 
 
-def run(plan: Plan, n_jobs: int | None, keep_blocks: bool) -> tuple[np.ndarray, float]:
-    """Counts kept by `record`, [starts, blocks, legs, ...], and the share of steps that were waited.
+def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, float]:
+    """What `record` counts, [starts, blocks, legs, ...], and the fraction of steps in which a path waited.
 
-    Without `keep_blocks` the blocks of a start are added up at once (one "block" stays), which bounds the memory. Tasks
-    run in parallel; block b of start i has a key of its own, so nothing depends on their spread.
+    Unless `by_block`, the blocks of a start are added up at once into one, which bounds the memory. Tasks run in
+    parallel; each block of each start has its own random key, so that results do not depend on how tasks are divided.
     """
     starts = np.arange(len(plan.starts))
     size = max(1, UNITS // plan.n_blocks)
     tasks = [starts[k : k + size] for k in range(0, len(starts), size)]
-    found = list(results([partial(_run_starts, plan, some, keep_blocks) for some in tasks], n_jobs))
+    found = list(results([partial(_run_starts, plan, some, by_block) for some in tasks], n_jobs))
     waited = float(sum(r[1] for r in found))
     steps = len(starts) * plan.n_blocks * plan.block * float(plan.counts.sum())
     return np.concatenate([r[0] for r in found]), waited / steps
 
 
-def _run_starts(plan: Plan, starts: np.ndarray, keep_blocks: bool) -> tuple[np.ndarray, float]:
+def _run_starts(plan: Plan, starts: np.ndarray, by_block: bool) -> tuple[np.ndarray, float]:
+    """The task of a few starts: their counts, and how many steps were waited."""
     dtype = plan.moving.low.dtype
-    kept, waits = [], 0.0
+    found, waits = [], 0.0
     ids = starts if plan.ids is None else plan.ids[starts]
     with jax.enable_x64(bool(dtype == np.float64)), cached_programs():
-        key, walk = jax.random.key(plan.seed), partial(_walk, plan, dtype)
+        key, simulate = jax.random.key(plan.seed), partial(_simulate, plan, dtype)
         if plan.n_blocks == 1:  # starts side by side
             keys = brownian.block_keys(key, ids, np.zeros(len(ids)))
-            counts, waited = walk(keys, plan.starts[starts], at_once=max(1, brownian.BLOCK // plan.block))
+            counts, waited = simulate(keys, plan.starts[starts], at_once=max(1, brownian.BLOCK // plan.block))
             return np.asarray(counts)[:, None], float(np.sum(np.asarray(waited, float)))
         for i, own in zip(starts, ids, strict=True):
             keys = brownian.block_keys(key, np.full(plan.n_blocks, own), np.arange(plan.n_blocks))
             same = np.broadcast_to(plan.starts[i], (plan.n_blocks, plan.starts.shape[1]))
-            counts, waited = walk(keys, same, add=not keep_blocks)
-            kept.append(np.asarray(counts)[None] if not keep_blocks else np.asarray(counts))
+            counts, waited = simulate(keys, same, add=not by_block)
+            found.append(np.asarray(counts) if by_block else np.asarray(counts)[None])
             waits += float(np.sum(np.asarray(waited, float)))
-    return np.stack(kept), waits
+    return np.stack(found), waits
 
 
-def _walk(plan: Plan, dtype: Any, keys: Any, starts: np.ndarray, **how: Any) -> Any:
+def _simulate(plan: Plan, dtype: Any, keys: Any, starts: np.ndarray, **how: Any) -> Any:
     dts, counts = jnp.asarray(plan.dts, dtype), jnp.asarray(plan.counts, jnp.int32)
-    places = jnp.asarray(starts, dtype)
-    return brownian.walk(plan.moving, keys, places, dts, counts, plan.extra, plan.block, plan.record, **how)
+    points = jnp.asarray(starts, dtype)
+    return brownian.simulate(plan.moving, keys, points, dts, counts, plan.extra, plan.block, plan.record, **how)
 
 
 @dataclass(frozen=True)
 class Cells:
     """Cells of about equal size on the surface: edges of each coordinate, volumes [n_1, ..., n_q], mean sizes [q].
 
-    `share` is what the squared size of (merged) cells should be of the time. A cell outside has volume 0; what paths
-    leave there (at most a sliver of it is inside) counts for its `home`, the nearest cell inside, [cells].
+    `ratio` is the squared size that merged cells should have, over the time. A cell outside has volume 0; paths that
+    end there (at most a sliver of it is inside) count for its `home`, the nearest cell inside, [cells].
     """
 
     edges: tuple[np.ndarray, ...]
     volumes: np.ndarray
     sizes: np.ndarray
-    share: float
+    ratio: float
     home: np.ndarray
 
     def merged(self, time: float) -> tuple[int, ...]:
-        """How many cells to merge along each coordinate for a kernel at this time (at least 8 stay)."""
-        wish = np.sqrt(self.share * time) / self.sizes
-        return tuple(int(np.clip(w, 1, max(n // 8, 1))) for w, n in zip(wish, self.volumes.shape, strict=True))
+        """How many cells to merge along each coordinate for a kernel at this time (at least 8 remain)."""
+        factor = np.sqrt(self.ratio * time) / self.sizes
+        return tuple(int(np.clip(f, 1, max(n // 8, 1))) for f, n in zip(factor, self.volumes.shape, strict=True))
 
-    def walked(self, time: float) -> float:
-        """How long paths run for a kernel at this time: half of it, less what the cells blur."""
+    def path_time(self, time: float) -> float:
+        """The duration of paths for a kernel at this time: half of it, less the blur of the cells."""
         blur = float(np.mean((self.sizes * self.merged(time)) ** 2)) / 6
         return 0.5 * max(time - blur, 0.5 * time)
 
@@ -134,11 +135,11 @@ class Cells:
 def make_cells(chart: StraightChart, smallest_time: float, n_paths: int) -> Cells:
     """Cells small against the kernel at the smallest time, and their volumes inside the boundary.
 
-    In even coordinates they are a plain grid, of MAX_CELLS at most; you are warned where that is too coarse.
+    In even coordinates they are a plain grid, of MAX_CELLS at most; a warning says if that is too coarse.
     """
     lengths = np.asarray(chart.lengths, float)
-    share = float(np.clip(2 * pi / (SELF_SHARE * n_paths) ** (2 / len(lengths)), CELL_SHARE, MAX_CELL_SHARE))
-    counts = np.maximum(np.ceil(lengths / np.sqrt(share * smallest_time)), 4)
+    ratio = float(np.clip(2 * pi / (SELF_FRACTION * n_paths) ** (2 / len(lengths)), CELL_RATIO, MAX_CELL_RATIO))
+    counts = np.maximum(np.ceil(lengths / np.sqrt(ratio * smallest_time)), 4)
     counts = np.maximum((counts * min(1.0, (MAX_CELLS / np.prod(counts)) ** (1 / len(counts)))).astype(int), 4)
     sizes = lengths / counts
     if np.any(sizes**2 > COARSE * smallest_time):
@@ -148,36 +149,36 @@ def make_cells(chart: StraightChart, smallest_time: float, n_paths: int) -> Cell
             stacklevel=4,
         )
     edges = tuple(np.linspace(0, length, n + 1) for length, n in zip(lengths, counts, strict=True))
-    parts = SUBCELLS if len(counts) <= 3 else 2
-    middles = [(np.arange(n * parts) + 0.5) * h / parts for n, h in zip(counts, sizes, strict=True)]
+    n_sub = SUBCELLS if len(counts) <= 3 else 2
+    middles = [(np.arange(n * n_sub) + 0.5) * h / n_sub for n, h in zip(counts, sizes, strict=True)]
     points = np.stack(np.meshgrid(*middles, indexing="ij"), -1).reshape(-1, len(counts))
     inside = evaluate(chart, "inside", points)
-    pieces = np.zeros(len(points))
-    pieces[inside] = np.prod(sizes / parts) * evaluate(chart, magnification, points[inside])
-    blocked = pieces.reshape([k for n in counts for k in (int(n), parts)])
-    volumes = blocked.sum(tuple(range(1, 2 * len(counts), 2)))
-    # A sliver that few samples see, or none though a path may just reach it, belongs to its nearest neighbour.
+    subvolumes = np.zeros(len(points))
+    subvolumes[inside] = np.prod(sizes / n_sub) * evaluate(chart, magnification, points[inside])
+    by_cell = subvolumes.reshape([k for n in counts for k in (int(n), n_sub)])
+    volumes = by_cell.sum(tuple(range(1, 2 * len(counts), 2)))
+    # A cell of which fewer than one subcell is inside is added to its nearest neighbour: a path may still reach it.
     some = volumes[volumes > 0]
     if not len(some):
         raise NoSurface(
             f"no cell of a histogram of {' × '.join(map(str, counts))} cells is inside the boundary; loosen the "
             "boundary level or use estimator='ball'"
         )
-    sliver = volumes < np.median(some) / parts ** len(counts)
+    sliver = volumes < np.median(some) / n_sub ** len(counts)
     nearest = ndimage.distance_transform_edt(sliver, sizes, return_distances=False, return_indices=True)
     home = np.ravel_multi_index(tuple(nearest), volumes.shape).ravel()
     volumes = np.bincount(home, volumes.ravel(), volumes.size).reshape(volumes.shape)
-    return Cells(edges, volumes, sizes, share, home)
+    return Cells(edges, volumes, sizes, ratio, home)
 
 
 def histogram(x: Any, leg: Any, extra: Any) -> Any:
     """Counts of paths in each cell, [cells]."""
     edges, counter = extra
-    place: Any = 0
+    index: Any = 0
     for a, e in enumerate(edges):
         cell = jnp.clip(jnp.searchsorted(e, x[:, a], side="right") - 1, 0, len(e) - 2)
-        place = place * (len(e) - 1) + cell
-    return counter.at[place].add(1)
+        index = index * (len(e) - 1) + cell
+    return counter.at[index].add(1)
 
 
 def in_balls(x: Any, leg: Any, extra: Any) -> Any:
@@ -201,7 +202,7 @@ def ball_radius(n_paths: int, q: int, times: np.ndarray) -> np.ndarray:
 
 
 def ball_volumes(chart: Chart, targets: np.ndarray, G: np.ndarray, omega: np.ndarray) -> np.ndarray:
-    """Riemannian volumes of the balls' parts inside the boundary, [times, targets]."""
+    """Riemannian volumes of the balls, as far as they are inside the boundary, [times, targets]."""
     q = targets.shape[1]
     unit = qmc.Sobol(q, scramble=True, seed=0).random(512) * 2 - 1
     unit = unit[np.sum(unit**2, 1) <= 1]
@@ -228,20 +229,23 @@ def chapman_kolmogorov(
     with_std: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Kernel [starts, targets] at one time and its standard error, from counts [points, blocks, cells]."""
-    return meeting(scaled_shares(counts, n_paths / counts.shape[1], cells, merge), starts, targets, with_std)
+    scaled = scaled_fractions(counts, n_paths / counts.shape[1], cells, merge)
+    return kernel_of_blocks(scaled, starts, targets, with_std)
 
 
-def meeting(shares: np.ndarray, starts: Any, targets: Any, with_std: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """The same from h_x(c)/√V_c, [points, blocks, cells]."""
-    n_blocks, mean = shares.shape[1], shares.mean(1)
+def kernel_of_blocks(
+    scaled: np.ndarray, starts: Any, targets: Any, with_std: bool
+) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
+    """Kernel [starts, targets] at one time and its standard error, from h_x(c)/√V_c [points, blocks, cells]."""
+    n_blocks, mean = scaled.shape[1], scaled.mean(1)
     kernel = mean[starts] @ mean[targets].T
     if not with_std:
         return kernel, None
-    # Delta method over independent blocks: the paths of x with those of y as they are, and the other way round.
+    # Delta method over independent blocks: the paths of x vary while those of y are fixed, and the other way round.
     spread, same = np.zeros_like(kernel), np.equal.outer(starts, targets)
     for b in range(n_blocks):
-        forth = shares[starts, b] @ mean[targets].T - kernel
-        back = mean[starts] @ shares[targets, b].T - kernel
+        forth = scaled[starts, b] @ mean[targets].T - kernel
+        back = mean[starts] @ scaled[targets, b].T - kernel
         spread += np.where(same, (forth + back) ** 2, forth**2 + back**2)
     return kernel, np.sqrt(spread / (n_blocks * (n_blocks - 1)))
 
@@ -252,27 +256,27 @@ def merged_volumes(cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
 
 
 def cells_around(points: np.ndarray, cells: Cells, merge: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The merged cells whose middles surround each point [n, q], and their shares: linear interpolation, [n, 2^q] each.
+    """The merged cells whose middles surround each point [n, q], and weights of linear interpolation, [n, 2^q] each.
 
-    A cell without volume has no say.
+    A cell with little or no volume has weight 0.
     """
     volumes = _merge(cells.volumes, merge)
-    index, share = np.zeros((len(points), 1), int), np.ones((len(points), 1))
+    index, weights = np.zeros((len(points), 1), int), np.ones((len(points), 1))
     for e, x, m, n in zip(cells.edges, points.T, merge, volumes.shape, strict=True):
         ends = np.append(e[:-1][::m], e[-1])
         middles = 0.5 * (ends[1:] + ends[:-1])
-        place = np.interp(x, middles, np.arange(n))
-        low = np.minimum(place.astype(int), max(n - 2, 0))
+        position = np.interp(x, middles, np.arange(n))
+        low = np.minimum(position.astype(int), max(n - 2, 0))
         sides = np.stack([low, np.minimum(low + 1, n - 1)], 1)
-        parts = np.stack([1 - (place - low), place - low], 1)
+        fractions = np.stack([1 - (position - low), position - low], 1)
         index = (index[:, :, None] * n + sides[:, None]).reshape(len(points), -1)
-        share = (share[:, :, None] * parts[:, None]).reshape(len(points), -1)
-    share = share * (volumes.ravel()[index] > EMPTY * np.median(volumes[volumes > 0]))
-    total = share.sum(1, keepdims=True)
-    return index, np.where(total > 0, share / np.where(total > 0, total, 1.0), 1 / share.shape[1])
+        weights = (weights[:, :, None] * fractions[:, None]).reshape(len(points), -1)
+    weights = weights * (volumes.ravel()[index] > EMPTY * np.median(volumes[volumes > 0]))
+    total = weights.sum(1, keepdims=True)
+    return index, np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1 / weights.shape[1])
 
 
-def scaled_shares(counts: np.ndarray, n_paths: float, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
+def scaled_fractions(counts: np.ndarray, n_paths: float, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
     """h_x(c)/√V_c from counts [..., cells], 0 in cells outside: inner products are K_t, [..., merged cells]."""
     inside = cells.volumes.ravel() > 0
     gathered = np.where(inside, counts, 0.0)
@@ -283,7 +287,7 @@ def scaled_shares(counts: np.ndarray, n_paths: float, cells: Cells, merge: tuple
 
 
 def over(values: np.ndarray, volumes: np.ndarray) -> np.ndarray:
-    """Values [..., cells] over volumes, or their roots, [cells]; 0 in cells outside."""
+    """Values [..., cells] divided by volumes, or their roots, [cells]; 0 in cells without volume."""
     return values / np.where(volumes > 0, volumes, np.inf)
 
 

@@ -1,7 +1,7 @@
-"""Eigenpairs of the Laplace operator on glued stars.
+"""Stiffness and mass matrices of the Laplace operator on the joined stars of an atlas.
 
     K_ij = -w_ij,  K_ii = Σ_j w_ij          w ≥ 0: an M-matrix, whatever the cloud
-    M    = diag(m) - c L,  L the graph Laplacian of the shares e_ij
+    M    = diag(m) - c L,  L the graph Laplacian of the weights e_ij (see `manifold.stars`)
     K φ = λ M φ,  φᵀ M φ = 1
 
 With c = 0 (lumped mass) linear elements have too small eigenvalues, with c = 1 (consistent mass) too large ones, both
@@ -16,23 +16,23 @@ from scipy.sparse import coo_matrix, csc_matrix, diags
 from ..manifold.stars import Stars
 
 CONSISTENT = 0.4  # c
-DOMINANT = 0.8  # share of m_i that c·2Σ_j e_ij may reach: M stays positive definite
+DOMINANT = 0.8  # fraction of m_i that c·2Σ_j e_ij may reach, so that M stays positive definite
 
 
 def operators(stars: Stars, rows: np.ndarray) -> tuple[csc_matrix, csc_matrix]:
-    """K and M over the given rows (those with a mass)."""
+    """K and M between the given nodes, which must have a mass."""
     N = len(stars.mass)
     number = np.full(N, -1)
     number[rows] = np.arange(len(rows))
     i, j = number[stars.i], number[stars.j]
-    kept = (i >= 0) & (j >= 0)
-    i, j, n = i[kept], j[kept], len(rows)
+    used = (i >= 0) & (j >= 0)
+    i, j, n = i[used], j[used], len(rows)
 
     def mean(values: np.ndarray) -> csc_matrix:
-        A = csc_matrix(coo_matrix((values[kept], (i, j)), shape=(n, n)))
+        A = csc_matrix(coo_matrix((values[used], (i, j)), shape=(n, n)))
         return csc_matrix((A + A.T) / 2)
 
-    W, E = mean(stars.weight), mean(stars.shared)
+    W, E = mean(stars.weight), mean(stars.edge_mass)
     mass = stars.mass[rows]
     load = 2 * CONSISTENT * np.asarray(E.sum(0)).ravel()
     scale = np.divide(DOMINANT * mass, load, out=np.ones(n), where=load > DOMINANT * mass)

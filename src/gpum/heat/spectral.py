@@ -17,29 +17,26 @@ from math import ceil, gamma, log, pi
 from typing import Any
 
 import numpy as np
-import skfem
-from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
 from ..basics import checks
 from ..basics.checks import NoSurface
-from ..manifold import Chart, evaluate
-from ..manifold.projection import nearest_point
+from ..manifold import Chart
+from ..manifold.projection import barycentric, inverse_sides, nearest_point
+from .assembly import assemble, on_simplices, quadratic, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 
-MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
-ELEMENTS = {1: skfem.ElementLineP2, 2: skfem.ElementTriP2, 3: skfem.ElementTetP2}
-TAIL = 1e-3  # e^{-λt/2} of the first mode left out, at the smallest time
+TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
 MAX_MODES = 1500
 MAX_SPECTRAL_DIM = 3  # above, method="auto" takes Brownian paths: meshes have too many elements
 MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 000 cost what 60 000 do in 2-d
 REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
-COARSER = 2  # times: then there are half as many elements per wave as asked for, and more unknowns are put up with
+COARSER = 2  # how often the first mesh may be made coarser, until it has half as many elements per wave
 FIRST = 8  # eigenvalues compared
-ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each piece: rounding of K leaves less, the narrowest link more
-CANDIDATES = 24  # simplices looked at first for each point
+ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each component: rounding of K is less, the narrowest link more
+CANDIDATES = 24  # simplices tested first for each point
 ON_MESH = 1e-9  # a barycentric weight down to -ON_MESH is rounding, not a point off the mesh
 
 
@@ -60,20 +57,20 @@ def varying(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """λ_i [k] in ascending order, φ_i at the finite-element unknowns [n, k], where these lie, how exact they are."""
+    """Eigenvalues λ_i [k], ascending, eigenfunctions φ_i at the unknowns [n, k] of a mesh, and how exact they are."""
 
     values: np.ndarray
     vectors: np.ndarray
     mesh: Mesh
-    dofs: np.ndarray  # [local, simplices]: unknowns of each simplex, after gluing
+    dofs: np.ndarray  # unknowns of each simplex, opposite ends of periodic coordinates glued, [simplices, local]
     bounds: np.ndarray
     periodic: tuple[bool, ...]
     volume: float
     speed: np.ndarray  # surface length of a unit of each coordinate, on average, [q]
-    pieces: int  # that the mesh is in, after gluing
-    residual: float  # of the eigenvectors, relative
-    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
-    change: float = np.nan  # of the first eigenvalues at the last refinement, relative; NaN where there was none
+    n_connected_components: int  # of the mesh, after gluing
+    residual: float  # relative residual of the eigenvectors
+    missing: int = 0  # requested pairs that the solver did not reach; they are left out
+    change: float = np.nan  # relative change of the first eigenvalues at the last refinement; NaN where there was none
     per_wave: float = np.nan  # elements per wave length of the last mode
 
     @property
@@ -83,12 +80,12 @@ class Eigenpairs:
 
     @property
     def unknowns(self) -> int:
-        """Of the finite elements."""
+        """The number of unknowns of the finite elements."""
         return len(self.vectors)
 
     @property
     def torn(self) -> bool:
-        """Whether the mesh is in more pieces than the domain: heat cannot flow where it should."""
+        """Whether the mesh has more connected components than the domain, so that heat cannot flow where it should."""
         return self.mesh.torn
 
     @cached_property
@@ -100,9 +97,9 @@ class Eigenpairs:
         return self.mesh.nodes[self.mesh.simplices[simplices]] * self.speed
 
     def at(self, points: Any) -> np.ndarray:
-        """φ_i at points [n, q] of the chart, [n, k]; a point off the mesh takes its nearest place (see `off`)."""
+        """φ_i at points [n, q] of the chart, [n, k]; off the mesh those of the nearest point of it (see `off`)."""
         simplex, weights, _ = self._locate(points)
-        return np.einsum("nl,nlk->nk", _shape_functions(weights), self.vectors[self.dofs[:, simplex].T])
+        return np.einsum("nl,nlk->nk", quadratic(weights), self.vectors[self.dofs[simplex]])
 
     def off(self, points: Any) -> np.ndarray:
         """How far points [n, q] are off the mesh, in units of surface length, [n]: 0 on it."""
@@ -115,19 +112,27 @@ class Eigenpairs:
         wrapped = low + np.mod(points - low, high - low)
         points = np.where(np.asarray(self.periodic), wrapped, points) * self.speed
         near = self._finder.query(points, k=min(CANDIDATES, len(self.mesh.simplices)))[1].reshape(len(points), -1)
-        weights = _weights(self._corners(near), points[:, None])
+        weights = self._weights(points[:, None], near)
         best, rows = np.argmax(weights.min(-1), 1), np.arange(len(points))
         simplex, weights, off = near[rows, best], weights[rows, best], np.zeros(len(points))
         for i in np.flatnonzero(weights.min(1) < -ON_MESH):  # large simplices have their middles far away
             around = self._around(points[i])
-            own = _weights(self._corners(around), points[i])
+            own = self._weights(points[i], around)
             if len(around) and own.min(1).max() >= -ON_MESH:
                 simplex[i], weights[i] = around[np.argmax(own.min(1))], own[np.argmax(own.min(1))]
             else:
-                places, far = nearest_point(np.tile(points[i], (near.shape[1], 1)), self._corners(near[i]))
-                simplex[i], weights[i], off[i] = near[i, np.argmin(far)], places[np.argmin(far)], far.min()
+                found, far = nearest_point(np.tile(points[i], (near.shape[1], 1)), self._corners(near[i]))
+                simplex[i], weights[i], off[i] = near[i, np.argmin(far)], found[np.argmin(far)], far.min()
         weights = np.maximum(weights, 0.0)
         return simplex, weights / weights.sum(1, keepdims=True), off
+
+    @cached_property
+    def _inverse_sides(self) -> np.ndarray:
+        return inverse_sides(self._corners(slice(None)))
+
+    def _weights(self, points: np.ndarray, simplices: np.ndarray) -> np.ndarray:
+        """Barycentric weights [..., q + 1] of points [..., q] in simplices [...]."""
+        return barycentric(points, self._corners(simplices)[..., 0, :], self._inverse_sides[simplices])
 
     @cached_property
     def _boxes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -154,14 +159,14 @@ class Eigenpairs:
 
 
 def _wide(lengths: np.ndarray, volume: float, half_wave: float) -> tuple[int, float]:
-    """In how many directions a domain is longer than half a wave, and its volume without the others, one at least."""
+    """In how many directions (at least one) a domain is longer than half a wave, and its volume without the others."""
     thin = np.sort(lengths)[:-1]
     thin = thin[thin < half_wave]
     return len(lengths) - len(thin), volume / float(np.prod(thin))
 
 
 def _count(size: Size, last: float) -> float:
-    """How many modes have λ up to `last`: Weyl's law, in the directions in which such modes vary."""
+    """How many modes have λ up to `last`, by Weyl's law in the directions in which such modes vary."""
     q, volume = _wide(size.lengths, size.volume, pi / np.sqrt(last))
     return weyl(volume, q, last)
 
@@ -177,7 +182,7 @@ def modes_for(count: Callable[[float], float], t: float) -> int:
 
 
 def _last(size: Size, n_modes: int) -> tuple[float, float]:
-    """λ of the last of so many modes, and the size of the domain in the directions in which they vary."""
+    """λ of the last of `n_modes` modes, and the size of the domain in the directions in which they vary."""
     lengths, half_wave = np.asarray(size.lengths), 0.0
     for _ in lengths:  # at most one direction more is thin each time
         q, volume = _wide(lengths, size.volume, half_wave)
@@ -206,8 +211,8 @@ def eigenpairs(
     step : length of the mesh's edges on the surface; by default a quarter (in 3-d 2/5) of the last mode's
         wave length, made smaller until the first eigenvalues change by less than `tol` (relative).
     tol : see step.
-    warn : whether to say when the largest mesh is reached before that; what is returned carries it in any case
-        (`change`, `torn`, `pieces`, `per_wave`, `unknowns`).
+    warn : whether to warn when the largest mesh is reached before that; the returned object carries the figures
+        (`change`, `torn`, `n_connected_components`, `per_wave`, `unknowns`).
     """
     if min_time is not None:
         checks.positive(min_time, "min_time", "it is the smallest diffusion time")
@@ -232,7 +237,9 @@ def eigenpairs(
     last, extent = _last(size, n_modes)
     step = max(min(2 * pi / np.sqrt(last) / PER_WAVE[q], extent / 8), finest(size))
     mesh = make_mesh(chart, size, step)
-    for _ in range(COARSER):  # the first mesh may have more unknowns than are allowed; a coarser one is torn the more
+    for _ in range(
+        COARSER
+    ):  # the first mesh may have too many unknowns; where it is torn, a coarser one is torn even more
         if 2**q * len(mesh.nodes) <= MAX_UNKNOWNS[q] or mesh.torn:
             break
         step *= REFINED
@@ -252,26 +259,27 @@ def eigenpairs(
         if (2 * REFINED) ** q * len(mesh.nodes) > MAX_UNKNOWNS[q] or step < finest(size):
             break
         mesh = make_mesh(chart, size, step)
-    if not len(best[0].simplices) or (best[0].torn and best[0].pieces >= FIRST):
+    if not len(best[0].simplices) or (best[0].torn and best[0].n_connected_components >= FIRST):
         raise NoSurface(
             f"the domain, of volume {size.volume:.3g} in a box of {' × '.join(f'{a:.3g}' for a in size.lengths)}, is "
-            f"too narrow for finite elements: its finest mesh ({len(best[0].simplices)} elements) is in "
-            f"{best[0].pieces} pieces; loosen the boundary level, drop a dimension or use method='brownian'"
+            f"too narrow for finite elements: its finest mesh ({len(best[0].simplices)} elements) has "
+            f"{best[0].n_connected_components} connected components; loosen the boundary level, drop a dimension or "
+            "use method='brownian'"
         )
     mesh, step, change = best
     pairs = replace(_solve(chart, size, mesh, step, n_modes), change=change)
-    if pairs.pieces >= len(pairs.values) > 1:
+    if pairs.n_connected_components >= len(pairs.values) > 1:
         raise NoSurface(
-            f"the domain is in {pairs.pieces} pieces, and each of the {len(pairs.values)} modes asked for is constant "
-            "on every one; ask for more modes or loosen the boundary level"
+            f"the domain has {pairs.n_connected_components} connected components, and each of the {len(pairs.values)} "
+            "requested modes is constant on every one; ask for more modes or loosen the boundary level"
         )
     if warn:
-        _say(pairs, tol)
+        _warn(pairs, tol)
     return pairs
 
 
 def _first(chart: Chart, size: Size, mesh: Mesh, n_modes: int) -> np.ndarray:
-    """The first few eigenvalues but 0; none of a mesh without elements."""
+    """The first few eigenvalues after 0; an empty array for a mesh without elements."""
     if not len(mesh.simplices):
         return np.zeros(0)
     return _solve(chart, size, mesh, np.nan, min(FIRST, n_modes)).values[1:]
@@ -285,17 +293,17 @@ def _change(before: np.ndarray, now: np.ndarray) -> float:
     return float(np.max(np.abs(now[:n] - before[:n]) / np.maximum(now[:n], max(now[-1] / 10, 1e-300))))
 
 
-def _say(pairs: Eigenpairs, tol: float) -> None:
-    """Warn of what `pairs` fall short in."""
+def _warn(pairs: Eigenpairs, tol: float) -> None:
+    """Warn where the mesh or the solver did not reach the requested accuracy."""
     short = []
     if pairs.torn:
-        short.append(f"the mesh is in {pairs.pieces} pieces, more than the domain")
+        short.append(f"the mesh has {pairs.n_connected_components} connected components, more than the domain")
     if not pairs.change <= tol:
         short.append(f"the first eigenvalues still change by {pairs.change:.1%} when the mesh is refined")
     if short:
         warnings.warn(
-            f"{' and '.join(short)}: the domain has parts too narrow for the largest mesh ({pairs.unknowns} unknowns); "
-            "loosen the boundary level",
+            f"{' and '.join(short)}: the domain is too narrow in some parts for the largest mesh "
+            f"({pairs.unknowns} unknowns); loosen the boundary level",
             stacklevel=3,
         )
     if pairs.missing:
@@ -318,25 +326,12 @@ def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> E
             f"a mesh with steps of {step:.3g} has no element inside the domain; pass a smaller step or loosen the "
             "boundary level"
         )
-    q = chart.dim
-    basis = skfem.Basis(MESHES[q](mesh.nodes.T.copy(), mesh.simplices.T.copy()), ELEMENTS[q](), intorder=4)
-    x = np.asarray(basis.global_coordinates())  # [q, simplices, quadrature]
-    G = evaluate(chart, "metric", x.reshape(q, -1).T)
-    root = np.sqrt(np.maximum(np.linalg.det(G), 1e-300))
-    flux = np.moveaxis(root[:, None, None] * np.linalg.inv(G), 0, -1).reshape(q, q, *x.shape[1:])
-    root = root.reshape(x.shape[1:])
-
-    @skfem.BilinearForm
-    def stiffness(u, v, w):
-        return np.einsum("i...,ij...,j...->...", u.grad, w.flux, v.grad)
-
-    @skfem.BilinearForm
-    def mass(u, v, w):
-        return w.root * u * v
-
-    glue, dofs = _glue(chart, basis)
-    K = glue.T @ stiffness.assemble(basis, flux=flux) @ glue
-    M = glue.T @ mass.assemble(basis, root=root) @ glue
+    unknowns = quadratic_unknowns(mesh.simplices)
+    points = np.concatenate([mesh.nodes[unknowns.vertices], mesh.nodes[unknowns.sides].mean(1)])
+    number = _glued(chart, points)
+    dofs, n = number[unknowns.of_elements[0]], int(number.max()) + 1
+    stiffness, mass = on_simplices(chart, mesh.nodes[mesh.simplices])
+    K, M = assemble([(dofs, stiffness)], n), assemble([(dofs, mass)], n)
     found = lowest(K, M, n_modes)
     bounds = np.asarray(chart.bounds, float)
     return Eigenpairs(
@@ -348,39 +343,20 @@ def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> E
         periodic=tuple(chart.periodic),
         volume=float(M.sum()),
         speed=size.lengths / np.ptp(bounds, axis=1),
-        pieces=found.pieces,
+        n_connected_components=found.n_connected_components,
         residual=found.residual,
         missing=found.missing,
         per_wave=2 * pi / float(np.sqrt(max(found.values[-1], 1e-300))) / step,
     )
 
 
-def _glue(chart: Chart, basis: Any) -> tuple[csr_matrix, np.ndarray]:
-    """Matrix from glued to all unknowns, and the glued number of each local unknown."""
-    places = basis.doflocs.T.copy()
+def _glued(chart: Chart, points: np.ndarray) -> np.ndarray:
+    """Numbers of the unknowns at points [n, q], [n]; opposite ends of a periodic coordinate have one number."""
+    points = points.copy()
     low, high = np.asarray(chart.bounds, float).T
     for a, periodic in enumerate(chart.periodic):
         if periodic:
-            at_end = np.abs(places[:, a] - high[a]) < 1e-9 * (high[a] - low[a])
-            places[at_end, a] = low[a]
-    key = np.round((places - low) / (high - low) * 1e10).astype(np.int64)
-    _, number = np.unique(key, axis=0, return_inverse=True)
-    number = number.ravel()
-    n = len(number)
-    glue = csr_matrix((np.ones(n), (np.arange(n), number)), shape=(n, int(number.max()) + 1))
-    return glue, number[basis.element_dofs]
-
-
-def _shape_functions(weights: np.ndarray) -> np.ndarray:
-    """Quadratic shape functions at barycentric weights [n, q + 1], in skfem's order of unknowns."""
-    q = weights.shape[1] - 1
-    pairs = {1: [(0, 1)], 2: [(0, 1), (1, 2), (0, 2)], 3: [(0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3)]}[q]
-    corner = weights * (2 * weights - 1)
-    return np.concatenate([corner, *[4 * weights[:, [i]] * weights[:, [j]] for i, j in pairs]], 1)
-
-
-def _weights(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Barycentric weights [..., q + 1] of points [..., q] in simplices [..., q + 1, q]."""
-    frame = np.moveaxis(corners[..., 1:, :] - corners[..., :1, :], -1, -2)
-    local = np.linalg.solve(frame, (points - corners[..., 0, :])[..., None])[..., 0]
-    return np.concatenate([1 - local.sum(-1, keepdims=True), local], -1)
+            at_end = np.abs(points[:, a] - high[a]) < 1e-9 * (high[a] - low[a])
+            points[at_end, a] = low[a]
+    key = np.round((points - low) / (high - low) * 1e10).astype(np.int64)
+    return np.unique(key, axis=0, return_inverse=True)[1].ravel()

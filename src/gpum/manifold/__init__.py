@@ -1,8 +1,10 @@
-"""Charts: a metric and an inside test, learned or analytic.
+"""Charts (a metric and an inside test, learned or analytic) and the surfaces of atlases.
 
-`chart` holds what follows from any metric (drift, volume, magnification), `metric` the random metric
-of a learned mapping, `boundary` and `gaps` where a learned surface ends, `learned` and `analytic`
-the charts themselves, `straight` any chart in even coordinates.
+`chart` has what follows from any metric (drift, volume, magnification), `metric` the random metric of a learned
+mapping; `boundary` and `gaps` say where a learned surface ends, `complex` gives its domain as simplices and
+corridors; `learned` and `analytic` are the charts themselves, `straight` is any chart in even coordinates.
+`atlas` makes a surface of local fits (`tangents`), their simplices (`stars`, `planar`) and nodes between rows
+(`filling`). `projection` finds the nearest point of a simplex.
 """
 
 from .analytic import EmbeddedChart, SwissRoll

@@ -1,9 +1,9 @@
-"""A surface of any topology from a cloud: local charts, their stars, and where a row lies on them.
+"""A surface of any topology from a cloud: local charts, their stars, and the projection of rows onto them.
 
     rows  →  local fits (frame, curvature, noise)  →  rows on the smooth surface  →  stars  →  simplices
 
 Nothing is unrolled: no chart is larger than the neighbourhood of one row, so that closed surfaces, branches and several
-pieces need no special care.
+connected components need no special care.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from math import sqrt
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
-from sklearn.neighbors import NearestNeighbors
 
+from ..basics import neighbours
 from ..basics.checks import NoSurface
 from . import tangents
 from .filling import POOL, charts, finer
@@ -26,28 +26,28 @@ from .projection import nearest_point
 from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing
 from .tangents import LocalFits, blocks, chosen
 
-FLAT = 1e-9  # of the largest singular value: directions the cloud does not have
-SAME = 1e-9  # of the cloud's extent: rows this close are one
-CANDIDATES = 4  # nearest nodes whose simplices a new row is tried on
-FAR = 1.0  # spacings off the surface beyond which a row is called far
-NOISE_SIDE = 3.0  # or so many standard deviations of the noise
+FLAT = 1e-9  # fraction of the largest singular value, below which the cloud does not extend in a direction
+SAME = 1e-9  # fraction of the cloud's extent: rows this close count as one
+CANDIDATES = 4  # nearest nodes whose simplices a row is projected onto
+FAR = 1.0  # distance from the surface, in spacings, beyond which a row is far from it,
+NOISE_SIDE = 3.0  # plus so many standard deviations of the noise
 
 
 @dataclass(frozen=True)
 class SimplexProjection:
-    """Rows on the surface: the corners [n, q + 1] they lie between, their weights, how far off they are."""
+    """Rows projected onto a surface: corners [n, q + 1] of their simplices, barycentric weights, and distances."""
 
     corners: np.ndarray
     weights: np.ndarray
-    distance: np.ndarray  # to the simplex, [n]
-    far: np.ndarray  # [n], bool
+    distance: np.ndarray  # from the surface, [n]
+    far: np.ndarray  # whether that is far, [n] of bool
 
 
 @dataclass(frozen=True)
 class SimplicialSurface:
-    """Nodes on a surface of dimension q, glued."""
+    """A surface of dimension q as nodes in the data space and the stars that join them."""
 
-    nodes: np.ndarray  # [n, p], distinct rows on the smooth surface, then places between them
+    nodes: np.ndarray  # [n, p], distinct rows on the smooth surface, then points between them
     rows: np.ndarray  # the distinct rows as they were, [rows, p]
     number: np.ndarray  # [N]: the node of each row of the cloud
     frame: np.ndarray  # [n, p, q]
@@ -55,8 +55,8 @@ class SimplicialSurface:
     h: np.ndarray  # spacing, [n]
     noise: float  # standard deviation of each coordinate off the surface
     n_neighbors: np.ndarray  # rows of each local fit, [rows]
-    piece: np.ndarray  # [n]; -1 for a node without a simplex
-    rough: float  # share of rows whose neighbourhood no smooth chart fits
+    component: np.ndarray  # number of the connected component of each node, [n]; -1 for a node without a simplex
+    rough: float  # fraction of rows whose neighbourhood no smooth chart fits
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -66,7 +66,7 @@ class SimplicialSurface:
 
     @cached_property
     def simplices(self) -> np.ndarray:
-        """Distinct simplices of all stars, [K, q + 1]; a pair without one repeats its last corner."""
+        """Distinct simplices of all stars, [K, q + 1]; a pair that belongs to no simplex repeats its last corner."""
         cells = np.unique(np.sort(self.stars.simplices, 1), axis=0)
         pairs = unique_pairs(np.stack([self.stars.i, self.stars.j], 1))
         sides = unique_pairs(np.concatenate([cells[:, [a, b]] for a, b in combinations(range(self.dim + 1), 2)]))
@@ -82,12 +82,14 @@ class SimplicialSurface:
         return csr_matrix((np.ones(len(rows)), (rows, cells)), shape=(len(self.nodes), K))
 
     def project(self, X: np.ndarray) -> SimplexProjection:
-        """Where rows [m, p] lie: on the nearest simplex at the nearest nodes; rows of the cloud at their nodes."""
-        held = np.flatnonzero(self.piece >= 0)
-        finder = NearestNeighbors(n_neighbors=min(CANDIDATES, len(held))).fit(self.nodes[held])
-        known = NearestNeighbors(n_neighbors=2).fit(self.rows)
-        parts = [self._place(X[rows], held, finder, known) for rows in blocks(len(X), 40 * CANDIDATES * X.shape[1])]
-        corners, weights, distance = (np.concatenate(values) for values in zip(*parts, strict=True))
+        """Project rows [m, p] onto the nearest simplex at the nearest nodes; rows of the cloud have their own nodes."""
+        held = np.flatnonzero(self.component >= 0)
+        some = list(blocks(len(X), 40 * CANDIDATES * X.shape[1]))
+        known = neighbours.nearest(self.rows, 2, X)[1]
+        smoothed = np.concatenate([self._smoothed(X[s], known[s]) for s in some])
+        near = held[neighbours.nearest(self.nodes[held], CANDIDATES, smoothed)[1]]
+        found = [self._nearest_simplex(X[s], smoothed[s], near[s]) for s in some]
+        corners, weights, distance = (np.concatenate(values) for values in zip(*found, strict=True))
         limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
         return SimplexProjection(corners, weights, distance, distance > limit)
 
@@ -99,23 +101,24 @@ class SimplicialSurface:
         first = np.zeros((len(corner), 1, self.dim))
         return basis, np.concatenate([first, np.swapaxes(sides, 1, 2)], 1)
 
-    def _smoothed(self, X: np.ndarray, known: NearestNeighbors) -> np.ndarray:
-        """Rows [m, p], moved as the nearest row x_i of the cloud was when it was put onto the smooth surface.
+    def _smoothed(self, X: np.ndarray, near: np.ndarray) -> np.ndarray:
+        """Rows [m, p], shifted as the nearest row x_i of the cloud was when it was moved onto the smooth surface.
 
-        By 1 - d_1/d_2 of that way, d_1 and d_2 the distances to the two nearest rows: x_i itself by all of it, a row
-        that is as near to another one by nothing. So places do not jump.
+        The shift is multiplied by 1 - d_1/d_2, with d_1 and d_2 the distances to the two nearest rows `near` [m, 2]:
+        it is the whole shift at x_i and 0 at a row as near to another one, so that the projection is continuous.
         """
-        near = known.kneighbors(X, return_distance=False)
         away = np.linalg.norm(self.rows[near] - X[:, None], axis=2)
         first = np.take_along_axis(near, np.argmin(away, 1)[:, None], 1)[:, 0]
-        share = 1 - away.min(1) / np.maximum(away.max(1), np.finfo(float).tiny)
-        return X + share[:, None] * (self.nodes[first] - self.rows[first])
+        fraction = 1 - away.min(1) / np.maximum(away.max(1), np.finfo(float).tiny)
+        return X + fraction[:, None] * (self.nodes[first] - self.rows[first])
 
-    def _place(
-        self, X: np.ndarray, held: np.ndarray, finder: NearestNeighbors, known: NearestNeighbors
+    def _nearest_simplex(
+        self, X: np.ndarray, smoothed: np.ndarray, near: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-        own, X = X, self._smoothed(X, known)
-        near = held[finder.kneighbors(X, return_distance=False)]
+        """The simplex nearest to each smoothed row, among those at the nodes `near` [m, c].
+
+        Returns its corners [m, q + 1], the weights of its nearest point, and the distance of the row X from that [m].
+        """
         table = self._at_node
         count = np.diff(table.indptr)[near]  # [m, c]
         row = np.repeat(np.arange(len(X)), count.sum(1))
@@ -123,11 +126,11 @@ class SimplicialSurface:
         start = np.cumsum(count.ravel()) - count.ravel()
         cell = table.indices[first + np.arange(len(first)) - np.repeat(start, count.ravel())]
         row, cell = np.divmod(np.unique(row * len(self.simplices) + cell), len(self.simplices))  # each once
-        weights, square = self._weights(X[row], cell)
+        weights, square = self._weights(smoothed[row], cell)
         order = np.lexsort((cell, square, row))
         best = order[np.searchsorted(row[order], np.arange(len(X)))]
         corners, weights = self.simplices[cell[best]], weights[best]
-        off = own - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
+        off = X - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
         return corners, weights, np.linalg.norm(off, axis=1)
 
     def _weights(self, X: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -136,24 +139,26 @@ class SimplicialSurface:
         It is found in the plane of the simplex: |x - z|² = (|x - c|² - |P(x - c)|²) + |P(x - c) - (z - c)|², c the
         first corner, P the projection onto the plane.
         """
-        basis, corners = (part[cell] for part in self._planes)
+        basis, corners = (values[cell] for values in self._planes)
         away = X - self.nodes[self.simplices[cell, 0]]
         within = np.einsum("mpq,mp->mq", basis, away)
         weights, off = nearest_point(within, corners)
         return weights, np.sum(away**2, 1) - np.sum(within**2, 1) + off**2
 
 
-def _merged(n: int) -> str:
-    return "1 row stands at the place of another" if n == 1 else f"{n} rows stand at places of others"
+def _copies(n: int) -> str:
+    return "1 row is a copy of another" if n == 1 else f"{n} rows are copies of others"
 
 
 def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> SimplicialSurface:
-    """The surface of dimension q through a cloud [N, p]; local fits have `n_neighbors` rows, by default as suits."""
+    """The surface of dimension q through a cloud [N, p]; local fits have `n_neighbors` rows, by default as many as
+    suit the noise and curvature of the cloud.
+    """
     known, number = distinct(X)
-    notes = [] if len(known) == len(X) else [_merged(len(X) - len(known))]
+    notes = [] if len(known) == len(X) else [_copies(len(X) - len(known))]
     _check_span(known, q)
     nodes = known
-    pool = tangents.nearest(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
+    pool = tangents.neighbourhoods(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
     fits, size, thick = local_fits(nodes, pool, q, n_neighbors)
     frame, smooth = fits.frame, thick <= tangents.THIN
     nodes = nodes + np.where(smooth[:, None], fits.offset, 0.0)
@@ -177,7 +182,7 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Simplicial
         fine.h,
         noise,
         size,
-        pieces(fine.stars),
+        node_components(fine.stars),
         float(np.mean(~smooth)),
         notes,
     )
@@ -191,30 +196,25 @@ def _check_span(nodes: np.ndarray, q: int) -> None:
     spread = np.linalg.svd(nodes - nodes.mean(0), compute_uv=False)
     rank = int(np.sum(spread > FLAT * spread[0]))
     if rank < q:
-        raise NoSurface(f"X spans {rank} dimension(s), but the atlas was asked for dim={q}; lower dim")
+        raise NoSurface(f"X spans {rank} dimension(s), but dim is {q}; lower dim")
 
 
 def _remarks(stars: Stars, smooth: np.ndarray, q: int) -> list[str]:
-    lone = int(np.sum(pieces(stars) < 0))
+    lone = int(np.sum(node_components(stars) < 0))
     if lone == len(smooth):
         raise NoSurface(f"no two rows of X are joined by a surface of dimension {q}; lower dim or add rows")
     remarks = {
-        "rows are too rough for a smooth surface: they stay where they are": int(np.sum(~smooth)),
+        "rows are too rough for a smooth surface: they are not moved onto it": int(np.sum(~smooth)),
         "rows have no neighbour and take the values of the nearest that has": lone,
-        "rows stand at the edge": int(np.sum(stars.outer)),
+        "rows are at the edge": int(np.sum(stars.outer)),
         "steps span a gap and were left out": stars.n_gaps,
     }
     return [f"{count} {remark}" for remark, count in remarks.items() if count]
 
 
-def extent(X: np.ndarray) -> float:
-    """The longest side of the box that holds X."""
-    return float(np.ptp(X, axis=0).max())
-
-
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows, in order, and which of them each row is."""
-    step = SAME * extent(X)
+    step = SAME * neighbours.extent(X)
     keys = np.round((X - X.min(0)) / step) if step > 0 else np.zeros_like(X)
     _, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -224,7 +224,7 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sizes(n: int, q: int, n_neighbors: int | None) -> list[int]:
-    """Sizes of a fit's neighbourhood that n rows allow."""
+    """The sizes of a neighbourhood that n rows allow, in rows."""
     smallest = tangents.ROWS_PER_TERM * tangents.n_terms(q)
     ladder = [int(smallest * factor) for factor in tangents.LADDER] if n_neighbors is None else [n_neighbors]
     return [k for k in ladder if k <= n // 2] or [min(ladder[0], n)]
@@ -233,11 +233,11 @@ def sizes(n: int, q: int, n_neighbors: int | None) -> list[int]:
 def local_fits(
     X: np.ndarray, pool: np.ndarray, q: int, n_neighbors: int | None
 ) -> tuple[LocalFits, np.ndarray, np.ndarray]:  # fmt: skip
-    """Around each row the best of the fits of several sizes, its size [N], and its error over its radius [N].
+    """The best of several fits around each row, the size of its neighbourhood [N], and its error over its radius [N].
 
     The best has the smallest error of rows left out of their own fits (root mean square over the rows around) among
-    neighbourhoods that are flat: this error is small against their radius. Noise asks for large neighbourhoods,
-    curvature for small ones; in those smaller than the noise the error is small, too, but not against the radius.
+    neighbourhoods that are flat: this error is small against their radius. Noise needs large neighbourhoods, curvature
+    small ones; in those smaller than the noise the error is small, too, but not against the radius.
     """
     around = pool[:, : 2 * tangents.n_terms(q)]
     best, least, size = None, np.full(len(X), np.inf), np.zeros(len(X), int)
@@ -247,7 +247,7 @@ def local_fits(
         found = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], found.frame, k, both=False), q)
         error = np.sqrt(np.mean(found.error[around] ** 2, axis=1))
         thick = error / found.radius
-        cost = np.where(thick <= tangents.THIN, error / extent(X), 1 + thick)
+        cost = np.where(thick <= tangents.THIN, error / neighbours.extent(X), 1 + thick)
         better = cost < tangents.GAIN * least
         least, size, ratio = np.where(better, cost, least), np.where(better, k, size), np.where(better, thick, ratio)
         best = found if best is None else chosen(better, found, best)
@@ -255,8 +255,8 @@ def local_fits(
     return best, size, ratio
 
 
-def pieces(stars: Stars) -> np.ndarray:
-    """The piece of each node, [n], the largest first; -1 where no simplex is."""
+def node_components(stars: Stars) -> np.ndarray:
+    """The number of each node's connected component, [n], the largest is 0; -1 for a node without a simplex."""
     n = len(stars.mass)
     graph = csr_matrix((np.ones(len(stars.i)), (stars.i, stars.j)), shape=(n, n))
     _, label = connected_components(graph, directed=False)

@@ -5,21 +5,21 @@ which φ is nearly linear, and it covers gaps.
 
 `CorridorBoundary`, the default, is a family of domains, one for each level λ ≥ 0. Two rows that might be
 neighbours (an edge of the spanning tree or of the Delaunay triangulation, or a pair of mutual nearest
-neighbours) are joined from the level
+neighbours) are joined from this level on:
 
     λ_ij = v_ij · max(u_ij, 0.2)
 
-on, where v_ij is how much wider their gap along the surface is than the steps around it (see `gaps`) and u_ij the
-largest standard deviation of φ on the way across, in the same steps. A gap stays open when it is wide
-*and* the surface in it is not known; one over which the surface is known to a fifth of a step may be five
-times as wide.
+Here v_ij is how much wider their gap along the surface is than the steps around it (see `gaps`), and u_ij the largest
+standard deviation of φ between them, in the same steps. A gap stays open when it is wide *and* the surface in it is
+uncertain; a gap in which the surface is known to a fifth of a step may be five times as wide.
 
-Two neighbours in the data whose way along the chart is TORN times as long (a closed curve has to be cut somewhere) are
-joined by a bridge, a corridor as long as they are apart in the data space; no chart shows it, but heat flows over it.
+Two neighbours in the data space may be TORN times as far apart along the chart (a closed curve must be cut somewhere).
+They are joined by a bridge, a corridor as long as their distance in the data space. It is not drawn in the chart, but
+heat flows over it.
 
-At level λ the surface consists of narrow corridors along all edges with λ_ij ≤ λ and of the simplices all
-of whose edges are such. At 0 that is the spanning tree, at the largest level every simplex that the paper's
-α admits. Each domain holds every row, is in one piece, and ends at the data in every direction.
+At level λ the surface consists of narrow corridors along all edges with λ_ij ≤ λ, and of the simplices all of whose
+edges have λ_ij ≤ λ. At 0 that is the spanning tree, at the largest level every simplex that the paper's α admits. Each
+domain holds every row, is connected, and ends at the data in every direction.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ from ..gplvm.mapping import Mapping
 from . import gaps
 from .chart import BATCHES, evaluate
 from .metric import expected_metric
+from .projection import inverse_sides
 
 DEFAULT_LEVEL = 0.5
 RADIUS = 0.12  # half width of a corridor, in steps of the spanning tree
 BINS = {1: 64, 2: 32, 3: 10}  # along each coordinate
-FILL = 64  # corridors and simplices come in multiples of this, see `basics.padding`
-TORN = 3.0  # times as long along the chart as in the data space: neighbours that the chart has torn apart
-BRIDGED = DEFAULT_LEVEL  # the least level of a bridge that the spanning tree does not ask for
+FILL = 64  # arrays of corridors and simplices are padded to multiples of this, see `basics.padding`
+TORN = 3.0  # length along the chart over that in the data space, above which the chart has torn two neighbours apart
+BRIDGED = DEFAULT_LEVEL  # the least level of a bridge that is not in the spanning tree
+FLAT = 1e-9  # volume of a simplex, over that of a cube of its size, up to which it has no inside
 KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known
 
 
@@ -83,32 +85,34 @@ class VarianceBoundary(Boundary):
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=[
-        "level", "max_level", "bounds", "frame", "start", "along", "radius", "bridge", "corridor_level",
-        "corner", "to_weights", "simplex_level", "bins", "corridors_in", "simplices_in",
+        "level", "max_level", "bounds", "frame", "vertices", "corridors", "radius", "bridge", "corridor_level",
+        "simplices", "to_weights", "simplex_level", "bins", "corridors_in", "simplices_in",
     ],
     meta_fields=[],
 )  # fmt: skip
 @dataclass(frozen=True)
 class CorridorBoundary(Boundary):
-    """Corridors and simplices, each with the level from which on it counts.
+    """Corridors and simplices on the distinct rows of the cloud, each with the level from which on it belongs.
 
-    Both live in frame·x, chart coordinates in which the mean metric is the identity. Corridor e is the
-    points within `radius` of the segment start + t along, t in [0, 1]; simplex c is the points whose
-    weights to_weights (frame·x - corner) are ≥ 0 and sum to ≤ 1. Space is cut into bins, and only what
-    touches the bin of x is looked at; corridors and simplices after the last fill up short lists and arrays and
-    have level infinity.
+    vertices : the distinct rows [n, q] as frame·x, chart coordinates in which the mean metric is the identity.
+    corridors : row numbers [E, 2]. Corridor e is the points within `radius` of the segment between its two vertices.
+    simplices : row numbers [K, q + 1]. Simplex c is the points whose weights to_weights (frame·x - v), with v its first
+        vertex, are ≥ 0 and sum to ≤ 1.
+
+    Space is divided into bins, and only the corridors and simplices that touch the bin of x are tested. All arrays are
+    padded to a few sizes; corridors and simplices of the padding have level infinity.
     """
 
     level: Any
     max_level: Any
     bounds: Any
     frame: Any
-    start: Any
-    along: Any
+    vertices: Any
+    corridors: Any
     radius: Any
     bridge: Any  # length of a corridor between rows that the chart has torn apart; 0 for all others
     corridor_level: Any
-    corner: Any
+    simplices: Any
     to_weights: Any
     simplex_level: Any
     bins: Any  # inner borders along each coordinate, [q, B - 1]
@@ -120,11 +124,15 @@ class CorridorBoundary(Boundary):
         x = jnp.asarray(self.frame) @ x
         bin_of = tuple(jnp.sum(jnp.asarray(self.bins) <= x[:, None], 1))
         e, c = jnp.asarray(self.corridors_in)[bin_of], jnp.asarray(self.simplices_in)[bin_of]
-        d, along = x - jnp.asarray(self.start)[e], jnp.asarray(self.along)[e]
+        vertices = jnp.asarray(self.vertices)
+        start, end = jnp.moveaxis(vertices[jnp.asarray(self.corridors)[e]], 1, 0)
+        d, along = x - start, end - start
         square = jnp.maximum(jnp.sum(along**2, 1), 1e-300)
         t = jnp.clip(jnp.sum(d * along, 1) / square, 0.0, 1.0)
         near = jnp.sum((d - t[:, None] * along) ** 2, 1) <= jnp.asarray(self.radius)[e] ** 2
-        weights = jnp.einsum("cab,cb->ca", jnp.asarray(self.to_weights)[c], x - jnp.asarray(self.corner)[c])
+        weights = jnp.einsum(
+            "cab,cb->ca", jnp.asarray(self.to_weights)[c], x - vertices[jnp.asarray(self.simplices)[c, 0]]
+        )
         within = jnp.all(weights >= 0, 1) & (jnp.sum(weights, 1) <= 1)
         return jnp.minimum(
             jnp.min(jnp.where(near, jnp.asarray(self.corridor_level)[e], jnp.inf)),
@@ -146,8 +154,8 @@ class CorridorBoundary(Boundary):
 def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries: int = 1000) -> float:
     """α of section 5: the largest variance at data points shifted by δ_X in random directions.
 
-    δ_X is the largest distance of a latent point to its nearest neighbour; shifts are drawn again
-    until α exceeds the variance at every data point.
+    δ_X is the largest distance of a latent point to its nearest neighbour; new shifts are drawn until α exceeds the
+    variance at every data point.
     """
     delta = float(neighbours.spacing(X).max())
     at_data = float(np.max(evaluate(mapping, "variance", X)))
@@ -174,11 +182,13 @@ def variance_boundary(rng: np.random.Generator, mapping: Mapping, X: np.ndarray)
 def corridor_boundary(
     rng: np.random.Generator, mapping: Mapping, X: np.ndarray, level: float = DEFAULT_LEVEL
 ) -> CorridorBoundary:
-    """The default family for latent rows X [N, q]; rows in one place are one."""
+    """The default family of domains for latent rows X [N, q]; rows at the same point count as one."""
     frame = np.linalg.cholesky(evaluate(mapping, expected_metric, X).mean(0)).T
     X = X[gaps.merged(X @ frame.T)[0]]
     if len(X) < 2:
-        raise NoSurface("all rows lie in one place of the chart; add rows that differ, or name other geometries")
+        raise NoSurface(
+            "all rows have the same coordinates in the chart; add rows that differ, or name other geometries"
+        )
     images, points = evaluate(mapping, "mean", X), X @ frame.T
     tree, _ = neighbours.spanning_tree(images)
     near = neighbours.mutual_neighbours(images, 2)
@@ -193,30 +203,30 @@ def corridor_boundary(
     variance = np.maximum(variance.max(1), 0.0)
     unknown = gaps.in_steps(np.sqrt(np.sum(mapping.scale**2) * variance), typical)
     level_of_edge = wide * np.maximum(unknown, KNOWN)
-    # The tree counts from the first; beside it and the closest pairs, only what the paper's α admits.
+    # The spanning tree has level 0; of other edges, only closest pairs and those that the paper's α admits belong.
     in_tree = gaps.members(edges, tree)
     level_of_edge[in_tree] = 0.0
-    asked = gaps.members(edges, np.concatenate([tree, near]))
-    level_of_edge[(variance > _alpha_or_none(rng, mapping, X)) & ~asked] = np.inf
+    close = gaps.members(edges, np.concatenate([tree, near]))
+    level_of_edge[(variance > _alpha_or_infinity(rng, mapping, X)) & ~close] = np.inf
     sides = gaps.side_index(cells, edges)
     level_of_edge = gaps.close_slits(sides, length, level_of_edge, in_tree)
     cell_level = level_of_edge[sides].max(1, initial=0.0)
-    # Where the chart has torn neighbours apart, a bridge joins them: as long as they are apart in the data space.
+    # Where the chart has torn neighbours apart, a bridge joins them, as long as their distance in the data space.
     away = neighbours.distance(images, edges)
-    torn = (length > TORN * away) & asked
+    torn = (length > TORN * away) & close
     beside = torn & ~in_tree
     level_of_edge[beside] = BRIDGED + KNOWN * gaps.looseness(away[beside], typical[beside])
 
     admitted = np.isfinite(level_of_edge)
     edges, level_of_edge = edges[admitted], level_of_edge[admitted]
     bridge = np.where(torn, away, 0.0)[admitted]
-    start, end = points[edges[:, 0]], points[edges[:, 1]]
     radius = RADIUS * gaps.step_size(points, tree)[edges].min(1)
     cells, cell_level = cells[np.isfinite(cell_level)], cell_level[np.isfinite(cell_level)]
-    corner, to_weights, sound = _barycentric(points, cells)
-    cells, cell_level = cells[sound], cell_level[sound]
+    to_weights = inverse_sides(points[cells], FLAT)
+    sound = np.isfinite(to_weights).all((1, 2))
+    cells, cell_level, to_weights = cells[sound], cell_level[sound], to_weights[sound]
     bins = gaps.quantile_bins(points, BINS.get(X.shape[1], 1))
-    ends = np.stack([start, end], 1)
+    ends = points[edges]
     margin = radius[:, None]
     reach = radius[:, None] * np.sqrt(np.diag(np.linalg.inv(frame.T @ frame)))
     box = np.concatenate([X[edges[:, k]] + side * reach for k in (0, 1) for side in (-1, 1)])
@@ -224,22 +234,23 @@ def corridor_boundary(
         level=np.asarray(float(level)),
         max_level=np.asarray(level_of_edge.max(initial=0.0)),
         bounds=np.stack([box.min(0), box.max(0)], 1),
-        frame=frame, start=_and_more(start), along=_and_more(end - start), radius=_and_more(radius),
-        bridge=_and_more(bridge), corridor_level=_and_more(level_of_edge, np.inf),
-        corner=_and_more(corner), to_weights=_and_more(to_weights),
-        simplex_level=_and_more(cell_level, np.inf), bins=bins,
+        frame=frame, vertices=padding.fill(points, padding.size(len(points))),
+        corridors=_padded(edges.astype(np.int32)), radius=_padded(radius), bridge=_padded(bridge),
+        corridor_level=_padded(level_of_edge, np.inf),
+        simplices=_padded(cells.astype(np.int32)), to_weights=_padded(to_weights),
+        simplex_level=_padded(cell_level, np.inf), bins=bins,
         corridors_in=gaps.bin_lists(bins, ends.min(1) - margin, ends.max(1) + margin),
         simplices_in=gaps.bin_lists(bins, points[cells].min(1), points[cells].max(1)),
     )  # fmt: skip
 
 
-def _and_more(rows: np.ndarray, value: float = 0.0) -> np.ndarray:
-    """The rows and one more, which short lists point to, filled up to a size that many boundaries share."""
+def _padded(rows: np.ndarray, value: float = 0.0) -> np.ndarray:
+    """The rows padded by at least one, to which short lists point, up to a size that many boundaries have in common."""
     return padding.fill(rows, padding.size(len(rows) + 1, FILL), value=value)
 
 
-def _alpha_or_none(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) -> float:
-    """The paper's α, or no limit where the variance does not grow away from the data."""
+def _alpha_or_infinity(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) -> float:
+    """The paper's α, or infinity where the variance does not grow away from the data."""
     try:
         return paper_alpha(rng, mapping, X)
     except NoSurface:
@@ -255,12 +266,3 @@ def _length(mapping: Mapping, ends: Array) -> Array:
     a, b = jnp.split(ends, 2)
     along = a + jnp.linspace(0, 1, 9)[:, None] * (b - a)
     return jnp.sum(jnp.linalg.norm(jnp.diff(jax.vmap(mapping.mean)(along), axis=0), axis=1))
-
-
-def _barycentric(X, cells):
-    """Corner and inverse edge matrix of each simplex that is not flat, and which those are."""
-    corner = X[cells[:, 0]] if len(cells) else np.zeros((0, X.shape[1]))
-    frame = np.moveaxis(X[cells[:, 1:]] - corner[:, None], 1, 2)
-    size = np.abs(frame).max((1, 2), initial=0.0) ** X.shape[1]
-    sound = np.abs(np.linalg.det(frame)) > 1e-9 * size if len(cells) else np.zeros(0, bool)
-    return corner[sound], np.linalg.inv(frame[sound]), sound

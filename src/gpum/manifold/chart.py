@@ -58,12 +58,12 @@ class Chart(ABC):
         """Whether x is on the surface: a Boolean."""
 
     def complex(self) -> Any:
-        """The inside as a complex (see `manifold.complex`), where the chart knows one; else None."""
+        """The inside as a complex (see `manifold.complex`), where the chart has one; else None."""
         return None
 
     @float64
     def metric_derivative(self, x: Any) -> Any:
-        """∂G_ab/∂x_l, shape [q, q, q] with l last. By autodiff unless a chart knows better."""
+        """∂G_ab/∂x_l, shape [q, q, q] with l last. By automatic differentiation unless a chart has a formula."""
         return jax.jacfwd(self.metric)(jnp.asarray(x, float))
 
 
@@ -126,8 +126,8 @@ def evaluate(
     """A chart's method, or a function of this module, at many points, in bounded memory.
 
     `evaluate(chart, "metric", points)` and `evaluate(chart, drift, points)` take points [n, q] and
-    return a NumPy array [n, ...]. Anything that JAX takes apart may stand for the chart (a `Mapping` does);
-    `batch` is for functions that need much memory at a point.
+    return a NumPy array [n, ...]. Instead of a chart any JAX pytree may be given (such as a `Mapping`); `batch` is the
+    number of points at a time, for functions that need much memory at a point.
     """
     try:
         points = np.asarray(points, float)

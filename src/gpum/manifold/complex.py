@@ -1,7 +1,7 @@
 """A domain of a learned chart as a complex on the rows of the cloud: simplices, and corridors as curves.
 
-At level λ the surface consists of the simplices whose sides all count, and of corridors, thin tubes along edges that
-belong to none of them (see `boundary`). A tube needs no mesh: it is a curve with the volume of its cross-section.
+At level λ the surface consists of the simplices whose sides all belong to it, and of corridors, thin tubes along edges
+that are sides of none of them (see `boundary`). A tube needs no mesh: it is a curve with a cross-section.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from . import gaps
+from ..basics import neighbours
 from .boundary import CorridorBoundary
-from .projection import nearest_point
+from .projection import barycentric, inverse_sides, nearest_point
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
-FIRST = 3  # nodes around a point whose simplices are looked at first
-NO_VOLUME = 1e-12  # of a simplex, over that of a cube of its size
-NEAR = 8  # nodes around a point whose simplices and corridors it may lie on
+FIRST = 3  # nearest nodes of a point whose simplices are tested first
+NO_VOLUME = 1e-12  # volume of a simplex over that of a cube of its size, up to which no point is inside
+NEAR = 8  # nearest nodes of a point whose simplices and corridors it may lie on
 
 
 @dataclass(frozen=True)
 class Complex:
-    """Simplices [K, q + 1] and corridors [E, 2] on nodes [n, q] of a chart.
+    """Simplices [K, q + 1] and corridors [E, 2] on vertices [n, q] of a chart.
 
     section : volume of each corridor's cross-section in the chart, times its length in the chart, [E].
-    bridge : the length of corridors that the chart knows nothing of, [E]; 0 for others. Their section is their volume.
-    frame : [q, q], chart coordinates to coordinates in which distances are fair.
+    bridge : the length of corridors that do not follow the chart, [E]; 0 for others. Their section is their volume.
+    frame : [q, q], turns chart coordinates into those in which distances are measured.
     """
 
-    nodes: np.ndarray
+    vertices: np.ndarray
     simplices: np.ndarray
     corridors: np.ndarray
     section: np.ndarray
@@ -46,13 +46,13 @@ class Complex:
     @property
     def dim(self) -> int:
         """The dimension q."""
-        return self.nodes.shape[1]
+        return self.vertices.shape[1]
 
-    def pieces(self) -> int:
-        """In how many pieces the complex hangs together."""
+    def n_connected_components(self) -> int:
+        """How many connected components the complex has."""
         pairs = [self.corridors, *(self.simplices[:, [0, k]] for k in range(1, self.dim + 1))]
         i, j = np.concatenate(pairs).T
-        graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.nodes),) * 2)
+        graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.vertices),) * 2)
         labels = connected_components(graph, directed=False)[1]
         return len(np.unique(labels[np.concatenate([i, j])]))
 
@@ -64,9 +64,9 @@ class Finder:
         corners = np.concatenate([whole.simplices.ravel(), whole.corridors.ravel()])
         cells = np.repeat(np.arange(len(whole.simplices)), whole.dim + 1)
         lines = np.repeat(np.arange(len(whole.corridors)) + len(whole.simplices), 2)
-        self.whole, self.nodes = whole, whole.nodes @ whole.frame.T
+        self.whole, self.nodes = whole, whole.vertices @ whole.frame.T
         pairs = (corners, np.concatenate([cells, lines]))
-        shape = len(whole.nodes), len(whole.simplices) + len(whole.corridors)
+        shape = len(whole.vertices), len(whole.simplices) + len(whole.corridors)
         self.at = csr_matrix((np.ones(len(corners)), pairs), shape=shape)
         self.used = np.unique(corners)  # the other nodes have no element
         self.tree = cKDTree(self.nodes[self.used])
@@ -78,10 +78,10 @@ class Finder:
         return np.concatenate([self.whole.simplices, line])[element] if K else line[element]
 
     def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The element nearest to each point, its barycentric weights there [n, q + 1], and how far off it is [n].
+        """The element nearest to each point, the weights of its nearest point [n, q + 1], and the distance [n].
 
-        Most points lie in a simplex at one of the nearest nodes, which is quickly seen; the others are moved onto every
-        element around.
+        Most points lie in a simplex at one of the nearest nodes, which is tested first; the others are projected onto
+        all elements around.
         """
         points = np.atleast_2d(np.asarray(points, float)) @ self.whole.frame.T
         n = len(points)
@@ -89,15 +89,18 @@ class Finder:
         row, element = self._around(points, FIRST)
         solid = element < len(self.whole.simplices)
         row, element = row[solid], element[solid]
-        own = self._barycentric(points[row], element)
-        within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)[::-1]  # of several the first is written last
+        first = self.nodes[self.whole.simplices[element, 0]]
+        own = barycentric(points[row], first, self._inverse_sides[element])
+        within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)[
+            ::-1
+        ]  # reversed, so that the first of several is written last
         found[row[within]], weights[row[within]] = element[within], own[within]
         rest = np.flatnonzero(found < 0)
         row, element = self._around(points[rest], NEAR)
-        moved, away = self._weights(points[rest][row], element)
+        projected, away = self._weights(points[rest][row], element)
         best = np.lexsort((element, away, row))
         best = best[np.searchsorted(row[best], np.arange(len(rest)))]
-        found[rest], weights[rest], off[rest] = element[best], moved[best], away[best]
+        found[rest], weights[rest], off[rest] = element[best], projected[best], away[best]
         return found, weights, off
 
     def _around(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -110,25 +113,12 @@ class Finder:
         begin = np.cumsum(count.ravel()) - count.ravel()
         return row, self.at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
 
-    def _barycentric(self, points: np.ndarray, element: np.ndarray) -> np.ndarray:
-        """Weights of points in simplices, negative or NaN where a point is outside, [m, q + 1]."""
-        corner, turn = self._frames
-        local = np.einsum("mab,mb->ma", turn[element], points - corner[element])
-        return np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
-
     @cached_property
-    def _frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """First corner [K, q] of each simplex, and the matrix [K, q, q] that turns steps from it into weights."""
-        q, corner = self.whole.dim, self.nodes[self.whole.simplices]
-        side = np.swapaxes(corner[:, 1:] - corner[:, :1], 1, 2)
-        flat = np.abs(np.linalg.det(side)) <= NO_VOLUME * np.abs(side).max((1, 2), initial=0.0) ** q
-        side[flat] = np.eye(q)
-        turn = np.linalg.inv(side)
-        turn[flat] = np.nan  # no point is seen to lie in a flat one
-        return corner[:, 0], turn
+    def _inverse_sides(self) -> np.ndarray:
+        return inverse_sides(self.nodes[self.whole.simplices], NO_VOLUME)
 
     def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of points in elements, moved inside, [m, q + 1], and the distance moved."""
+        """Weights [m, q + 1] of the point of each element that is nearest to its point, and the distance."""
         weights = np.zeros((len(points), self.whole.dim + 1))
         is_line, ends = element >= len(self.whole.simplices), self.ends(element)
         distance = np.zeros(len(points))
@@ -139,14 +129,14 @@ class Finder:
 
 def halved(whole: Complex) -> Complex:
     """The complex with every side halved: 2^q simplices for each (q ≤ 2), two corridors for each."""
-    q, n = whole.dim, len(whole.nodes)
+    q, n = whole.dim, len(whole.vertices)
     cells = whole.simplices
     sides = [(i, j) for i, j in combinations(range(q + 1), 2)]
     pairs = np.concatenate([whole.corridors, *(cells[:, s] for s in sides)])
     edges, number = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True)
     middle = n + number.ravel()
     of_corridor, of_cell = middle[: len(whole.corridors)], middle[len(whole.corridors) :].reshape(len(sides), -1).T
-    nodes = np.concatenate([whole.nodes, whole.nodes[edges].mean(1)])
+    nodes = np.concatenate([whole.vertices, whole.vertices[edges].mean(1)])
     if q == 1:
         finer = [np.stack([cells[:, 0], of_cell[:, 0]], 1), np.stack([of_cell[:, 0], cells[:, 1]], 1)]
     else:
@@ -167,30 +157,22 @@ def halved(whole: Complex) -> Complex:
 def complex_of(boundary: CorridorBoundary) -> Complex:
     """The complex of a family of domains at its level: simplices, and the corridors that are sides of none of them."""
     level, frame = float(boundary.level), np.asarray(boundary.frame)
-    q = len(frame)
-    here = np.asarray(boundary.simplex_level) <= level
-    corner = np.asarray(boundary.corner)[here]
-    side = np.linalg.inv(np.asarray(boundary.to_weights)[here])  # [K, q, q], sides are columns
-    cells = np.concatenate([corner[:, None], corner[:, None] + np.swapaxes(side, 1, 2)], 1)
-    here = np.asarray(boundary.corridor_level) <= level
-    start = np.asarray(boundary.start)[here]
-    lines = np.stack([start, start + np.asarray(boundary.along)[here]], 1)
-    ends = np.concatenate([cells.reshape(-1, q), lines.reshape(-1, q)])
-    first, number = gaps.merged(ends)
-    nodes = ends[first]
-    cell, line = number[: len(cells) * (q + 1)].reshape(-1, q + 1), number[len(cells) * (q + 1) :].reshape(-1, 2)
-    cell = cell[(np.diff(np.sort(cell, 1), axis=1) > 0).all(1)]  # of corners that are one node there is no simplex
-    stay = _sound(nodes, cell)
-    line_code = np.sort(line, 1) @ [len(nodes), 1]
-    here_level = np.asarray(boundary.corridor_level)[here]
-    bare = ~np.isin(line_code, _side_codes(cell[stay], len(nodes))) & (line[:, 0] != line[:, 1])
-    bare &= (here_level == 0) | ~np.isin(line_code, _side_codes(cell[~stay], len(nodes)))  # the tree holds every row
-    cell = cell[stay]
-    length = np.linalg.norm(lines[bare, 1] - lines[bare, 0], axis=1)
-    bridge = np.asarray(boundary.bridge)[here][bare]
-    section = cross_section(np.asarray(boundary.radius)[here][bare], q)
-    section = section * np.where(bridge > 0, bridge, length / abs(np.linalg.det(frame)))
-    return Complex(np.linalg.solve(frame, nodes.T).T, cell, line[bare], section, bridge, frame)
+    q, corridor_level = len(frame), np.asarray(boundary.corridor_level)
+    here = np.flatnonzero(corridor_level <= level)
+    corridors, simplices = np.asarray(boundary.corridors, int), np.asarray(boundary.simplices, int)
+    vertices = np.asarray(boundary.vertices)[: corridors.max() + 1]  # the spanning tree has corridors at every row
+    corridors, simplices = corridors[here], simplices[np.asarray(boundary.simplex_level) <= level]
+    sound = _sound(vertices, simplices)
+    codes = np.sort(corridors, 1) @ [len(vertices), 1]
+    bare = ~np.isin(codes, _side_codes(simplices[sound], len(vertices)))
+    bare &= (corridor_level[here] == 0) | ~np.isin(codes, _side_codes(simplices[~sound], len(vertices)))
+    here, corridors = here[bare], corridors[bare]
+    bridge = np.asarray(boundary.bridge)[here]
+    section = cross_section(np.asarray(boundary.radius)[here], q)
+    length = neighbours.distance(vertices, corridors) / abs(np.linalg.det(frame))
+    section = section * np.where(bridge > 0, bridge, length)
+    in_chart = np.linalg.solve(frame, vertices.T).T
+    return Complex(in_chart, simplices[sound], corridors, section, bridge, frame)
 
 
 def _side_codes(cells: np.ndarray, n: int) -> np.ndarray:
@@ -199,10 +181,10 @@ def _side_codes(cells: np.ndarray, n: int) -> np.ndarray:
 
 
 def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Which simplices stay when flat ones are peeled off the rim, [K].
+    """Which simplices remain when flat ones are removed from the rim, one layer after another, [K].
 
-    A triangle that is all but a line has no area, yet ties the function on its long side to a parabola: along a
-    straight rim, where rows stand a little in and out, such ties span many rows.
+    A triangle that is almost a line has no area, yet it forces the function on its long side to be a parabola: along a
+    straight rim, where rows are a little inside or outside, such triangles span many rows.
     """
     q, stay = nodes.shape[1], np.ones(len(cells), bool)
     if q == 1 or not len(cells):
@@ -222,5 +204,5 @@ def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
 
 def cross_section(radius: np.ndarray, q: int) -> np.ndarray:
-    """Volume of the (q - 1)-ball of each radius: what a tube is cut to."""
+    """Volume of the (q - 1)-ball of each radius: the cross-section of a tube."""
     return pi ** ((q - 1) / 2) / gamma((q - 1) / 2 + 1) * radius ** (q - 1)

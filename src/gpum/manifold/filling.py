@@ -1,6 +1,6 @@
 """Nodes between the rows: a surface is meshed more evenly than its rows lie.
 
-    x(b) = Σ b_k x_k + Σ_{k<l} 4 b_k b_l s_kl    places over a simplex at barycentric weights b
+    x(b) = Σ b_k x_k + Σ_{k<l} 4 b_k b_l s_kl    points over a simplex at barycentric weights b
     s_kl = ⅛(T_k v_kl + T_l v_lk)                from the chord to the arc from k to l that has their tangents
 
 The error of linear elements is that of the largest empty ball, and rows scattered at random leave balls several
@@ -15,15 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from ..basics import neighbours
 from . import tangents
 from .stars import NEAR, Stars, delaunay_stars, steps
 
-POOL = 3  # rows looked at for every neighbour along the surface
+POOL = 3  # candidate rows for every neighbour along the surface
 HALVINGS = {1: 2, 2: 0, 3: 0}  # of the steps of a curve
-PASSES = {1: 0, 2: 3, 3: 0}  # of filling
-WIDE = 0.55  # spacings: the radius of an empty ball above which a node is put into it
-RESOLVED = np.pi / 8  # largest angle of a side with the planes at its ends, where nodes may be put between
-APART = 0.8  # of that radius, between new nodes
+PASSES = {1: 0, 2: 3, 3: 0}  # how often empty balls are filled
+WIDE = 0.55  # radius of an empty ball, in spacings, above which it gets a node
+RESOLVED = np.pi / 8  # largest angle of a side with the planes at its ends, where nodes may be added between
+APART = 0.8  # least distance between new nodes, over that radius
 MAX_NODES = 10_000  # up to which nodes are added
 
 
@@ -37,7 +38,7 @@ class Mesh(NamedTuple):
 
 
 def charts(nodes: np.ndarray, pool: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Around each node: the nearest along the surface [N, k], their coordinates v, which are on the same part."""
+    """Around each node: the nearest along the surface [N, k], their coordinates v, and which are on the same sheet."""
     k = min(NEAR[frame.shape[2]], len(nodes))
     index = tangents.along_surface(nodes, pool[:, : POOL * k], frame, k)
     return index, *tangents.normal_coordinates(nodes, index, frame)
@@ -46,7 +47,7 @@ def charts(nodes: np.ndarray, pool: np.ndarray, frame: np.ndarray) -> tuple[np.n
 def finer(
     nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, smooth: np.ndarray, stars: Stars, beyond: float
 ) -> Mesh:  # fmt: skip
-    """The mesh with more nodes, where rows are smooth [N] and there is room; `beyond` as `stars.rim` has it."""
+    """The mesh with more nodes, where rows are smooth [N] and there is room; `beyond` is what `stars.rim` returns."""
     q = frame.shape[2]
     for _ in range(HALVINGS[q]):
         if len(nodes) + len(stars.simplices) > MAX_NODES:
@@ -60,7 +61,7 @@ def finer(
             break
         nodes, frame, h = more
         smooth = np.append(smooth, np.ones(len(nodes) - len(smooth), bool))
-        index, v, near = charts(nodes, tangents.nearest(nodes, POOL * NEAR[q]), frame)
+        index, v, near = charts(nodes, tangents.neighbourhoods(nodes, POOL * NEAR[q]), frame)
         near[~smooth] = True
         stars = delaunay_stars(v, index, near, h, beyond)
     return Mesh(nodes, frame, h, stars)
@@ -69,12 +70,12 @@ def finer(
 def between(
     nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Places [m, p] on the curved surface over simplices [m, c] at barycentric weights b, and the frames there.
+    """Points [m, p] on the curved surface over simplices [m, c] at barycentric weights b, and the frames there.
 
     x(b) = Σ b_k x_k + Σ_{k<l} 4 b_k b_l s_kl; the middle of the arc from k to l that has their tangents is
     s_kl = ⅛(T_k v_kl + T_l v_lk) off the chord.
     """
-    place = np.einsum("mc,mcp->mp", weights, nodes[corners])
+    point = np.einsum("mc,mcp->mp", weights, nodes[corners])
     first = frame[corners[:, 0]]
     mean = weights[:, 0, None, None] * first
     for k in range(1, corners.shape[1]):
@@ -85,8 +86,8 @@ def between(
         step = (nodes[b] - nodes[a])[:, None]
         bend = frame[a] @ tangents.lift(step, frame[a])[0].swapaxes(1, 2)
         bend = bend + frame[b] @ tangents.lift(-step, frame[b])[0].swapaxes(1, 2)
-        place = place + (weights[:, k] * weights[:, l] / 2)[:, None] * bend[..., 0]
-    return place, np.linalg.qr(mean)[0]
+        point = point + (weights[:, k] * weights[:, l] / 2)[:, None] * bend[..., 0]
+    return point, np.linalg.qr(mean)[0]
 
 
 def fill(
@@ -110,15 +111,15 @@ def fill(
     halves = np.zeros((len(outside), simplices.shape[1]))
     np.put_along_axis(halves, longest, 0.5, 1)
     weights[outside] = halves
-    place, tangent = between(nodes, frame, simplices, weights)
-    room = np.minimum(radii, NearestNeighbors(n_neighbors=1).fit(nodes).kneighbors(place)[0][:, 0])
+    point, tangent = between(nodes, frame, simplices, weights)
+    room = np.minimum(radii, neighbours.nearest(nodes, 1, point)[0][:, 0])
     order = np.argsort(-room, kind="stable")
     order = order[room[order] > 0.5 * WIDE * h[simplices[order]].mean(1)]
     if not len(order):
         return None
-    chosen = order[sparse_choice(place[order], room[order] * APART)]
+    chosen = order[sparse_choice(point[order], room[order] * APART)]
     spacing_there = np.einsum("mc,mc->m", weights[chosen], h[simplices[chosen]])
-    return np.concatenate([nodes, place[chosen]]), np.concatenate([frame, tangent[chosen]]), np.append(h, spacing_there)
+    return np.concatenate([nodes, point[chosen]]), np.concatenate([frame, tangent[chosen]]), np.append(h, spacing_there)
 
 
 def resolved(nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray) -> np.ndarray:
@@ -130,10 +131,10 @@ def resolved(nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray) -> np.nd
     return found
 
 
-def sparse_choice(places: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """Numbers of places [m, p] taken in turn unless one taken before is closer than the room [m]."""
-    near = NearestNeighbors().fit(places).radius_neighbors(places, radius=float(room.max(initial=0)))
-    free = np.ones(len(places), bool)
+def sparse_choice(points: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Numbers of points [m, p] that are chosen in turn, unless an earlier one is closer than its room [m]."""
+    near = NearestNeighbors().fit(points).radius_neighbors(points, radius=float(room.max(initial=0)))
+    free = np.ones(len(points), bool)
     for i, (distance, other) in enumerate(zip(*near, strict=True)):
         if free[i]:
             free[other[(other > i) & (distance < room[i])]] = False
@@ -143,10 +144,10 @@ def sparse_choice(places: np.ndarray, room: np.ndarray) -> np.ndarray:
 def halved_curve(nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, smooth: np.ndarray, stars: Stars) -> Mesh:
     """A curve with a node in the middle of each step: on the arc between smooth rows, on the chord between others."""
     n, pairs = len(nodes), stars.simplices
-    place, tangent = between(nodes, frame, pairs, stars.centres)
-    place = np.where(smooth[pairs].all(1)[:, None], place, nodes[pairs].mean(1))
+    point, tangent = between(nodes, frame, pairs, stars.centres)
+    point = np.where(smooth[pairs].all(1)[:, None], point, nodes[pairs].mean(1))
     middle = n + np.arange(len(pairs))
     a, b = np.concatenate([pairs[:, 0], middle]), np.concatenate([middle, pairs[:, 1]])
-    nodes, frame = np.concatenate([nodes, place]), np.concatenate([frame, tangent])
+    nodes, frame = np.concatenate([nodes, point]), np.concatenate([frame, tangent])
     h = np.append(h, h[pairs].mean(1))
     return Mesh(nodes, frame, h, steps(a, b, np.tile(stars.radii, 2), len(nodes), stars.n_gaps))

@@ -1,8 +1,7 @@
 """How wide the gap between two fitted rows is, against the steps of the data around it.
 
-The minimum spanning tree of the images φ(x_i) in the data space joins the cloud in one piece by
-steps as short as can be. For any other pair the *minimax distance* is the longest step of the tree
-path between them, the step one must be ready to take anyway. The looseness of a pair,
+The minimum spanning tree of the images φ(x_i) in the data space connects the cloud by the shortest possible steps. For
+any other pair the *minimax distance* is the longest step of the tree path between them. The looseness of a pair,
 
     v_ij = length of φ from x_i to x_j / minimax_ij - 1 ≥ 0,
 
@@ -18,13 +17,13 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.spatial import Delaunay, cKDTree
 
 from ..basics import padding
-from ..basics.neighbours import distance
+from ..basics.neighbours import distance, extent
 
 MAX_SIMPLEX_DIM = 3
-SAME = 1e-9  # of the extent: points no farther apart are in one place
-ALL_BUT_COPIES = 1e-3  # of a long step (of which there are one in twenty): what is shorter does not lead elsewhere
-LONG = 0.95
-LIST = 8  # lists of a bin have a multiple of so many places
+SAME = 1e-9  # fraction of the extent: points no farther apart count as one
+ALL_BUT_COPIES = 1e-3  # fraction of a long step: the ends of a shorter step are almost copies of each other
+LONG = 0.95  # quantile of the steps that counts as a long step
+LIST = 8  # lists of a bin are padded to multiples of this
 
 
 def simplices(points: np.ndarray) -> np.ndarray:
@@ -57,7 +56,7 @@ def members(pairs: np.ndarray, of: np.ndarray) -> np.ndarray:
 
 
 def side_index(cells: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Where the sides of each simplex stand in the sorted pairs `edges`, [K, sides]."""
+    """The numbers of each simplex's sides in the sorted pairs `edges`, [K, sides]."""
     N = int(edges.max(initial=0)) + 1
     code = edges[:, 0] * N + edges[:, 1]
     i, j = np.triu_indices(cells.shape[1], 1)
@@ -66,10 +65,10 @@ def side_index(cells: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def close_slits(sides: np.ndarray, length: np.ndarray, level: np.ndarray, tree: np.ndarray) -> np.ndarray:
-    """Raise levels of edges until in no simplex the longest side counts before the others, [e].
+    """Raise levels of edges until in no simplex the longest side has a lower level than the others, [e].
 
-    Otherwise a long edge could count without the flat simplex between it and shorter edges: a slit. Edges of the
-    spanning tree, which `tree` [e] marks, stay where they are: without them a row would be on no domain.
+    Otherwise a long edge could belong to a domain without the flat simplex between it and shorter edges, which leaves a
+    slit. Edges of the spanning tree, which `tree` [e] marks, are not changed: every domain must hold all rows.
     """
     level = level.copy()
     longest = sides[np.arange(len(sides)), np.argmax(length[sides], 1)] if len(sides) else np.zeros(0, int)
@@ -82,7 +81,7 @@ def close_slits(sides: np.ndarray, length: np.ndarray, level: np.ndarray, tree: 
 
 
 def in_steps(lengths: np.ndarray, typical: np.ndarray) -> np.ndarray:
-    """Lengths in steps, [e]. Rows may lie in one place: a step is a billionth of the greatest length at the least."""
+    """Lengths in steps, [e]. Rows may coincide, so that a step is at least a billionth of the greatest length."""
     floor = max(1e-9 * float(lengths.max(initial=0.0)), np.finfo(float).tiny)
     return lengths / np.maximum(typical, floor)
 
@@ -93,28 +92,28 @@ def looseness(gap: np.ndarray, typical: np.ndarray) -> np.ndarray:
 
 
 def step_size(points: np.ndarray, tree: np.ndarray) -> np.ndarray:
-    """The shortest tree step at each point, [N], kept between half and four times the median.
+    """The shortest tree step at each point, [N], limited to between half and four times the median.
 
-    Points that are all but copies of each other count as one, and steps between them do not count.
+    Points that are almost copies of each other count as one, and steps between them are left out.
     """
     steps, N = distance(points, tree), len(points)
     real = steps > ALL_BUT_COPIES * np.quantile(steps, LONG)
     if not real.any():
         return np.full(N, np.finfo(float).tiny)
     joined = coo_matrix((np.ones(int(np.sum(~real))), tree[~real].T), shape=(N, N))
-    places, number = connected_components(joined, directed=False)
-    shortest = np.full(places, np.inf)
+    n_distinct, number = connected_components(joined, directed=False)
+    shortest = np.full(n_distinct, np.inf)
     np.minimum.at(shortest, number[tree[real]].ravel(), np.repeat(steps[real], 2))
     median = float(np.median(shortest))
     return np.clip(shortest, median / 2, median * 4)[number]
 
 
 def merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first [n] of all points [N, q] in each place, and the number of each point's place [N].
+    """The first points [n] of groups of points [N, q] that coincide, and the number of each point's group [N].
 
-    Points no farther apart than SAME of the extent are in one place.
+    Points no farther apart than SAME times the extent coincide.
     """
-    reach = SAME * max(float(np.ptp(points, axis=0).max()), 1e-300)
+    reach = SAME * max(extent(points), 1e-300)
     near = cKDTree(points).query_pairs(reach, output_type="ndarray")
     graph = coo_matrix((np.ones(len(near)), near.T), shape=(len(points),) * 2)
     number = connected_components(graph, directed=False)[1]
@@ -132,7 +131,7 @@ def quantile_bins(points: np.ndarray, n: int) -> np.ndarray:
 def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """For each bin the boxes low..high [K, q] that touch it, [n, ..., n, width]; lists end in K.
 
-    The width is that of the longest list, filled up to one of a few sizes (see `basics.padding`).
+    The width is that of the longest list, padded to one of a few sizes (see `basics.padding`).
     """
     q, n = len(bins), bins.shape[1] + 1
     first = np.stack([np.searchsorted(b, x, "right") for b, x in zip(bins, low.T, strict=True)], 1)
@@ -141,15 +140,15 @@ def bin_lists(bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
     count = wide.prod(1)
     box = np.repeat(np.arange(len(low)), count)
     within = np.arange(len(box)) - np.repeat(np.cumsum(count) - count, count)  # 0, 1, ... of each box
-    place = np.zeros(len(box), int)
+    in_bin = np.zeros(len(box), int)
     for a in reversed(range(q)):
-        place += (first[box, a] + within % wide[box, a]) * n ** (q - 1 - a)
+        in_bin += (first[box, a] + within % wide[box, a]) * n ** (q - 1 - a)
         within = within // wide[box, a]
-    order = np.argsort(place, kind="stable")
-    box, place = box[order], place[order]
-    touch = np.bincount(place, minlength=n**q)
+    order = np.argsort(in_bin, kind="stable")
+    box, in_bin = box[order], in_bin[order]
+    touch = np.bincount(in_bin, minlength=n**q)
     table = np.full((n**q, padding.size(int(touch.max()), LIST)), len(low), np.int32)
-    table[place, np.arange(len(box)) - np.repeat(np.cumsum(touch) - touch, touch)] = box
+    table[in_bin, np.arange(len(box)) - np.repeat(np.cumsum(touch) - touch, touch)] = box
     return table.reshape(*(n,) * q, -1)
 
 

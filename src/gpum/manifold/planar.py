@@ -3,8 +3,8 @@
     y_j = v_j / |v_j|²       circles through 0 become lines: the star of 0 is the convex hull of the y_j
 
 Around 0 in the order of their angle, a point to the right of the line from the one before to the one after lies inside
-the hull of these and 0, and is dropped; what stays when none is dropped is the hull. A star that does not go around 0,
-or has a circle larger than is allowed, needs more care (see `stars`), and none is given.
+the hull of these and 0, and is dropped; the points that remain are the hull. A star that does not go around 0, or has a
+circle larger than is allowed, is left to `stars`, and none is returned.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ NEEDLE = 1e-9  # |y_a × y_b| / |y_a| |y_b|: two points in one direction
 def closed_stars(v: np.ndarray, near: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Corners a, b [n, k] of the triangles (0, a, b), and how many there are, [n], 0 where the star is not closed.
 
-    Corners are columns of v [n, k, 2]; `near` [n, k] says which count, the first never does; `limit` [n] is the radius
-    that circles may have.
+    Corners are columns of v [n, k, 2]; `near` [n, k] says which are used (never the first); `limit` [n] is the largest
+    radius that circles may have.
     """
     k = v.shape[1]
     used = near & (np.arange(k) > 0)

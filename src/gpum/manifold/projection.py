@@ -4,8 +4,8 @@
     w_a           barycentric weights: Σ w_a s_a is x - c_0 projected onto the plane of the face, w_0 = 1 - Σ w_a
 
 The nearest point lies inside exactly one face (the simplex itself, a side, a corner), where it is the projection of x
-onto the plane of that face. So all faces are tried, and the nearest projection with no negative weight is it. A flat
-face is left out: each of its points belongs to one of its own faces.
+onto the plane of that face. So x is projected onto all faces, and the nearest projection without a negative weight is
+chosen. A flat face is left out: each of its points belongs to one of its own faces.
 """
 
 from __future__ import annotations
@@ -14,17 +14,39 @@ from itertools import combinations
 
 import numpy as np
 
-FLAT = 1e-7  # of a side's length: what is left of it beside the sides before it, if a face is not flat
+FLAT = 1e-7  # a face is flat if less than this fraction of a side's length is orthogonal to the sides before it
+
+
+def inverse_sides(corners: np.ndarray, flat: float = 0.0) -> np.ndarray:
+    """Matrices [m, q, q] that turn x - c_0 into w_1 … w_q, for simplices [m, q + 1, q]; NaN where one is flat.
+
+    A simplex is flat if the volume spanned by its sides is at most `flat` times that of a cube of its size.
+    """
+    sides = np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2)
+    q = sides.shape[1]
+    is_flat = np.abs(np.linalg.det(sides)) <= flat * np.abs(sides).max((1, 2), initial=0.0) ** q
+    inverse = np.linalg.inv(np.where(is_flat[:, None, None], np.eye(q), sides))
+    inverse[is_flat] = np.nan
+    return inverse
+
+
+def barycentric(points: np.ndarray, first: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """Weights [..., q + 1] of points [..., q] in simplices with a first corner [..., q] and `inverse_sides`.
+
+    A point outside its simplex has a negative weight; in a flat one its weights are NaN.
+    """
+    others = np.einsum("...ab,...b->...a", inverse, points - first)
+    return np.concatenate([1 - others.sum(-1, keepdims=True), others], -1)
 
 
 def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Barycentric weights [m, c] of the point of each simplex, corners [m, c, d], nearest to points [m, d].
 
-    Also its distance from them, [m].
+    Also the distances, [m].
     """
     m, c, _ = corners.shape
     weights, distance = np.zeros((m, c)), np.full(m, np.inf)
-    open_ = np.arange(m)  # points that the simplex itself does not hold
+    open_ = np.arange(m)  # points that are not inside their simplex
     for size in range(c, 0, -1):
         for face in map(list, combinations(range(c), size)):
             found, off, inside = _on_face(points[open_], corners[open_][:, face])

@@ -1,16 +1,16 @@
-"""The star of every row: the Delaunay simplices at it, in its own chart, and what they conduct.
+"""The star of every row: the Delaunay simplices at it, in its own chart, and the heat that flows along their edges.
 
     v_j      normal coordinates of the rows around row i, which lies at 0
     star     simplices (i, a, b, ...) whose circumscribed ball holds no other row and is no larger than α h_i
     w_ij^i   area of the Voronoi face between i and j, over |v_j|: never negative inside a Delaunay star
-    m_i      volume of the Voronoi cell of i;    e_ij^i  the share 1/((q+1)(q+2)) of the simplices at edge ij
+    m_i      volume of the Voronoi cell of i;    e_ij^i  1/((q+1)(q+2)) of the volume of the simplices at edge ij
     h_i      spacing: the ball that holds n rows has the volume n h_i^q
 
 Charts are glued by their means, w_ij = ½(w_ij^i + w_ij^j), likewise e. In a cloud scattered at random a ball of radius
 αh is empty with probability exp(-V α^q), V the volume of the unit ball; α makes that one in a hundred for all N rows:
-larger empty balls are holes, or the outside. There *ghosts* close the star: places without a row, past which nothing
-flows. They cut cells off, so that no weight turns negative, and stand where the surface ends. A curve needs no chart
-for its neighbours: `links` joins them in the data space.
+larger empty balls are holes, or the outside. There *ghosts* close the star: points without a row, past which no heat
+flows. They bound the cells where the surface ends, so that no weight becomes negative. A curve needs no chart to find
+neighbours: `links` joins them in the data space.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from scipy.spatial import ConvexHull, QhullError
 from .planar import closed_stars
 from .tangents import blocks
 
-NEAR = {1: 30, 2: 48, 3: 80}  # rows around a row among which its star is looked for
+NEAR = {1: 30, 2: 48, 3: 80}  # nearest rows among which the star of a row is searched for
 SPACING_ROWS = {1: 4, 2: 12, 3: 20}
 LOCAL = 1.5  # the spacing around a row is itself uncertain
-FALSE_HOLES = 0.01  # expected in a whole cloud scattered at random
+FALSE_HOLES = 0.01  # expected number in a whole cloud scattered at random
 HULL = "Qt Pp Q12"
 MAX_GHOSTS = 30
 TINY = 1e-12
@@ -46,12 +46,12 @@ EVEN, RANDOM = 1.0, 4.82  # upper over lower quartile of the steps of an even cu
 
 @dataclass(frozen=True)
 class Stars:
-    """All pairs that share a simplex, both ways, and the simplices."""
+    """The simplices of all stars, and all pairs of rows that are corners of one simplex, both ways round."""
 
     i: np.ndarray  # [e], the row whose chart it is
     j: np.ndarray
     weight: np.ndarray  # w_ij^i, [e]
-    shared: np.ndarray  # e_ij^i, [e]
+    edge_mass: np.ndarray  # e_ij^i, [e]
     mass: np.ndarray  # m_i, [N]
     simplices: np.ndarray  # [K, q + 1], row i first
     centres: np.ndarray  # of the circumscribed balls, barycentric, [K, q + 1]
@@ -71,7 +71,7 @@ def hole_radius(n: int, q: int) -> float:
 
 
 def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """h_i, [N], the median of those around; `near` [N, k] marks rows on the same part of the surface."""
+    """h_i, [N], the median of those around; `near` [N, k] marks rows on the same sheet of the surface."""
     q = v.shape[-1]
     n = min(SPACING_ROWS[q], v.shape[1] - 1)
     length = np.where(near, np.linalg.norm(v, axis=-1), np.inf)
@@ -83,7 +83,7 @@ def spacing(v: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def rim(v: np.ndarray, near: np.ndarray, h: np.ndarray) -> float:
-    """How far the surface goes on beyond its outermost rows, in spacings: RIM in a random cloud, else less."""
+    """How far the surface extends beyond its outermost rows, in spacings: RIM in a random cloud, less in an even."""
     nearest = np.where(near, np.linalg.norm(v, axis=-1), np.inf)[:, 1:].min(1)
     ratio = (nearest / h)[np.isfinite(nearest)]
     if not len(ratio):
@@ -92,13 +92,13 @@ def rim(v: np.ndarray, near: np.ndarray, h: np.ndarray) -> float:
 
 
 def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.ndarray, beyond: float) -> Stars:
-    """The stars of charts of dimension 2 or 3; `beyond` as `rim` has it."""
+    """The stars of charts of dimension 2 or 3; `beyond` is what `rim` returns."""
     N, k, q = v.shape
     ghost, alpha = 2 * beyond * h, hole_radius(N, q)
 
     def star(i: Any, limit: np.ndarray) -> Star:
-        places = np.flatnonzero(near[i] & (np.arange(k) > 0))
-        return _star(v[i, places], limit[places], ghost[i]).among(places)
+        columns = np.flatnonzero(near[i] & (np.arange(k) > 0))
+        return _star(v[i, columns], limit[columns], ghost[i]).among(columns)
 
     closed = _closed(v, near, alpha * h) if q == 2 else [None] * N
     found = [known or star(i, np.full(k, alpha * h[i])) for i, known in enumerate(closed)]
@@ -116,7 +116,7 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
     real = (tips >= 0).ravel()
     pair = (at[:, None] * k + tips).ravel()[real]
     weight = np.bincount(pair, flux.ravel()[real], minlength=N * k)
-    shared = np.bincount(pair, np.repeat(volume, q)[real], minlength=N * k) / ((q + 1) * (q + 2))
+    edge_mass = np.bincount(pair, np.repeat(volume, q)[real], minlength=N * k) / ((q + 1) * (q + 2))
     used = np.flatnonzero(weight > TINY * weight.max())
     i, j = used // k, index.ravel()[used]
     mass = np.bincount(at, cell, minlength=N)
@@ -125,25 +125,25 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
     local = np.linalg.solve(np.swapaxes(point[inside], 1, 2), centre[inside, :, None])[..., 0]
     centres = np.concatenate([1 - local.sum(1, keepdims=True), local], 1)
     radii = np.linalg.norm(centre[inside], axis=1)
-    return Stars(i, j, weight[used], shared[used], mass, simplices, centres, radii, is_open)
+    return Stars(i, j, weight[used], edge_mass[used], mass, simplices, centres, radii, is_open)
 
 
 @dataclass(frozen=True)
 class Star:
-    """Simplices at 0: their other corners by number [K, q] (ghosts last) and place [K, q, q]; centres [K, q]."""
+    """Simplices at 0: numbers [K, q] (ghosts last) and coordinates [K, q, q] of their other corners; centres [K, q]."""
 
     tips: np.ndarray
     point: np.ndarray
     centre: np.ndarray
     n_ghosts: int
 
-    def among(self, places: np.ndarray) -> Star:
-        """With the numbers that its points have elsewhere; ghosts have -1."""
-        return replace(self, tips=np.append(places, np.full(self.n_ghosts, -1)).astype(int)[self.tips])
+    def among(self, numbers: np.ndarray) -> Star:
+        """The star with other numbers for its points; ghosts get -1."""
+        return replace(self, tips=np.append(numbers, np.full(self.n_ghosts, -1)).astype(int)[self.tips])
 
 
 def _joined(found: Sequence[Star]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Simplices of all stars: the row whose star it is [K], its corners, their places and its centre."""
+    """Simplices of all stars: the row whose star it is [K], its corners, their coordinates and its centre."""
     at = np.repeat(np.arange(len(found)), [len(star.tips) for star in found])
     tips, point, centre = (
         np.concatenate([getattr(star, name) for star in found]) for name in ("tips", "point", "centre")
@@ -152,10 +152,10 @@ def _joined(found: Sequence[Star]) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 
 
 def _closed(v: np.ndarray, near: np.ndarray, limit: np.ndarray) -> list[Star | None]:
-    """Stars in the plane that need no ghosts; None for the others."""
+    """The stars in the plane that need no ghosts; None for each of the others."""
     a, b, count = closed_stars(v, near, limit)
-    row, place = np.nonzero(np.arange(v.shape[1]) < count[:, None])
-    tips = np.stack([a[row, place], b[row, place]], 1)
+    row, column = np.nonzero(np.arange(v.shape[1]) < count[:, None])
+    tips = np.stack([a[row, column], b[row, column]], 1)
     point = v[row[:, None], tips]
     centre = np.linalg.solve(point, 0.5 * np.sum(point**2, -1)[..., None])[..., 0]
     ends = np.cumsum(count)
@@ -230,30 +230,30 @@ def _cotangent(at: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> Stars:
-    """The stars of a curve: pairs that no row is closer to than they are to each other.
+    """The stars of a curve: pairs of rows, such that no other row is closer to both than they are to each other.
 
-    That keeps the steps of a curve, a branch and the last step of a ring. A step across (steep from both ends, and no
-    shorter than others: noise has such) is left out where the curve holds together without it; one
-    longer than the curve's own steps by more than chance allows is a gap.
+    These are the steps of a curve, of a branch, and the last step of a ring. Noise makes steps across the curve, which
+    are steep from both ends and no shorter than others: such a step is left out where the curve is connected without
+    it. A step that is longer than the curve's other steps by more than chance allows is a gap.
     """
     N, k = index.shape
-    keep, length = np.zeros((N, k), bool), np.linalg.norm(v, axis=-1)
+    linked, length = np.zeros((N, k), bool), np.linalg.norm(v, axis=-1)
     for rows in blocks(N, k * k * 2 + k * X.shape[1]):
         around = X[index[rows]] - X[rows, None]
         square = np.sum(around**2, -1)
         gap = square[:, :, None] + square[:, None] - 2 * around @ np.swapaxes(around, 1, 2)  # [n, k, k]
         own = gap[:, 0]
         between = np.maximum(own[:, :, None], gap) < own[:, None] * (1 - 1e-9)  # [n, l, j]
-        keep[rows] = ~between.any(1)
-    keep[:, 0] = False
-    i, place = np.nonzero(keep)
-    pairs, inverse = np.unique(np.sort(np.stack([i, index[i, place]], 1), 1), axis=0, return_inverse=True)
+        linked[rows] = ~between.any(1)
+    linked[:, 0] = False
+    i, column = np.nonzero(linked)
+    pairs, inverse = np.unique(np.sort(np.stack([i, index[i, column]], 1), 1), axis=0, return_inverse=True)
     count = np.bincount(inverse.ravel())
-    size = np.bincount(inverse.ravel(), length[i, place]) / count
+    size = np.bincount(inverse.ravel(), length[i, column]) / count
     shortest = np.full(N, np.inf)
     np.minimum.at(shortest, pairs.ravel(), np.repeat(size, 2))
     ratio = size / np.maximum(*shortest[index].mean(1)[pairs.T])
-    across = (np.bincount(inverse.ravel(), ~near[i, place]) == count) & (ratio > 1)
+    across = (np.bincount(inverse.ravel(), ~near[i, column]) == count) & (ratio > 1)
     used = ~across | _bridges(pairs, np.where(across, size, TINY * size), N)
     pairs, size, ratio = pairs[used], size[used], ratio[used]
     low, high = np.quantile(ratio, [0.25, 0.75])

@@ -1,8 +1,8 @@
-"""The same surface in coordinates that run at an even pace.
+"""The same surface in even coordinates, whose unit is about the same length everywhere.
 
 Brownian motion does not depend on the chart, but Euler steps do: where the metric of a chart changes quickly, or nearly
-vanishes at an edge (as learned charts like to), steps must be tiny. Each coordinate x_a is therefore replaced by s_a in
-[0, L_a], the mean length travelled along it,
+vanishes at an edge (as often in learned charts), steps must be tiny. Each coordinate x_a is therefore replaced by s_a
+in [0, L_a], the mean length travelled along it,
 
     s_a(x_a) = ∫ ρ_a,    ρ_a(x_a) = mean of √G_aa over the inside at x_a, smoothed,
 
@@ -51,9 +51,9 @@ class StraightChart(Chart):
     def _old(self, s: Any) -> tuple[Any, Any]:
         """x(s) and dx/ds, [q] each (cubic Hermite)."""
         step = self.lengths / (KNOTS - 1)
-        place = s / step
-        k = jnp.clip(jnp.floor(place).astype(jnp.int32), 0, KNOTS - 2)
-        t = place - k
+        position = s / step
+        k = jnp.clip(jnp.floor(position).astype(jnp.int32), 0, KNOTS - 2)
+        t = position - k
         rows = jnp.arange(len(self.lengths))
         position, slope = jnp.asarray(self.position), jnp.asarray(self.slope)
         a, b = position[rows, k], position[rows, k + 1]
@@ -96,7 +96,7 @@ def _old_and_slope(chart: Any, s: Any) -> Any:
 
 
 def probe(chart: Chart) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-    """How fast each coordinate runs, on a coarse grid of n points each.
+    """The surface length of a unit of each coordinate, on a coarse grid of n points each.
 
     Returns G at the grid points inside [k, q, q], the chart volume of one cell, and for every coordinate and grid
     position how many points are inside and the sum of √G_aa over them, [q, n] each.

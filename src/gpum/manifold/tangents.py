@@ -15,23 +15,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
-MAX_BLOCK = 4_000_000  # numbers of one gathered block
+from ..basics import neighbours
+
+MAX_BLOCK = 4_000_000  # numbers in one block of rows that is processed at once
 LADDER = (1.0, 2.0, 4.0, 8.0)  # sizes of a fit's neighbourhood, in units of the smallest
-ROWS_PER_TERM = 2  # of the smallest fit
-GAIN = 0.97  # a larger neighbourhood must be better by this factor
-THIN = 0.2  # error over radius up to which a neighbourhood shows the surface; above it rows stay where they are
-STEEP = 4.0  # how much farther a row counts that lies off the plane, times tan²β
-MAX_ANGLE = np.pi / 3  # between a chord and the plane; beyond it a row belongs to another part of the surface
-RIDGE = 1e-9
-REACH = 1.2  # of the farthest neighbour's distance, where weights in a fit would reach 0
-MAX_OWN = 0.99  # of h_ii
+ROWS_PER_TERM = 2  # rows for each term of the smallest fit
+GAIN = 0.97  # a larger neighbourhood must reduce the error by this factor
+THIN = 0.2  # error over radius up to which a neighbourhood shows the surface; above it rows are not moved
+STEEP = 4.0  # times tan²β: how much is added to the squared distance of a row off the plane, relative to it
+MAX_ANGLE = np.pi / 3  # between a chord and the plane; beyond it a row belongs to another sheet of the surface
+RIDGE = 1e-9  # added to the normal equations, over their trace
+REACH = 1.2  # times the farthest neighbour's distance: where weights of a fit become 0
+MAX_OWN = 0.99  # the largest h_ii
 
 
 @dataclass(frozen=True)
 class LocalFits:
-    """Around n rows: the frame, and where the smooth surface passes."""
+    """Local fits around n rows: the tangent frame, and where the smooth surface passes."""
 
     frame: np.ndarray  # [n, p, q]
     offset: np.ndarray  # c, [n, p]
@@ -41,41 +42,34 @@ class LocalFits:
 
 
 def n_terms(q: int) -> int:
-    """Terms of a quadratic in q variables."""
+    """The number of terms of a quadratic in q variables."""
     return 1 + q + q * (q + 1) // 2
 
 
 def quadratic(u: np.ndarray) -> np.ndarray:
-    """1, u, and the products of u, [..., terms]."""
+    """The terms of a quadratic in u [..., q]: 1, u, and the products of u, [..., terms]."""
     q = u.shape[-1]
     a, b = np.triu_indices(q)
     return np.concatenate([np.ones((*u.shape[:-1], 1)), u, u[..., a] * u[..., b]], -1)
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
-    """Slices of n rows, each of which gathers about `size` numbers."""
+    """Slices of n rows, so that each block has at most MAX_BLOCK numbers, `size` for each row."""
     step = max(1, MAX_BLOCK // max(1, size))
     return (slice(a, min(n, a + step)) for a in range(0, n, step))
 
 
-def nearest(X: np.ndarray, k: int) -> np.ndarray:
-    """The k nearest rows of every row, itself first, [N, k]."""
-    k = min(k, len(X))
-    index = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X, return_distance=False)
-    index = np.asarray(index)
-    own = index == np.arange(len(X))[:, None]
-    place = np.where(own.any(1), own.argmax(1), k - 1)
-    index[np.arange(len(X)), place] = index[:, 0]
-    index[:, 0] = np.arange(len(X))
-    return index
+def neighbourhoods(X: np.ndarray, k: int) -> np.ndarray:
+    """Each row itself and then the k - 1 rows nearest to it, [N, k]."""
+    return np.column_stack([np.arange(len(X)), neighbours.nearest(X, k - 1)[1]])
 
 
 def fit(X: np.ndarray, index: np.ndarray, q: int) -> LocalFits:
     """Frames and quadratic fits over neighbours [n, k] among rows X [N, p]; each first neighbour is the row itself."""
     n, k = index.shape
     p = X.shape[1]
-    parts = [_fit(X[index[rows]] - X[index[rows, :1]], q) for rows in blocks(n, k * max(k, p))]
-    return LocalFits(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    fits = [_fit(X[index[rows]] - X[index[rows, :1]], q) for rows in blocks(n, k * max(k, p))]
+    return LocalFits(*(np.concatenate(values) for values in zip(*fits, strict=True)))
 
 
 def _fit(delta: np.ndarray, q: int) -> tuple[np.ndarray, ...]:
@@ -100,7 +94,7 @@ def _fit(delta: np.ndarray, q: int) -> tuple[np.ndarray, ...]:
 
 
 def chosen(which: np.ndarray, one: LocalFits, other: LocalFits) -> LocalFits:
-    """The fits of `one` where `which` [N] says so, else of the other."""
+    """The fits of `one` where `which` [N] is true, else of the other."""
     pick = [
         np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
         for a, b in zip(_arrays(one), _arrays(other), strict=True)
@@ -124,7 +118,7 @@ def principal(delta: np.ndarray, q: int) -> np.ndarray:
 def along_surface(
     X: np.ndarray, pool: np.ndarray, frame: np.ndarray, k: int, both: bool = True
 ) -> np.ndarray:  # fmt: skip
-    """The k nearest [N, k] of a pool [N, K]; those off the plane (of either row with `both`) count as farther."""
+    """The k nearest [N, k] of a pool [N, K]; rows off the plane (of either row with `both`) count as farther."""
     k = min(k, pool.shape[1])
     near = np.empty((len(pool), k), int)
     axes = np.ascontiguousarray(np.moveaxis(frame, 2, 0))
@@ -142,7 +136,7 @@ def along_surface(
 
 
 def normal_coordinates(X: np.ndarray, index: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """v [N, k, q] of the rows around each row, and which of them lie on the same part of the surface [N, k]."""
+    """v [N, k, q] of the rows around each row, and which of them lie on the same sheet of the surface [N, k]."""
     N, k = index.shape
     v, same = np.empty((N, k, frame.shape[2])), np.empty((N, k), bool)
     for rows in blocks(N, k * X.shape[1]):
@@ -153,7 +147,7 @@ def normal_coordinates(X: np.ndarray, index: np.ndarray, frame: np.ndarray) -> t
 
 
 def lift(delta: np.ndarray, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """v [n, k, q] and β [n, k] of steps [n, k, p] from rows with frames [n, p, q]."""
+    """Normal coordinates v [n, k, q] and angles β [n, k] of steps [n, k, p] from rows with frames [n, p, q]."""
     u = delta @ frame
     flat = np.linalg.norm(u, axis=-1)
     chord = np.linalg.norm(delta, axis=-1)

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 
+from ..basics import neighbours
 from ..basics.missing import fill_in
 from ..geometry.family import NO_BOUNDARY
 from ..manifold import evaluate, magnification
@@ -216,7 +216,7 @@ def edges_of(model: Any, title: str, X: np.ndarray, view: View) -> dict[str, Any
     used, ends = np.unique(shown, return_inverse=True)
     nodes = atlas.nodes_[used]
     flat = X.shape[1] < 3
-    near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(nodes, return_distance=False)[:, 0] if flat else None
+    near = neighbours.nearest(X, 1, nodes)[1][:, 0] if flat else None
     return {
         "axes": columns(view.at(nodes)),
         "pairs": ends.reshape(-1).tolist(),

@@ -194,10 +194,10 @@ def atlas_of(model: Any, title: str) -> Any:
 
 def _shape(atlas: Any) -> str:
     """A property of the surface that the atlas shows and a single map cannot."""
-    if atlas.n_pieces_ > 1:
+    if atlas.n_connected_components_ > 1:
         return (
-            f"The surface has {atlas.n_pieces_} connected components, and rows of different components have "
-            "nothing but the mean in common."
+            f"The surface has {atlas.n_connected_components_} connected components, and rows of different components "
+            "have nothing but the mean in common."
         )
     if closed(atlas):
         return "The surface is closed, like a ring or a ball, so no single flat map can represent it without a cut."

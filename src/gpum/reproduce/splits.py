@@ -142,5 +142,5 @@ def code() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of the packages with which the results were computed."""
-    names = ("gpum", "jax", "numpy", "scipy", "scikit-learn", "scikit-fem")
+    names = ("gpum", "jax", "numpy", "scipy", "scikit-learn")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
