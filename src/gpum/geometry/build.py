@@ -112,7 +112,7 @@ def build(
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, seed, len(names) == 1, pieces) for q in of_atlases],
         "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), pieces)],
-        "flat": [lambda: [flat_geometry(whole)]],
+        "flat": [lambda: [flat_geometry(whole, by_column=True)]],
     }
     surfaces: list[Geometry] = []
     log_priors: list[float] = []

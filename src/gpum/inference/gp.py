@@ -53,8 +53,8 @@ Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, An
 # labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
 # one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
 A0, B0 = 1.0, 3.0
-RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
-RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
+RATIOS = np.logspace(-6, 2, 13)  # r: noise between 0.1 % of the signal's sd and ten times it
+RATIO_MEAN, RATIO_SD = -2.0, 1.5  # of log₁₀ r: noise of 10 % of the signal's sd, give or take a factor of 6
 RATIO_PRIOR = log_softmax(-0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2)  # of RATIOS
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
@@ -76,6 +76,11 @@ def units(y: np.ndarray) -> tuple[float, float]:
     if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
         scale = abs(mean) if mean else 1.0
     return size * mean, size * scale
+
+
+def signal_rate(r: np.ndarray) -> np.ndarray:
+    """The rate of the inverse gamma prior of σ_h² for each ratio: signal and noise together have B0."""
+    return B0 / (1 + r)
 
 
 def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
@@ -125,7 +130,7 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     a = A0 + len(y) / 2
     found, total, notes = weighed(family, labels, partial(_score, y, own))
     components = [Component(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
-    constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
+    constant = gammaln(a) - gammaln(A0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(
         components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes
     )
@@ -160,8 +165,9 @@ def _score(
 ) -> tuple[np.ndarray, tuple[Decomposed, np.ndarray]]:
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
     d = decompose(setting.covariance, a, y[some], noise[some])
-    shape, b = A0 + len(a) / 2, B0 + 0.5 * d.quadratic(RATIOS)
-    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
+    b0 = signal_rate(RATIOS)
+    shape, b = A0 + len(a) / 2, b0 + 0.5 * d.quadratic(RATIOS)
+    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
     return log_p, (d, b / (shape - 1))
 
 
@@ -261,11 +267,11 @@ def leave_one_out(
         c, by_y, by_one = inverse_parts(component.d, r, y0, one)
         alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
-        b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
+        b0 = signal_rate(r)
+        b, signal, log_p = b0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
         if averaged:
-            log_p = (
-                component.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (component.d.log_det(r) + np.log(c))
-            )
+            log_p = component.setting.log_prior + RATIO_PRIOR + A0 * np.log(b0) - a * np.log(b)
+            log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
     log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))
