@@ -24,7 +24,7 @@ from ..heat.covariances import SMOOTHNESS, Stationary
 from ..inference import relevance
 from .geometries import Geometries
 
-TITLE = "flat space with a length scale for each column"
+TITLE = "flat space, a length per column"
 LENGTHS_OF = "matern52"  # the kernel whose lengths are learned, where it is asked for
 # Scales at which kernels of other smoothness with the same lengths are most alike.
 SCALES = {"matern12": 2.2, "matern32": 1.2, "matern52": 1.0, "heat": 0.75}
@@ -59,7 +59,7 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     smoothness = list(geometries.options.smoothness)
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
-    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted), geometries.options.seed)
+    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted))
     spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
     prior = float(logsumexp([s.log_prior for s in family.settings if family.geometry_of[s.space] == flat])) - log(2)
     settings = [

@@ -113,12 +113,12 @@ class Labels:
         return found.x
 
 
-def members(labels: Labels, seed: int = 0) -> list[Member]:
+def members(labels: Labels) -> list[Member]:
     """Members of all τ: maxima, and draws around each, which together estimate the mass of their surroundings.
 
     Of many labels SEEN see the lengths; above MANY there is a single member for each maximum.
     """
-    rng, p, n = np.random.default_rng(seed), labels.X.shape[1], len(labels.X)
+    rng, p, n = np.random.default_rng(0), labels.X.shape[1], len(labels.X)
     draws = DRAWS if n <= MANY else 0
     if n > SEEN:
         some = np.sort(rng.permutation(n)[:SEEN])
