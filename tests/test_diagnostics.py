@@ -71,10 +71,12 @@ def test_geometries_share_the_weight(mixed, k):
     assert found["flat space"] + found[lengths] == pytest.approx(mixed.geometry_weights_[k]["flat"])
     settings = diagnostics.evidence_over_scale(mixed, k)
     for title, weight in found.items():
+        if not weight:
+            continue
         mine = np.array([g == title for g in settings.geometry])
         assert settings.weight[mine].sum() == pytest.approx(weight)
         assert [level is None for level, own in zip(settings.level, mine, strict=True) if own] == [
-            title == "flat space"
+            title.startswith("flat space")
         ] * mine.sum()
         alone = settings.of(title)
         assert alone.weight.sum() == pytest.approx(1)
