@@ -59,7 +59,7 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     smoothness = list(geometries.options.smoothness)
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
-    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted))
+    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted, family.repeated))
     spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
     prior = float(logsumexp([s.log_prior for s in family.settings if family.geometry_of[s.space] == flat])) - log(2)
     settings = [
@@ -73,7 +73,8 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
             settings.append(Setting(k, covariance, prior + member.log_weight - log(len(names)), name))
     geometries = _with_spaces(geometries, flat, spaces)
     rows = [*family.rows, *(space.at(points) for space in spaces)]
-    family = Family(geometries.family.spaces, settings, rows, geometries.family.geometry_of, family.notes)
+    every = geometries.family
+    family = replace(family, spaces=every.spaces, settings=settings, rows=rows, geometry_of=every.geometry_of)
     return Labelled(geometries, family, at)
 
 

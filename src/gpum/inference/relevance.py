@@ -5,7 +5,7 @@
     τ in GLOBAL, equally likely
 
 With ρ_j = τ tan(π Φ(z_j)/2) the prior of z is N(0, I), Φ being the normal distribution function; so is that of
-w = (log₁₀ r - RATIO_MEAN)/RATIO_SD, where r is the noise ratio of `gp`. With σ_h² integrated as there,
+w, the log of the noise ratio r of `gp` less its mean, over its standard deviation. With σ_h² integrated as there,
 
     log p(y, z, w) = -a log b - ½ log|K + rI| - ½|z|² - ½w² + constant,   b = B0(r) + Q/2
 
@@ -61,11 +61,18 @@ class Labels:
     X: np.ndarray
     Y: np.ndarray
     smoothness: str = "matern52"
+    repeated: bool = False  # whether rows of the cloud are: the prior of the noise differs
+
+    def _ratio(self, w: float) -> tuple[float, float]:
+        """r and dr/dw."""
+        mean, sd = gp.ratio_units(self.repeated)
+        r = 10 ** (mean + sd * w)
+        return r, r * log(10) * sd
 
     def objective(self, theta: np.ndarray, tau: float) -> tuple[float, np.ndarray]:
         """-log p(y, z, w) up to a constant, and its gradient, at theta = (z, w)."""
         rho, by_z = inverse_squares(theta[:-1], tau)
-        r, by_w = _ratio(theta[-1])
+        r, by_w = self._ratio(theta[-1])
         (n, m), b0 = self.Y.shape, gp.B0 / (1 + r)
         shape = gp.A0 + n * m / 2
         k, slope = kernel(squared_distances(self.X, rho), self.smoothness)
@@ -89,7 +96,7 @@ class Labels:
         share = len(X) / some
         X = X[:some]
         rho, by_z = inverse_squares(theta[:-1], tau)
-        r, by_w = _ratio(theta[-1])
+        r, by_w = self._ratio(theta[-1])
         k, slope = kernel(squared_distances(X, rho), self.smoothness)
         L = cholesky(1 + k + r * np.eye(some), lower=True)
         inverse = cho_solve((L, True), np.eye(some))
@@ -104,7 +111,8 @@ class Labels:
 
     def climb(self, tau: float, start: np.ndarray) -> np.ndarray:
         """theta of a maximum."""
-        ends = (np.log10(gp.RATIOS[[0, -1]]) - gp.RATIO_MEAN) / gp.RATIO_SD
+        mean, sd = gp.ratio_units(self.repeated)
+        ends = (np.log10(gp.RATIOS[[0, -1]]) - mean) / sd
         bounds = [(-LARGEST_Z, LARGEST_Z)] * (len(start) - 1) + [(ends[0], ends[1])]
         found = minimize(
             self.objective, start, (tau,), jac=True, method="L-BFGS-B", bounds=bounds,
@@ -172,12 +180,6 @@ def kernel(d2: np.ndarray, smoothness: str) -> tuple[np.ndarray, np.ndarray]:
     if nu == 1.5:
         return (1 + s) * e, -1.5 * e
     return (1 + s + s**2 / 3) * e, -5 / 6 * (1 + s) * e
-
-
-def _ratio(w: float) -> tuple[float, float]:
-    """r and dr/dw."""
-    r = 10 ** (gp.RATIO_MEAN + gp.RATIO_SD * w)
-    return r, r * log(10) * gp.RATIO_SD
 
 
 def usable(n_labels: int, n_columns: int) -> bool:
