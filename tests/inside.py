@@ -42,8 +42,8 @@ def lower(monkeypatch, **sizes):
 
 
 def learned(model):
-    """The geometries of a fitted estimator: the same object where they were not learned again."""
-    return model.model_.geometries
+    """The first geometry of a fitted estimator: the same object where geometries were not learned again."""
+    return members(model)[0]
 
 
 def members(model):

@@ -78,8 +78,8 @@ MUTANTS = [
     mutant(
         "evidence: prior of settings",
         "gp",
-        "+ setting.log_prior + RATIO_PRIOR\n",
-        "+ RATIO_PRIOR\n",
+        "+ setting.log_prior + prior\n",
+        "+ prior\n",
         "gp",
         "diagnostics",
     ),

@@ -88,14 +88,15 @@ def test_average_is_the_textbook_mixture():
     covariance, n = Stationary(1.5, 0.4), 10
     y = np.sin(5 * X[:n, 0])
     posterior = gp.average(family([Setting(0, covariance, 0.0)], X), np.arange(n), y)
-    prior = np.exp(-0.5 * (np.log10(gp.RATIOS) + 3) ** 2)
+    prior = np.exp(-0.5 * ((np.log10(gp.RATIOS) + 2) / 1.5) ** 2)
     prior /= prior.sum()
     log_p, means, variances = [], [], []
     K, k = covariance.gram(X[:n], X[:n]), covariance.gram(X, X[:n])
     for r in gp.RATIOS:
         C = K + r * np.eye(n)
-        log_p.append(multivariate_t(np.zeros(n), gp.B0 / gp.A0 * C, df=2 * gp.A0).logpdf(y))
-        b = gp.B0 + 0.5 * y @ np.linalg.solve(C, y)
+        b0 = gp.B0 / (1 + r)  # signal and noise together have B0
+        log_p.append(multivariate_t(np.zeros(n), b0 / gp.A0 * C, df=2 * gp.A0).logpdf(y))
+        b = b0 + 0.5 * y @ np.linalg.solve(C, y)
         means.append(k @ np.linalg.solve(C, y))
         v = covariance.diag(X) - np.einsum("ij,ji->i", k, np.linalg.solve(C, k.T)) + r
         variances.append(b / (gp.A0 + n / 2 - 1) * v)

@@ -157,7 +157,7 @@ TITLES = {
 def weighed(curve_fit, **weights):
     """The model of the curve as if it had geometries of these weights."""
     atlas = SimpleNamespace(n_connected_components_=2, dim=2)
-    chart = inside.learned(curve_fit.model).members[0]
+    chart = inside.members(curve_fit.model)[0]
     other = lambda name: SimpleNamespace(name=name, title=TITLES[name], atlas=atlas)
     geometries = [chart if name == "chart" else other(name) for name in weights]
     return inside.weighed(curve_fit.model, geometries, list(weights.values()))

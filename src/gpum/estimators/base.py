@@ -15,7 +15,8 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
-from ..inference.outputs import Output, Target, regress
+from ..fitted.relevance import with_lengths
+from ..inference.outputs import Output, Target, as_numbers, regress
 from . import shell
 from .targets import Labels, score
 
@@ -40,7 +41,10 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             cloud = self._read_cloud(X)
             labels = Labels.of(self, y, len(cloud), noise_std, trials)
             geometries = self._geometries(cloud, labels)
-            outputs = [infer(geometries, column, target) for column, target in labels.columns()]
+            outputs = []
+            for column, target in labels.columns():
+                geometries, output = complete(geometries, column, target)
+                outputs.append(output)
             warn_of_edges(outputs)
             shell.keep(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
         return self
@@ -141,6 +145,14 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
         return regress(*geometries.labelled(known), y[known], target, known)
+
+
+def complete(geometries: Geometries, y: np.ndarray, target: Target) -> tuple[Geometries, Output]:
+    """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
+    known = np.flatnonzero(~np.isnan(y))
+    with blas_threads(len(known)):
+        found = with_lengths(geometries, known, as_numbers(y[known], target))
+        return found.geometries, regress(found.family, found.at, y[known], target, known)
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:

@@ -62,6 +62,10 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     ----------
     transduction_ : predictive mean of every row of the cloud.
     geometry_weights_ : posterior weight of each geometry by name; a list of such for several outputs.
+    relevance_ : how much each column of X matters for y, from 0 to 1 (the most relevant), [p], or [k, p] for several
+        outputs: its standard deviation over its length scale, over the largest of these, averaged over the members of
+        flat space with a length scale for each column. None where these have no weight: fewer than 10 labels, more
+        than 200 columns, `geometry` without "flat", hyperparameters="evidence".
     latent_model_, chart_, latent_ : the latent model of the chart of largest weight (None for a known chart), its
         chart, and the rows in it; all None where no geometry is a chart. `transform` gives the coordinates of rows in
         it, and is there where `geometry` has "chart" in it.
@@ -114,6 +118,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         return learning.learn(self, cloud, labels.y, graph_spaces, evidence, random=False)
 
     geometry_weights_: Any = shell.geometry_weights
+    relevance_: Any = shell.relevance
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart
     latent_: Any = shell.latent

@@ -69,6 +69,7 @@ notes = property(lambda self: list(self.model_.notes), doc="What was left out or
 log_evidence = property(lambda self: self.model_.log_evidence, doc="Of the average, or of the best setting.")
 best_setting = property(lambda self: self.model_.best_setting, doc="The heaviest setting.")
 geometry_weights = property(lambda self: self.model_.geometry_weights, doc="Weight of each geometry by name.")
+relevance = property(lambda self: self.model_.relevance, doc="How much each column matters, from 0 to 1.")
 latent_model = property(lambda self: self.model_.latent_model, doc="The latent model of the chart that is shown.")
 chart = property(lambda self: self.model_.chart, doc="The chart of largest weight; None without one.")
 latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on that chart, [N, q].")

@@ -13,6 +13,7 @@ from ..basics.checks import GpumError
 
 SUBSET = 3000  # rows from which geometries are learned: two dimensions of charts, three of atlases in a few minutes
 COVERING = 20  # one of so many rows of a random subset is chosen to cover the cloud: no small group is overlooked
+REPEATED = 100  # a table with one copy in so many rows, or more, is one in which rows were observed repeatedly
 LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
 
 
@@ -44,6 +45,11 @@ class Cloud:
     def original(self) -> np.ndarray:
         """The first row that is the same as each, [N]: its own number, unless it is a copy."""
         return self.index(self.rows)
+
+    @cached_property
+    def repeated(self) -> bool:
+        """Whether more than a few rows, one in REPEATED, are copies of others."""
+        return bool(np.mean(self.original != np.arange(len(self))) > 1 / REPEATED)
 
     def learned_at(self, index: np.ndarray) -> np.ndarray:
         """Where rows of the cloud stand among those that geometries are learned from, -1 for nowhere; -1 stays."""

@@ -69,7 +69,8 @@ class Geometries:
         if not families:
             raise NoSurface(f"no geometry can be used on this cloud: {'; '.join(said)}")
         family = join(families, priors)
-        return cls(cloud, usable, replace(family, notes=[*said, *family.notes]), kernels)
+        family = replace(family, notes=[*said, *family.notes], repeated=cloud.repeated)
+        return cls(cloud, usable, family, kernels)
 
     @property
     def titles(self) -> list[str]:

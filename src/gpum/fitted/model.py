@@ -24,6 +24,7 @@ from ..manifold import Chart
 from .cloud import Cloud
 from .geometries import Geometries
 from .predictive import ClassPredictive, Predictive
+from .relevance import relevances
 from .rows import ProjectedRows
 
 
@@ -81,6 +82,19 @@ class FittedModel:
         names = np.array(self.geometries.names)
         found = [{name: float(w[names == name].sum()) for name in dict.fromkeys(names.tolist())} for w in self.weights]
         return found if self.several else found[0]
+
+    @property
+    def relevance(self) -> np.ndarray | None:
+        """How much each column matters, from 0 to 1, [p] or [outputs, p]; NaN for an output of which nothing is known.
+
+        None where no output has a length scale for each column; see `fitted.relevance.relevances`.
+        """
+        found = relevances(self.geometries, [output.posterior for output in self.outputs])
+        if all(one is None for one in found):
+            return None
+        nothing = np.full(self.cloud.rows.shape[1], np.nan)
+        each = np.array([nothing if one is None else one for one in found])
+        return each if self.several else each[0]
 
     @property
     def shown(self) -> int | None:

@@ -138,7 +138,7 @@ def build(
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, len(names) == 1, checkpoint) for q in of_atlases],
         "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), checkpoint)],
-        "flat": [lambda: [flat_geometry(whole)]],
+        "flat": [lambda: [flat_geometry(whole, by_column=True)]],
     }
     surfaces: list[Geometry] = []
     log_priors: list[float] = []

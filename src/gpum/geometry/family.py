@@ -71,7 +71,8 @@ class Setting:
 class Family:
     """Spaces, settings on them, the cloud's representation in each space, and which surface each space belongs to.
 
-    `notes` say what was left out or could not be done as asked.
+    `notes` say what was left out or could not be done as asked. In a cloud with `repeated` rows the same row was
+    observed more than once: labels are then expected to have noise.
     """
 
     spaces: list[Space]
@@ -79,6 +80,7 @@ class Family:
     rows: list[np.ndarray]
     geometry_of: list[int]
     notes: list[str] = field(default_factory=list)
+    repeated: bool = False
 
     @classmethod
     def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:

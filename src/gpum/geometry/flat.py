@@ -18,7 +18,8 @@ from .family import Family
 class FlatGeometry:
     """Coordinates with stationary kernels: the data space itself, or (with `model`) the plane of a latent model.
 
-    Coordinates are divided by each of `scales`.
+    Coordinates are divided by each of `scales`. With `by_column` labels may add spaces in which every column has a
+    length scale of its own (`fitted.relevance`).
     """
 
     rows: np.ndarray  # [N, p]
@@ -26,6 +27,7 @@ class FlatGeometry:
     model: Any = None
     name: str = "flat"
     title: str = "flat space"
+    by_column: bool = False
 
     def project(self, X: np.ndarray) -> Projection:
         """Coordinates of rows X."""
@@ -43,7 +45,7 @@ class FlatGeometry:
         return Family.of(members)
 
 
-def flat_geometry(X: np.ndarray) -> FlatGeometry:
+def flat_geometry(X: np.ndarray, by_column: bool = False) -> FlatGeometry:
     """The data space, scaled as a whole."""
     spread = float(np.sqrt(np.mean(X.var(0))))
-    return FlatGeometry(X, [np.asarray(spread if spread > 0 else 1.0)])
+    return FlatGeometry(X, [np.asarray(spread if spread > 0 else 1.0)], by_column=by_column)

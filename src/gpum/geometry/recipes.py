@@ -22,6 +22,7 @@ from .atlas import AtlasGeometry
 from .base import Geometry, KernelTask
 from .chart import N_MODES, ChartGeometry
 from .family import Space
+from .flat import FlatGeometry
 from .graph import GraphGeometry
 from .path_spaces import PathSpace
 from .scaled import ScaledGeometry
@@ -91,6 +92,18 @@ class Walks:
 
 
 @dataclass(frozen=True)
+class Stretched:
+    """Coordinates, each divided by a scale of its own."""
+
+    space: spaces.ScaledSpace
+    rows: np.ndarray
+
+    def make(self) -> Made:
+        """The space and the rows in it."""
+        return self.space, self.space.at(self.rows)
+
+
+@dataclass(frozen=True)
 class LocalCharts:
     """The surface of an atlas with its eigenfunctions."""
 
@@ -108,6 +121,8 @@ def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, task: Ke
     surface = surface.inner if isinstance(surface, ScaledGeometry) else surface
     if isinstance(space, PathSpace):
         return Walks(_without_motion(space.features), rows)
+    if isinstance(space, spaces.ScaledSpace) and isinstance(surface, FlatGeometry):
+        return Stretched(space, surface.rows)
     if len(rows) > FEW or not isinstance(surface, ChartGeometry | GraphGeometry):
         return None
     if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartGeometry):

@@ -53,9 +53,10 @@ Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, An
 # labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
 # one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
 A0, B0 = 1.0, 3.0
-RATIOS = np.logspace(-6, 0, 13)  # r: noise between 0.1 % and 100 % of the signal's sd
-RATIO_MEAN, RATIO_SD = -3.0, 1.0  # of log₁₀ r: noise of 3 % of the signal's sd, give or take a factor of 3
-RATIO_PRIOR = log_softmax(-0.5 * ((np.log10(RATIOS) - RATIO_MEAN) / RATIO_SD) ** 2)  # of RATIOS
+RATIOS = np.logspace(-6, 2, 13)  # r: noise between 0.1 % of the signal's sd and ten times it
+RATIO_MEAN, RATIO_SD = -2.0, 1.5  # of log₁₀ r: noise of 10 % of the signal's sd, give or take a factor of 6
+# Where rows of the cloud are repeated (`Family.repeated`): noise of 30 % of the signal's sd, or a factor of 2 from it.
+REPEATED_MEAN, REPEATED_SD = -1.0, 0.5
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
@@ -76,6 +77,22 @@ def units(y: np.ndarray) -> tuple[float, float]:
     if scale <= 1e-12 * max(abs(mean), 1e-300):  # one label, or all the same
         scale = abs(mean) if mean else 1.0
     return size * mean, size * scale
+
+
+def ratio_units(repeated: bool) -> tuple[float, float]:
+    """Mean and standard deviation of log₁₀ r."""
+    return (REPEATED_MEAN, REPEATED_SD) if repeated else (RATIO_MEAN, RATIO_SD)
+
+
+def ratio_prior(repeated: bool) -> np.ndarray:
+    """Log prior weights of RATIOS."""
+    mean, sd = ratio_units(repeated)
+    return log_softmax(-0.5 * ((np.log10(RATIOS) - mean) / sd) ** 2)
+
+
+def signal_rate(r: np.ndarray) -> np.ndarray:
+    """The rate of the inverse gamma prior of σ_h² for each ratio: signal and noise together have B0."""
+    return B0 / (1 + r)
 
 
 def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
@@ -123,12 +140,13 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
-    found, total, notes = weighed(family, labels, partial(_score, y, own))
+    found, total, notes = weighed(family, labels, partial(_score, y, own, ratio_prior(family.repeated)))
     components = [Component(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
-    constant = gammaln(a) - gammaln(A0) + A0 * log(B0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
+    constant = gammaln(a) - gammaln(A0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes
-    )
+        components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes,
+        family.repeated,
+    )  # fmt: skip
 
 
 def weighed(
@@ -156,12 +174,13 @@ def weighed(
 
 
 def _score(
-    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
+    y: np.ndarray, noise: np.ndarray, prior: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
 ) -> tuple[np.ndarray, tuple[Decomposed, np.ndarray]]:
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
     d = decompose(setting.covariance, a, y[some], noise[some])
-    shape, b = A0 + len(a) / 2, B0 + 0.5 * d.quadratic(RATIOS)
-    log_p = -shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + RATIO_PRIOR
+    b0 = signal_rate(RATIOS)
+    shape, b = A0 + len(a) / 2, b0 + 0.5 * d.quadratic(RATIOS)
+    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + prior
     return log_p, (d, b / (shape - 1))
 
 
@@ -210,7 +229,9 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = LabelRows(family, known), len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = promising(family, labels, partial(_score, y, np.ones(n) if noise is None else noise))
+    settings, said = promising(
+        family, labels, partial(_score, y, np.ones(n) if noise is None else noise, ratio_prior(False))
+    )
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
@@ -255,17 +276,17 @@ def leave_one_out(
     one, y0 = np.ones(n), y - y.mean()
     m = mean - y.mean()
     a = A0 + (n - 1) / 2
-    found = []
+    prior, found = ratio_prior(posterior.repeated), []
     for component in posterior.components:
         r = component.ratios
         c, by_y, by_one = inverse_parts(component.d, r, y0, one)
         alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
-        b, signal, log_p = B0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
+        b0 = signal_rate(r)
+        b, signal, log_p = b0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
         if averaged:
-            log_p = (
-                component.setting.log_prior + RATIO_PRIOR - a * np.log(b) - 0.5 * (component.d.log_det(r) + np.log(c))
-            )
+            log_p = component.setting.log_prior + prior + A0 * np.log(b0) - a * np.log(b)
+            log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
     log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))

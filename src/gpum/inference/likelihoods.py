@@ -146,7 +146,9 @@ def _reweighted(
     found = infer(family, known, y, own / trust) if some is not family else found
     gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
     bound = found.log_evidence + float(gap.sum())
-    return StudentPosterior(found.components, found.labels, found.dof, bound, (*found.notes, *notes)), trust
+    notes = (*found.notes, *notes)
+    posterior = StudentPosterior(found.components, found.labels, found.dof, bound, notes, found.repeated)
+    return posterior, trust
 
 
 @dataclass(frozen=True)

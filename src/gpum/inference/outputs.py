@@ -27,6 +27,7 @@ from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
+GROSS = 3.0  # scales from the median beyond which lengths do not believe a label that may be a gross error
 DRAWS = 2000  # for the covariance between counts of different rows
 
 
@@ -283,6 +284,30 @@ def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Targe
         return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
     posterior = INFERENCE[target.hyperparameters](family, known, (labels - mean) / scale)
     return Output(posterior, mean, scale, rows, labels)
+
+
+def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
+    """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None where they are not.
+
+    Angles are their cosine and sine, counts the logs of rates, successes log odds; gross errors are cut. With
+    hyperparameters="evidence" nothing is averaged, and many lengths of largest evidence would be too sure.
+    """
+    if target.hyperparameters != "average" or len(labels) < 2:
+        return None
+    columns = labels[:, None].astype(float)
+    if target.period is not None:
+        turn = 2 * pi * columns / target.period
+        return np.sqrt(2) * np.concatenate([np.cos(turn), np.sin(turn)], 1)  # variance ½ each, wherever 0 is
+    if target.likelihood == "poisson":
+        columns = np.log(columns + 0.5)
+    elif target.likelihood == "binomial":
+        trials = 1.0 if target.trials is None else target.trials[:, None]
+        columns = np.log((columns + 0.5) / (trials - columns + 0.5))
+    elif target.likelihood == "student":
+        middle, scale = robust_units(labels)
+        columns = np.clip(columns, middle - GROSS * scale, middle + GROSS * scale)
+    mean, scale = gp.units(columns[:, 0])
+    return (columns - mean) / scale if np.ptp(columns) > 0 else None
 
 
 def robust_units(y: np.ndarray) -> tuple[float, float]:

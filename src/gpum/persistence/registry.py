@@ -65,6 +65,7 @@ TAGS: dict[str, str] = {
     "recipe-graph": "geometry.recipes:Neighbours",
     "recipe-diffusion": "geometry.recipes:Diffusion",
     "recipe-paths": "geometry.recipes:Walks",
+    "recipe-stretched": "geometry.recipes:Stretched",
     "recipe-atlas": "geometry.recipes:LocalCharts",
     # kernels
     "covariance-features": "heat.covariances:Features",

@@ -1,0 +1,150 @@
+"""Flat space with a length scale for every column: spaces that labels add to the geometries of a cloud.
+
+Geometries are learned from the cloud alone. Lengths of columns depend on the labels, and every output has its own:
+`with_lengths` adds their spaces to flat space's. They stand beside it as a geometry of their own, with half of its
+prior weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..geometry.base import Geometry
+from ..geometry.family import Family, Setting
+from ..geometry.flat import FlatGeometry
+from ..geometry.incomplete import IncompleteGeometry
+from ..geometry.spaces import ScaledSpace
+from ..heat.covariances import SMOOTHNESS, Stationary
+from ..inference import relevance
+from .geometries import Geometries
+
+TITLE = "flat space, a length per column"
+LENGTHS_OF = "matern52"  # the kernel whose lengths are learned, where it is asked for
+# Scales at which kernels of other smoothness with the same lengths are most alike.
+SCALES = {"matern12": 2.2, "matern32": 1.2, "matern52": 1.0, "heat": 0.75}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Geometries with the spaces of one more output.
+
+    `family` has the settings of that output, and its labelled rows stand `at` these rows of it.
+    """
+
+    geometries: Geometries
+    family: Family
+    at: np.ndarray
+
+
+def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None) -> Labelled:
+    """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
+
+    Y are the labels as numbers of variance 1; None: no lengths are learned.
+    """
+    family, at = geometries.labelled(known)
+    flat = _flat(geometries.members)
+    if Y is None or flat is None:
+        return Labelled(geometries, family, at)
+    spread = relevance.spreads(geometries.cloud.learned)
+    varies = spread > 0
+    if not relevance.usable(len(known), int(varies.sum())):
+        return Labelled(geometries, family, at)
+    points = _points(geometries, flat) if family is geometries.family else _unscaled(family, flat)
+    smoothness = list(geometries.kernels.smoothness)
+    fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
+    X = points[at][:, varies] / spread[varies]
+    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted, family.repeated))
+    spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
+    prior = float(logsumexp([s.log_prior for s in family.settings if family.geometry_of[s.space] == flat])) - log(2)
+    settings = [
+        replace(s, log_prior=s.log_prior - log(2)) if family.geometry_of[s.space] == flat else s
+        for s in family.settings
+    ]
+    names = smoothness if len(known) <= relevance.MANY else [fitted]
+    for k, member in enumerate(found, len(family.spaces)):
+        for name in names:
+            covariance = Stationary(SMOOTHNESS[name], SCALES[name] / SCALES[fitted])
+            settings.append(Setting(k, covariance, prior + member.log_weight - log(len(names)), name))
+    geometries = _with_spaces(geometries, flat, spaces)
+    rows = [*family.rows, *(space.at(points) for space in spaces)]
+    every = geometries.family
+    family = replace(family, spaces=every.spaces, settings=settings, rows=rows, geometry_of=every.geometry_of)
+    return Labelled(geometries, family, at)
+
+
+def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.ndarray | None]:
+    """How much each column matters for each output, [p] from 0 to 1; None where no such space has weight.
+
+    It is the spread of the column over its length scale, over the largest of these among the columns, averaged over the
+    spaces by their weight.
+    """
+    family, spread, found = geometries.family, relevance.spreads(geometries.cloud.learned), []
+    for posterior in posteriors:
+        mine = [
+            (spread / space.scale, component.weight)
+            for component in posterior.components
+            for space in [family.spaces[component.setting.space]]
+            if isinstance(space, ScaledSpace)
+            and geometries.members[family.geometry_of[component.setting.space]].title == TITLE
+        ]
+        inverse, weights = np.array([one for one, _ in mine]), np.array([weight for _, weight in mine])
+        found.append(relevance.strengths(inverse, weights) if mine else None)
+    return found
+
+
+def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[ScaledSpace]) -> Geometries:
+    """The geometries with further spaces of flat space, its member `flat`, as the member of this module's TITLE."""
+    family, members = geometries.family, list(geometries.members)
+    titles = [member.title for member in members]
+    if TITLE not in titles:
+        members.append(_renamed(members[flat]))
+        titles.append(TITLE)
+    points = _points(geometries, flat)
+    family = replace(
+        family,
+        spaces=[*family.spaces, *spaces],
+        rows=[*family.rows, *(space.at(points) for space in spaces)],
+        geometry_of=[*family.geometry_of, *[titles.index(TITLE)] * len(spaces)],
+    )
+    return replace(geometries, members=members, family=family)
+
+
+def _flat(members: Sequence[Geometry]) -> int | None:
+    """Which member is flat space of which columns may have lengths of their own."""
+    inner = [member.inner if isinstance(member, IncompleteGeometry) else member for member in members]
+    found = [k for k, member in enumerate(inner) if isinstance(member, FlatGeometry) and member.by_column]
+    return found[0] if found else None
+
+
+def _renamed(member: Geometry) -> Geometry:
+    if isinstance(member, IncompleteGeometry):
+        return replace(member, inner=_renamed(member.inner))
+    assert isinstance(member, FlatGeometry)
+    return replace(member, title=TITLE, by_column=False)
+
+
+def _points(geometries: Geometries, flat: int) -> np.ndarray:
+    """The rows that geometries are learned from, as points of flat space, in the units of the cloud."""
+    member = geometries.members[flat]
+    return member.rows if isinstance(member, FlatGeometry) else _unscaled(geometries.family, flat)
+
+
+def _unscaled(family: Family, flat: int) -> np.ndarray:
+    """The rows of a family as points of flat space, in the units of the cloud."""
+    first = family.geometry_of.index(flat)
+    space = family.spaces[first]
+    assert isinstance(space, ScaledSpace)
+    return family.rows[first] * space.scale
+
+
+def _lengths(precision: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Length scales of all columns [p] from inverse squares, in units of the spread, of those that vary; others inf."""
+    found = np.full(len(spread), np.inf)
+    found[spread > 0] = spread[spread > 0] / np.sqrt(precision)
+    return found

@@ -1,0 +1,213 @@
+"""Flat space with a length scale of its own for every column, learned from labels.
+
+    k(x, x') = κ(d²),   d² = Σ_j ρ_j (x_j - x'_j)²        ρ_j: inverse squared length of column j
+    ρ_j ~ half-Cauchy(τ)                                  most columns do not matter (SAAS, Eriksson and Jankowiak 2021)
+    τ in GLOBAL, equally likely
+
+With ρ_j = τ tan(π Φ(z_j)/2) the prior of z is N(0, I), Φ being the normal distribution function; so is that of
+w, the log of the noise ratio r of `gp` less its mean, over its standard deviation. With σ_h² integrated as there,
+
+    log p(y, z, w) = -a log b - ½ log|K + rI| - ½|z|² - ½w² + constant,   b = B0(r) + Q/2
+
+is climbed by L-BFGS for each τ from each of STARTS. Around a maximum ẑ the posterior of z is about
+
+    q(z) = N(ẑ, P⁻¹),   P = I + F,   F the Fisher information of the labels with w integrated
+
+A *member* is a point z (the maximum, or a draw from q) with the log weight log p(z) - log q(z): times its evidence
+p(y | z) this is what importance sampling with the proposal q makes of the evidence of all lengths, and at the maximum
+it is Laplace's approximation. Many lengths that were fitted therefore pay for their fit, and no single maximum decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log, pi
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.optimize import minimize
+from scipy.special import ndtr
+
+from ..heat.covariances import SMOOTHNESS
+from . import gp
+
+GLOBAL = (0.01, 0.03, 0.1, 0.3, 1.0)  # τ: lengths of columns that do not matter are 10 to 1 standard deviations
+STARTS = ((1.0, -0.7), (0.0, 1.0))  # z of all columns, and w: little noise and short lengths, much noise and long ones
+DRAWS = 3  # members around each maximum, beside itself
+LEAST_LABELS, MOST_LABELS, MOST_COLUMNS = 10, 2000, 200  # see `usable`
+LARGEST_Z = 4.5  # ρ/τ from 5e-6 to 2e5
+STEPS = 60  # of the climb
+SAME = 1.0  # squared distance in units of q below which two maxima are one
+SEEN = 250  # labels that the lengths are learned from; all labels weigh them
+MANY = 500  # labels above which a kernel of full rank takes so long that few members are scored
+LARGEST = 10**6  # numbers in the derivatives of K by all lengths
+
+
+@dataclass(frozen=True)
+class Member:
+    """Inverse squared lengths of all columns, [p], and the log of their prior mass; see the module."""
+
+    precision: np.ndarray
+    log_weight: float
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labelled rows X [n, p], whose columns have comparable spreads, and labels Y [n, m] of variance about 1.
+
+    Several columns of Y share lengths, noise ratio and σ_h².
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    smoothness: str = "matern52"
+    repeated: bool = False  # whether rows of the cloud are: the prior of the noise differs
+
+    def _ratio(self, w: float) -> tuple[float, float]:
+        """r and dr/dw."""
+        mean, sd = gp.ratio_units(self.repeated)
+        r = 10 ** (mean + sd * w)
+        return r, r * log(10) * sd
+
+    def objective(self, theta: np.ndarray, tau: float) -> tuple[float, np.ndarray]:
+        """-log p(y, z, w) up to a constant, and its gradient, at theta = (z, w)."""
+        rho, by_z = inverse_squares(theta[:-1], tau)
+        r, by_w = self._ratio(theta[-1])
+        (n, m), b0 = self.Y.shape, gp.B0 / (1 + r)
+        shape = gp.A0 + n * m / 2
+        k, slope = kernel(squared_distances(self.X, rho), self.smoothness)
+        L = cholesky(1 + k + r * np.eye(n), lower=True)
+        inverse = cho_solve((L, True), np.eye(n))
+        alpha = inverse @ self.Y
+        b = b0 + 0.5 * float(np.sum(self.Y * alpha))
+        value = gp.A0 * log(b0) - shape * log(b) - m * np.sum(np.log(np.diag(L)))
+        G = 0.5 * (shape / b * alpha @ alpha.T - m * inverse)  # by the entries of K + rI
+        W = G * slope
+        by_rho = 2 * (W.sum(1) @ self.X**2 - np.sum(self.X * (W @ self.X), 0))
+        by_b0 = gp.A0 / b0 - shape / b
+        by_r = np.trace(G) - by_b0 * b0 / (1 + r)
+        grad = np.append(by_rho * by_z, by_r * by_w) - theta
+        return -float(value - 0.5 * theta @ theta), -grad
+
+    def information(self, theta: np.ndarray, tau: float) -> np.ndarray:
+        """Fisher information of z, [p, p], where w and σ_h² are not known either."""
+        X, p = self.X, self.X.shape[1]
+        some = min(len(X), max(int((LARGEST / p) ** 0.5), 10))
+        share = len(X) / some
+        X = X[:some]
+        rho, by_z = inverse_squares(theta[:-1], tau)
+        r, by_w = self._ratio(theta[-1])
+        k, slope = kernel(squared_distances(X, rho), self.smoothness)
+        L = cholesky(1 + k + r * np.eye(some), lower=True)
+        inverse = cho_solve((L, True), np.eye(some))
+        apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2  # [p, n, n]
+        products = inverse @ (by_z[:, None, None] * slope * apart)
+        products = np.concatenate([products, by_w * inverse[None]])  # C⁻¹ ∂C for each of theta
+        flat, turned = products.reshape(p + 1, -1), products.transpose(0, 2, 1).reshape(p + 1, -1)
+        traces = np.trace(products, axis1=1, axis2=2)
+        m = self.Y.shape[1]
+        F = 0.5 * m * share * (flat @ turned.T - np.outer(traces, traces) / (some + 2 * gp.A0 / m))
+        return F[:-1, :-1] - np.outer(F[:-1, -1], F[:-1, -1]) / (1 + F[-1, -1])
+
+    def climb(self, tau: float, start: np.ndarray) -> np.ndarray:
+        """theta of a maximum."""
+        mean, sd = gp.ratio_units(self.repeated)
+        ends = (np.log10(gp.RATIOS[[0, -1]]) - mean) / sd
+        bounds = [(-LARGEST_Z, LARGEST_Z)] * (len(start) - 1) + [(ends[0], ends[1])]
+        found = minimize(
+            self.objective, start, (tau,), jac=True, method="L-BFGS-B", bounds=bounds,
+            options={"maxiter": STEPS, "ftol": 1e-6, "gtol": 1e-3},
+        )  # fmt: skip
+        return found.x
+
+
+def members(labels: Labels) -> list[Member]:
+    """Members of all τ: maxima, and draws around each, which together estimate the mass of their surroundings.
+
+    Of many labels SEEN see the lengths; above MANY there is a single member for each maximum.
+    """
+    rng, p, n = np.random.default_rng(0), labels.X.shape[1], len(labels.X)
+    draws = DRAWS if n <= MANY else 0
+    if n > SEEN:
+        some = np.sort(rng.permutation(n)[:SEEN])
+        labels = replace(labels, X=labels.X[some], Y=labels.Y[some])
+    found = []
+    for tau in GLOBAL:
+        maxima: list[tuple[np.ndarray, np.ndarray]] = []
+        for z0, w0 in STARTS:
+            theta = labels.climb(tau, np.append(np.full(p, z0), w0))
+            z = theta[:-1]
+            if any((z - other) @ P @ (z - other) < SAME for other, P in maxima):
+                continue
+            maxima.append((z, np.eye(p) + labels.information(theta, tau)))
+        for z, P in maxima:
+            L = cholesky(P, lower=True)
+            log_det = 2 * float(np.sum(np.log(np.diag(L))))
+            for step in [np.zeros(p), *rng.standard_normal((draws, p))]:
+                at = np.clip(z + solve_triangular(L, step, lower=True, trans=1), -LARGEST_Z, LARGEST_Z)
+                log_weight = 0.5 * (step @ step - at @ at - log_det) - log(draws + 1) - log(len(GLOBAL))
+                found.append(Member(inverse_squares(at, tau)[0], float(log_weight)))
+    return found
+
+
+def inverse_squares(z: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray]:
+    """ρ and dρ/dz at z."""
+    tail = ndtr(-np.abs(z))
+    tangent = np.tan(0.5 * pi * tail)
+    rho = tau * np.where(z < 0, tangent, 1 / tangent)
+    return rho, rho * np.exp(-0.5 * z**2) * np.sqrt(0.5 * pi) / np.sin(pi * tail)
+
+
+def squared_distances(X: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """d² between all rows, [n, n]."""
+    A = X * np.sqrt(rho)
+    squares = np.sum(A**2, 1)
+    found = np.maximum(squares[:, None] + squares - 2 * A @ A.T, 0.0)
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def kernel(d2: np.ndarray, smoothness: str) -> tuple[np.ndarray, np.ndarray]:
+    """κ and dκ/d(d²) of squared distances; as `Stationary` of length 1."""
+    nu = SMOOTHNESS[smoothness]
+    if np.isinf(nu):
+        k = np.exp(-0.5 * d2)
+        return k, -0.5 * k
+    s = np.sqrt(2 * nu * d2)
+    e = np.exp(-s)
+    if nu == 0.5:
+        return e, -0.5 * e / np.maximum(s, 1e-9)
+    if nu == 1.5:
+        return (1 + s) * e, -1.5 * e
+    return (1 + s + s**2 / 3) * e, -5 / 6 * (1 + s) * e
+
+
+def usable(n_labels: int, n_columns: int) -> bool:
+    """Whether so many labels and varying columns have members at all.
+
+    One column has nothing to be compared with. A few labels cannot tell columns apart, above MOST_LABELS a kernel of
+    full rank takes minutes, and hundreds of columns (pictures, spectra) are measurements of one kind.
+    """
+    return LEAST_LABELS <= n_labels <= MOST_LABELS and 2 <= n_columns <= MOST_COLUMNS
+
+
+def spreads(rows: np.ndarray) -> np.ndarray:
+    """The spread of each column of rows [N, p], NaN where a reading is missing; 0 for a constant column.
+
+    It is the standard deviation without the last hundredth at each end, which a few outliers would decide; where that
+    is 0, of all rows.
+    """
+    ends = np.nanquantile(rows, [0.01, 0.99], axis=0)
+    inner, whole = np.nanstd(np.clip(rows, *ends), axis=0), np.nanstd(rows, axis=0)
+    size = np.nanmax(np.abs(rows), axis=0)
+    return np.where(whole <= 1e-12 * size, 0.0, np.where(inner > 1e-12 * size, inner, whole))
+
+
+def strengths(inverse: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """How much each column matters, from 0 to 1, [p].
+
+    `inverse` [members, p] are spread over length for each column; of each member they are divided by the largest, and
+    averaged with weights [members].
+    """
+    relative = inverse / np.maximum(inverse.max(1, keepdims=True), 1e-300)
+    return weights @ relative / weights.sum()
