@@ -48,7 +48,7 @@ def test_spreads_of_any_numbers():
 @pytest.mark.parametrize("column", [0, 2])
 def test_a_roll_with_one_column_in_other_units_is_predicted_as_the_roll(roll, column):
     X, y, truth = roll
-    make = lambda: GPUMRegressor(geometry=["graph", "flat"], smoothness="heat", random_state=0)
+    make = lambda: GPUMRegressor(geometry="graph", smoothness="heat", random_state=0)
     error = lambda model, X: np.sqrt(np.mean((model.fit(X, y).predict(X) - truth) ** 2))
     far = X * np.where(np.arange(3) == column, 1000.0, 1.0)
     model = make()
