@@ -186,7 +186,7 @@ def test_an_unused_dimension_is_reported():
     """One column a thousand times larger than the rest: a line, not a surface. The chart is said to be one."""
     S = small_cloud() * np.array([1e-6, 1, 1e3, 1])
     with pytest.warns(ConvergenceWarning, match="collapses"):
-        model = BayesianGPLVM(random_state=0).fit(S)
+        model = BayesianGPLVM(scale="none", random_state=0).fit(S)
     assert np.all(np.isfinite(model.latent_))
     assert evaluate(model.chart_, "inside", model.latent_).all()
 

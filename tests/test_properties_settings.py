@@ -1,5 +1,7 @@
 """Every parameter of every estimator and of every function without a cloud: used, or refused in a sentence."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -67,6 +69,16 @@ def used_or_refused(data, estimator, given):
 @given(data=st.data())
 def test_settings(estimator, data):
     used_or_refused(data, estimator, ESTIMATORS[estimator])
+
+
+@covers("KernelOptions", seconds=0.03, answered=0.4)
+@given(data=st.data())
+def test_kernel_options(data):
+    name = data.draw(st.sampled_from(sorted(f.name for f in fields(KernelOptions))))
+    value = data.draw(setting(*SOUND[name]))
+    make = lambda: GPUMRegressor(geometry=("flat", "graph"), kernel=KernelOptions(**{name: value}), **QUICK)
+    model = answered(lambda: make().fit(CURVE, t))
+    assert model is None or finite(model.transduction_)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from odd import ODD, answered, clouds, covers, finite, quiet, rows_like, setting
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SCALES = st.sampled_from([1.0, 1.0, 1e-6, 1e6])
-SCALES = ("auto", "none", "standard", "robust")
+UNITS = ("auto", "none", "standard", "robust")
 WORDS = ("spectral", "brownian", "auto")
 
 
@@ -192,7 +192,7 @@ def latents_answer(data, make):
 @covers("BayesianGPLVM", "manifold.CorridorBoundary", "manifold.VarianceBoundary", seconds=0.6, answered=0.5)
 @given(data=st.data())
 def test_variational_latent_models(data):
-    more = {"n_inducing": data.draw(st.sampled_from([None, None, 2, 50])), "scale": data.draw(st.sampled_from(SCALES))}
+    more = {"n_inducing": data.draw(st.sampled_from([None, None, 2, 50])), "scale": data.draw(st.sampled_from(UNITS))}
     boundary = data.draw(st.sampled_from([0.5, "variance"]))
     latents_answer(data, lambda q: BayesianGPLVM(q, boundary=boundary, **more, **LATENT))
 
@@ -201,4 +201,4 @@ def test_variational_latent_models(data):
 @covers("GPLVM", seconds=0.6, answered=0.5)
 @given(data=st.data())
 def test_latent_models_by_points(data):
-    latents_answer(data, lambda q: GPLVM(q, scale=data.draw(st.sampled_from(SCALES)), **LATENT))
+    latents_answer(data, lambda q: GPLVM(q, scale=data.draw(st.sampled_from(UNITS)), **LATENT))

@@ -239,10 +239,8 @@ def noisy(fraction, n=60):
     X = rng.uniform(size=(n, 3))
     line, noise = X[:, 0] - X[:, 0].mean(), rng.standard_normal(n)
     y = np.sqrt(fraction) * line / line.std() + np.sqrt(1 - fraction) * noise / noise.std()
-    model = GPUMRegressor(geometry="flat", smoothness="heat").fit(X, y)
-    return Fitted(
-        model, list("abc"), ["y"], X, y[:, None], list(map(str, range(n))), {"scales": [0.8095429, 12.345678]}
-    )
+    model = GPUMRegressor(geometry="flat", smoothness="heat", scale="standard").fit(X, y)
+    return Fitted(model, list("abc"), ["y"], X, y[:, None], list(map(str, range(n))), {})
 
 
 @pytest.mark.parametrize(
@@ -266,7 +264,7 @@ def test_a_model_that_explains_its_target_is_not_blamed():
 def test_the_units_of_scaled_columns_are_words():
     """No list of numbers to sixteen digits."""
     about = dict(contents(render(noisy(0.95)))["about"])
-    assert about == {"columns": "each divided by its spread, 0.81 to 12"}
+    assert about == {"columns": "each divided by its spread, 0.266 to 0.288"}
 
 
 @pytest.fixture(scope="module")

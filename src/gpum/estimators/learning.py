@@ -21,7 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
 from ..basics import checks
-from ..basics.checks import GpumError
+from ..basics.checks import GpumError, NoSurface
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import with_subset
@@ -194,13 +194,21 @@ def _in_units(
     own = cheap[best.scale].only(names)
     if slow:
         parts = partial(make, clouds[best.scale], slow, run=run.of(best.scale))
-        own = own.beside(learned.once(("slow", best.scale), parts))
+        own = own.beside(learned.once(("slow", best.scale), parts if not own.surfaces else partial(_or_none, parts)))
     more = cheap[other.scale].only(names)
     if 1 - chance > units.LEAST and more.surfaces:
         scale = other.unit / best.unit
         more = replace(more, surfaces=[ScaledGeometry(one, scale, other.words) for one in more.surfaces], notes=[])
         own = own.weighed(best.log_prior, more, other.log_prior)
     return joined(clouds[best.scale], own, f"{best.note} (scale='auto'; the labels give this {chance:.0%})")
+
+
+def _or_none(make: Callable[[], Built]) -> Built:
+    """What is built, or nothing where the cloud has no such geometry, with a note."""
+    try:
+        return make()
+    except NoSurface as error:
+        return Built([], [], [str(error)])
 
 
 def _build(

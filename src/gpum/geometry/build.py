@@ -59,7 +59,7 @@ class Built:
         """Those of both, of different kinds, with equal prior weights over all kinds."""
         surfaces = [*self.surfaces, *other.surfaces]
         priors = [
-            *(p + log(self._kinds()) for p in self.log_priors), *(p + log(other._kinds()) for p in other.log_priors)
+            *(p + log(self._kinds()) for p in self.log_priors), *(p + log(other._kinds()) for p in other.log_priors),
         ]  # fmt: skip
         return replace(self._with(surfaces, priors, 1), notes=[*self.notes, *other.notes])
 
