@@ -7,7 +7,16 @@ import pytest
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from gpum import Atlas, EuclideanGPRegressor, GPUMRegressor, KernelOptions, brownian_path, diagnostics, plots
+from gpum import (
+    Atlas,
+    BayesianGPLVM,
+    EuclideanGPRegressor,
+    GPUMRegressor,
+    KernelOptions,
+    brownian_path,
+    diagnostics,
+    plots,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -145,13 +154,21 @@ def test_diagnostics_in_four_panels(roll, fitted):
 
 
 def test_relevance_marks_what_is_retained():
-    class Model:
-        relevance_ = np.array([1.0, 0.2, 0.001])
-        latent_ = np.zeros((5, 2))
-
-    ax = plots.plot_relevance(Model())
+    model = BayesianGPLVM()
+    model.relevance_, model.latent_ = np.array([1.0, 0.2, 0.001]), np.zeros((5, 2))
+    ax = plots.plot_relevance(model)
     assert [bar.get_height() for bar in ax.patches] == [1.0, 0.2, 0.001]
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["1%", "retained", "not retained"]
+
+
+def test_relevance_of_columns():
+    X = np.random.default_rng(0).standard_normal((40, 3)) * [1.0, 50.0, 1.0]
+    model = GPUMRegressor(geometry="flat", smoothness="heat", random_state=0).fit(X, np.sin(2 * X[:, 2]))
+    ax = plots.plot_relevance(model)
+    assert [t.get_text() for t in ax.get_yticklabels()][-1] == "column 2"
+    assert [bar.get_width() for bar in ax.patches] == sorted(model.relevance_)
+    with pytest.raises(ValueError, match="need at least ten labels"):
+        plots.plot_relevance(EuclideanGPRegressor().fit(X, X[:, 0]))
 
 
 def test_a_chart_of_three_dimensions_cannot_be_drawn():

@@ -1,0 +1,36 @@
+"""Pictures of charts, atlases and fits: each function takes `ax=` and returns the Axes it drew on."""
+
+from .charts import plot_atlas, plot_boundary, plot_cloud, plot_magnification, plot_paths, plot_variance
+from .fits import (
+    plot_ard,
+    plot_bound,
+    plot_calibration,
+    plot_diagnostics,
+    plot_evidence,
+    plot_geometries,
+    plot_latent,
+    plot_leave_one_out,
+    plot_prediction,
+    plot_relevance,
+    plot_residuals,
+)
+
+__all__ = [
+    "plot_ard",
+    "plot_atlas",
+    "plot_bound",
+    "plot_boundary",
+    "plot_calibration",
+    "plot_cloud",
+    "plot_diagnostics",
+    "plot_evidence",
+    "plot_geometries",
+    "plot_latent",
+    "plot_leave_one_out",
+    "plot_magnification",
+    "plot_paths",
+    "plot_prediction",
+    "plot_relevance",
+    "plot_residuals",
+    "plot_variance",
+]
