@@ -261,6 +261,15 @@ def test_a_model_that_explains_its_target_is_not_blamed():
     assert not [text for text in contents(render(fitted))["targets"][0]["cautions"] if "explains" in text]
 
 
+def test_the_report_says_which_columns_matter():
+    (target,) = contents(render(noisy(0.95)))["targets"]
+    name, top, words = target["relevance"][0]
+    assert (name, top, words) == ("a", 1.0, "100 %")
+    assert [value for _, value, _ in target["relevance"]] == sorted(
+        (v for _, v, _ in target["relevance"]), reverse=True
+    )
+
+
 def test_the_units_of_scaled_columns_are_words():
     """No list of numbers to sixteen digits."""
     about = dict(contents(render(noisy(0.95)))["about"])

@@ -43,6 +43,7 @@ PIXELS = 240  # along a side, for the outline
 CURVE = 80  # points of the curve over scale
 SHOWN_EDGES = 20_000  # of an atlas
 SHOWN_ROWS = 4000  # of a cloud: a page with more is slow to open and to turn
+SHOWN_COLUMNS = 15  # of which the report says how relevant they are
 
 
 def write_report(fitted: Fitted, path: Any, *, force: bool = False) -> Path:
@@ -246,7 +247,18 @@ def _common(fitted: Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
         "scale": _curves(settings, first),
         "levels": [[findings.level_name(v), round(w, 4), findings.percent(w)] for v, w in levels.items()],
         "left_out": None,
+        "relevance": _relevance(fitted, k),
     }
+
+
+def _relevance(fitted: Fitted, k: int) -> list[list[Any]]:
+    """The most relevant columns of output k, where that is known: name, relevance from 0 to 1, and in words."""
+    found = fitted.model.model_.relevance
+    if found is None or np.isnan(np.atleast_2d(found)[k]).any():
+        return []
+    found = np.atleast_2d(found)[k]
+    most = np.argsort(-found, kind="stable")[:SHOWN_COLUMNS]
+    return [[short(fitted.features[j]), round(float(found[j]), 4), findings.percent(float(found[j]))] for j in most]
 
 
 def _targets(fitted: Fitted, outlines: dict[Any, Any]) -> list[dict[str, Any]]:

@@ -212,15 +212,20 @@ function bars(id, names, series, xaxis, yaxis) {
     showlegend: series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
 }
 
+function weights(id, found, title) {
+  $(id).style.height = `${3 + 1.9 * found.length}rem`;
+  draw(id, [{ type: "bar", orientation: "h", y: found.map((g) => safe(g[0])), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
+    textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }],
+  { margin: { l: 10, r: 56, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis(title, { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $(id).clientWidth < 500 ? 0.5 : 0.2 }) });
+}
+
 function drawGeometry() {
   const t = target(), found = t.geometries, many = found.length > 1;
   $("geometry-text").textContent = t.geometry_text + (many ? " The bars show how much the labels favour each geometry; all of them take part in the prediction." : "");
   $("geometry").hidden = !many;
-  if (!many) return;
-  $("geometry").style.height = `${3 + 1.9 * found.length}rem`;
-  draw("geometry", [{ type: "bar", orientation: "h", y: found.map((g) => safe(g[0])), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
-    textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }],
-  { margin: { l: 10, r: 56, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis("weight", { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $("geometry").clientWidth < 500 ? 0.5 : 0.2 }) });
+  if (many) weights("geometry", found, "weight");
+  $("relevance-card").hidden = !t.relevance.length;
+  if (t.relevance.length) weights("relevance", t.relevance, "relevance for the target");
 }
 
 function drawBars() {
