@@ -176,7 +176,7 @@ def _in_units(
 
     def joined(cloud: Cloud, built: Built, *said: str) -> Geometries:
         return Geometries.of(
-            cloud, built.surfaces, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
+            cloud, built.geometries, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
         )
 
     if len(choices) == 1:
@@ -196,9 +196,9 @@ def _in_units(
         parts = partial(make, clouds[best.scale], slow, run=run.of(best.scale))
         own = own.beside(learned.once(("slow", best.scale), parts if not own.surfaces else partial(_or_none, parts)))
     more = cheap[other.scale].only(names)
-    if 1 - chance > units.LEAST and more.surfaces:
+    if 1 - chance > units.LEAST and more.geometries:
         scale = other.unit / best.unit
-        more = replace(more, surfaces=[ScaledGeometry(one, scale, other.words) for one in more.surfaces], notes=[])
+        more = replace(more, geometries=[ScaledGeometry(one, scale, other.words) for one in more.geometries], notes=[])
         own = own.weighed(best.log_prior, more, other.log_prior)
     return joined(clouds[best.scale], own, f"{best.note} (scale='auto'; the labels give this {chance:.0%})")
 
@@ -232,7 +232,7 @@ def _build(
         n_modes=kernel_options(estimator.kernel).n_modes, n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip
-    learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartGeometry)]
+    learned = [geometry.model for geometry in built.geometries if isinstance(geometry, ChartGeometry)]
     built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))
     return built
 

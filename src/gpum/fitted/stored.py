@@ -60,7 +60,7 @@ class StoredModel:
         spaces: list[Any] = [None] * len(family.spaces)
         rows: list[Any] = [None] * len(family.spaces)
         members = [
-            recipes.light(member) if k in heavy else UnweightedGeometry(member.name, member.title)
+            recipes.stored_geometry(member) if k in heavy else UnweightedGeometry(member.name, member.title)
             for k, member in enumerate(geometries.members)
         ]
         for k, level in levels.items():
@@ -127,7 +127,7 @@ class LazyModel:
     """A fitted model, or what a file holds of it, from which it is rebuilt when it is first asked for.
 
     Any number of threads may ask at once: one rebuilds, the others wait. Where that fails or is interrupted nothing is
-    changed, and the next who asks tries recipes.
+    changed, and the next who asks tries again.
     """
 
     def __init__(self, model: FittedModel | None = None, stored: StoredModel | None = None) -> None:

@@ -1,4 +1,4 @@
-"""An atlas as a geometry: many small charts, glued, with the eigenfunctions of the whole as the one space."""
+"""An atlas as a geometry: many small charts glued together; the eigenfunctions of the whole are its one space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ATLAS_MODES = 200
 
 @dataclass(eq=False)
 class AtlasGeometry:
-    """A surface of many small charts, with its eigenfunctions as the one space."""
+    """An atlas of many small charts; its eigenfunctions are its one space."""
 
     atlas: Atlas
     cloud: np.ndarray  # [N, p]

@@ -1,8 +1,8 @@
-"""What every geometry has: coordinates for rows, and spaces with settings on them.
+"""What every geometry has: a projection of rows, and spaces with settings on them.
 
-A geometry has points of its own: coordinates of a chart, or rows of the data space. It projects rows never seen onto
-itself (`project`) and hands out its spaces with the settings on them (`family`). Another geometry is one more file
-beside `chart`, `atlas`, `graph` and `flat`.
+The points of a geometry are coordinates of a chart, or rows of the data space. A geometry projects new rows onto itself
+(`project`), and returns its spaces with the settings on them (`family`). A new geometry is one more file beside
+`chart`, `atlas`, `graph` and `flat`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METHODS = ("auto", "spectral", "brownian")
 class Projection:
     """Rows on a geometry: points, their standard deviations (None: known exactly), which rows are far from it.
 
-    `others`, where there are any: all points at which each row may be, equally likely.
+    `others` holds all possible points of each row, equally likely, where there are several.
     """
 
     points: np.ndarray  # [n, ...]
@@ -117,15 +117,15 @@ class Geometry(Protocol):
         """Which one of its kind it is, in words."""
 
     def project(self, X: np.ndarray) -> Projection:
-        """Rows X [n, p] that are not of the cloud on the geometry."""
+        """Projects new rows X [n, p] onto the geometry."""
 
     def family(self, task: KernelTask) -> Family:
-        """Spaces of the geometry, settings on them, and the cloud in each."""
+        """Spaces of the geometry, settings on them, and the rows of the cloud in each space."""
 
 
 @dataclass(frozen=True)
 class UnweightedGeometry:
-    """What a model file keeps of a geometry without weight: its name. Nothing is projected onto it."""
+    """What a model file stores of a geometry without weight: its name. Nothing can be projected onto it."""
 
     name: str
     title: str

@@ -1,6 +1,6 @@
 """A chart as a geometry: its domains at every boundary level, with eigenfunctions or Brownian paths on each.
 
-What a chart has computed it keeps (`cache`), so that other labels on the same cloud do not repeat it.
+Results that were computed on a chart are cached (`cache`), so that a fit of other labels to the same cloud reuses them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..persistence.checkpoint import Checkpoint
 from . import spaces
 from .base import KernelTask, Projection, in_data_space
 from .family import NO_BOUNDARY, Family, Setting
-from .path_spaces import PathRows, of_paths, walked_levels
+from .path_spaces import PathRows, of_paths, path_levels
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class ChartGeometry:
             missing = [level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key)]
             tasks = (partial(_eigenfunctions, self.domain(task, level), n_modes, self.rows) for level in missing)
             made = results(tasks, task.n_jobs)
-            for k, key in enumerate(keys):  # each finished level is kept, should the next be interrupted
+            for k, key in enumerate(keys):  # each finished level is cached before the next one begins
                 domains.append(self._once(key, partial(next, made)))
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
@@ -164,7 +164,7 @@ class ChartGeometry:
 
     def _brownian(self, chart: Chart, task: KernelTask) -> Family:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
-        levels = walked_levels(chart, spaces.levels_of(chart, task.options.boundary))
+        levels = path_levels(chart, spaces.levels_of(chart, task.options.boundary))
         asked = (
             task.options.n_paths,
             task.options.step_size,
@@ -180,7 +180,7 @@ class ChartGeometry:
                 at = self._at_level(chart, level)[0]
 
                 def make(at: Chart = at, nodes: Any = nodes) -> PathRows:
-                    return self._walk(at, nodes, task) if nodes is not None else self._paths(at, task)
+                    return self._jumps(at, nodes, task) if nodes is not None else self._paths(at, task)
 
                 paths = self._once(("paths", level, *kind), make, PathRows)
                 weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
@@ -190,7 +190,7 @@ class ChartGeometry:
         return Family.of([*members, self._plane(chart, task)] if with_plane else members, notes)
 
     def _paths(self, chart: Chart, task: KernelTask) -> PathRows:
-        """Euler steps in the chart."""
+        """Paths of Euler steps in the chart."""
         asked = (
             task.options.n_paths,
             task.options.step_size,
@@ -200,17 +200,17 @@ class ChartGeometry:
         )
         return PathRows.of(path_features(chart, self.rows, *asked, n_jobs=task.n_jobs), self.rows)
 
-    def _walk(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathRows:
-        """From node to node along curves."""
-        places = evaluate(chart, "mean", nodes.curves.nodes)
+    def _jumps(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathRows:
+        """Paths of a jump process from node to node along curves."""
+        points = evaluate(chart, "mean", nodes.curves.nodes)
         asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
         features = jump_features(
-            nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
+            nodes.stiffness, nodes.mass, points, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
         )
         return PathRows.of(features, self.rows)
 
 
 def _eigenfunctions(charts: Sequence[Chart], n_modes: int, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The space of a domain, and the cloud in it."""
+    """The space of a domain, and the rows of the cloud in it."""
     space = spaces.spectral_space(charts, n_modes)
     return space, space.at(rows)

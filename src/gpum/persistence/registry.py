@@ -64,8 +64,8 @@ TAGS: dict[str, str] = {
     "recipe-domain": "geometry.recipes:Domain",
     "recipe-graph": "geometry.recipes:Neighbours",
     "recipe-diffusion": "geometry.recipes:Diffusion",
-    "recipe-paths": "geometry.recipes:Walks",
-    "recipe-stretched": "geometry.recipes:Stretched",
+    "recipe-paths": "geometry.recipes:Paths",
+    "recipe-coordinates": "geometry.recipes:ScaledCoordinates",
     "recipe-atlas": "geometry.recipes:LocalCharts",
     # kernels
     "covariance-features": "heat.covariances:Features",
