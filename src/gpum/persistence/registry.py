@@ -73,6 +73,7 @@ TAGS: dict[str, str] = {
     "covariance-stationary": "heat.covariances:Stationary",
     "atlas": "heat.atlas:Atlas",
     "atlas-eigenpairs": "heat.atlas:AtlasEigenpairs",
+    "atlas-nodes": "heat.atlas:AtlasNodes",
     "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
     "curves": "heat.elements:Curves",
     "mesh": "heat.mesh:Mesh",
