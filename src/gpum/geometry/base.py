@@ -90,7 +90,7 @@ class KernelOptions:
 
 
 def kernel_options(kernel: Any) -> KernelOptions:
-    """The options that an estimator's `kernel` stands for: options, or the method alone."""
+    """The options that an estimator's `kernel` means: options, or the name of a method."""
     if isinstance(kernel, KernelOptions):
         return kernel
     return KernelOptions(checks.option(kernel, "kernel", METHODS, "KernelOptions(...)"))
@@ -98,7 +98,7 @@ def kernel_options(kernel: Any) -> KernelOptions:
 
 @dataclass(frozen=True)
 class KernelTask:
-    """The kernels that a geometry is asked for: options, smoothness, and how they are computed."""
+    """Which kernels are requested from a geometry, and how they are computed."""
 
     smoothness: Sequence[str]
     options: KernelOptions = field(default_factory=KernelOptions)
@@ -108,13 +108,13 @@ class KernelTask:
 
 
 class Geometry(Protocol):
-    """One way to see the shape of a cloud; `name` is the kind, such as "chart"."""
+    """A geometry of a cloud; `name` is its kind, such as "chart"."""
 
     name: str
 
     @property
     def title(self) -> str:
-        """Which one of its kind it is, in words."""
+        """Its name among geometries of its kind, such as "chart of dimension 2"."""
 
     def project(self, X: np.ndarray) -> Projection:
         """Projects new rows X [n, p] onto the geometry."""
@@ -140,7 +140,7 @@ class UnweightedGeometry:
 
 
 def titles(geometries: Sequence[Geometry]) -> list[str]:
-    """What geometries are called side by side; those of one title are numbered from the second on."""
+    """Titles of several geometries; a repeated title gets a number from the second on."""
     seen: Counter[str] = Counter()
     found = []
     for geometry in geometries:
@@ -151,5 +151,5 @@ def titles(geometries: Sequence[Geometry]) -> list[str]:
 
 
 def in_data_space(X: np.ndarray) -> Projection:
-    """Rows whose coordinates are their own numbers."""
+    """The projection of rows that are their own points."""
     return Projection(X, None, np.zeros(len(X), bool))

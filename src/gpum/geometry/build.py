@@ -83,7 +83,7 @@ class Built:
 
 
 def geometry_names(geometry: Any) -> list[str]:
-    """The geometries that an estimator's `geometry` stands for."""
+    """The geometries that an estimator's `geometry` means."""
     if isinstance(geometry, str):
         checks.option(geometry, "geometry", ("average", *GEOMETRIES))
         return list(GEOMETRIES) if geometry == "average" else [geometry]
@@ -100,7 +100,7 @@ def geometry_names(geometry: Any) -> list[str]:
 
 
 def dimensions(latent_dim: Any) -> list[int] | str:
-    """The dimensions that an estimator's `latent_dim` stands for; "average" and "auto" stay words."""
+    """The dimensions that an estimator's `latent_dim` means; "average" and "auto" are returned unchanged."""
     if isinstance(latent_dim, str):
         return checks.option(latent_dim, "latent_dim", ("average", "auto"))
     given = [latent_dim] if isinstance(latent_dim, Integral) or not np.iterable(latent_dim) else list(latent_dim)

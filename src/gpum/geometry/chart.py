@@ -66,7 +66,7 @@ class ChartGeometry:
         return self._spectral(chart, task) if method == "spectral" else self._brownian(chart, task)
 
     def _once(self, key: Hashable, make: Callable[[], T], kind: type = tuple) -> T:
-        """`make()`, which is of a `kind`, or what it returned the last time for this key."""
+        """The cached result for this key, of class `kind`; without one, `make()`."""
         if not self._known(key, kind):
             self.cache[key] = self.checkpoint.store(str(key), make())
         return self.cache[key]
@@ -77,7 +77,7 @@ class ChartGeometry:
         return key in self.cache
 
     def bounded(self, task: KernelTask) -> Chart:
-        """The chart with the kind of boundary that is asked for."""
+        """The chart with the requested kind of boundary."""
         if task.options.boundary == "variance" and isinstance(self.chart, LearnedChart):
             mapping, rng = self.chart.mapping, np.random.default_rng(task.seed)
             make = lambda: LearnedChart(mapping, variance_boundary(rng, mapping, self.rows))
@@ -100,14 +100,14 @@ class ChartGeometry:
         return [chart.draw(key) for key in draws] if isinstance(chart, LearnedChart) and len(draws) else [chart]
 
     def domain(self, task: KernelTask, level: float | None) -> list[Chart]:
-        """What the space of a boundary level is made of: the chart at that level, or draws of it."""
+        """The charts from which the space of a boundary level is made: the chart at that level, or draws of it."""
         chart = self.bounded(task)
         draws = task.options.metric_draws if isinstance(chart, LearnedChart) else 0
         keys = [jax.random.fold_in(jax.random.key(task.seed), k) for k in range(draws)]
         return self._at_level(chart, level, keys)
 
     def __gpum_state__(self) -> dict[str, Any]:
-        """What a model file holds."""
+        """The fields that a model file stores."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cache", "checkpoint")}
 
     def _spectral(self, chart: Chart, task: KernelTask) -> Family:
@@ -150,7 +150,7 @@ class ChartGeometry:
         return Family.of(members, notes)
 
     def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Setting]]:
-        """No boundary at all: the chart unrolled, with the plain kernel of its even coordinates."""
+        """The space without a boundary: the chart unrolled, with a stationary kernel of its even coordinates."""
 
         def make() -> tuple[Any, np.ndarray]:
             plane = spaces.PlaneSpace(straighten(chart))

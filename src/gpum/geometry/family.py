@@ -21,7 +21,7 @@ from ..basics import checks
 from ..heat.covariances import SMOOTHNESS, Covariance
 
 SCALES = 12  # length scales on each space
-NO_BOUNDARY = "none"  # the level of settings that see no boundary
+NO_BOUNDARY = "none"  # the level of settings without a boundary
 
 
 class Space(Protocol):
@@ -61,7 +61,7 @@ class Setting:
         return abs(log(self.scale / self.scales[0 if end == "low" else 1])) < 1e-3
 
     def described(self) -> dict[str, Any]:
-        """The setting in words and numbers, for people."""
+        """A description of the setting in words and numbers."""
         level = {} if self.level is None else {"level": self.level}
         scales = {} if self.scales is None else {"scales": self.scales}
         return {**self.about, **level, "smoothness": self.smoothness, "scale": self.scale, **scales}
@@ -71,7 +71,7 @@ class Setting:
 class Family:
     """Spaces, settings on them, the cloud's representation in each space, and which geometry each space belongs to.
 
-    `notes` say what was left out or could not be done as asked. In a cloud with `repeated` rows the same row was
+    `notes` say what was left out or could not be done as requested. In a cloud with `repeated` rows the same row was
     observed more than once: labels are then expected to have noise.
     """
 
@@ -138,7 +138,7 @@ def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) 
 
 
 def smoothness_names(smoothness: str) -> list[str]:
-    """The kernels that an estimator's `smoothness` stands for."""
+    """The kernels that an estimator's `smoothness` means."""
     checks.option(smoothness, "smoothness", ("average", *SMOOTHNESS))
     return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
 

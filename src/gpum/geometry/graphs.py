@@ -52,17 +52,20 @@ MODES = 256  # of a kNN graph with more than ALL rows
 ALL = 1000
 PAIRS = (3, 5, 7, 10, 15, 20, 30, 50, 100)  # K of GL
 BANDWIDTHS = 10
-BANDWIDTH_RANGE = (0.3, 1.0)  # of the widest gap: the affinity across it is 6 % (with less the cloud tears) to 78 %
+BANDWIDTH_RANGE = (
+    0.3,
+    1.0,
+)  # of the widest gap: the affinity across it is 6 % (with less the graph is nearly disconnected) to 78 %
 CONNECTED = 1e-6  # of the last eigenvalue: a graph or a domain whose second eigenvalue is below is nearly disconnected
-SPARE = 20  # vectors that a solver has at least beside those asked for: half as many, a quarter faster than twice
+SPARE = 20  # least number of additional vectors of a solver; half as many as eigenpairs is faster than its default
 FAINT = 1e-12  # least affinity along an edge
 BRIDGE = 1e-4  # the same for classes: with less, distant clusters are disconnected, and no mode distinguishes them
 EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
 LEAST = 1e-6  # least α of the second pair, which is always used
 RIDGE = 1e-3  # ρ in the weights a
 TINY = np.finfo(float).tiny
-FEW = 64  # edges a row, and
-FILL = 300  # numbers a row in the factors, above which products with A alone are cheaper than solving with it
+FEW = 64  # edges per row above which products with A are cheaper than solving with it; so is
+FILL = 300  # numbers per row in the factors
 DENSE = 2000  # rows up to which eigenpairs are found without iteration
 
 
@@ -74,10 +77,10 @@ class GraphSpace:
     values: np.ndarray  # μ, [k], ascending
     vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
     info: dict[str, Any]
-    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+    missing: int = 0  # requested pairs that the solver did not reach; they are left out
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
-        """φ at rows [n, p], [n, k]; a row of the cloud has its row of `vectors`, and one next to it almost that."""
+        """φ at rows [n, p], [n, k]; at a row of the cloud its row of `vectors`; φ is continuous there."""
         n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
         if not n:
             return np.empty((0, len(self.values)))
@@ -108,7 +111,7 @@ class DiffusionSpace:
     near: np.ndarray  # points within ε of each, [N]
     bandwidth: float  # ε
     info: dict[str, Any]
-    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+    missing: int = 0  # requested pairs that the solver did not reach; they are left out
 
     def area(self) -> float:
         """The area of a surface from points on it: Σ_i πε²/(points within ε of i)."""
@@ -125,7 +128,7 @@ class DiffusionSpace:
         return found
 
     def first(self, n_pairs: int) -> DiffusionSpace:
-        """The same with K = n_pairs."""
+        """The space of the first n_pairs eigenpairs."""
         values, vectors = self.values[:n_pairs], self.vectors[:, :n_pairs]
         return replace(self, values=values, vectors=vectors, info={**self.info, "n_pairs": len(values)})
 
@@ -256,7 +259,7 @@ def bandwidth_grid(X: np.ndarray, n: int = BANDWIDTHS) -> np.ndarray:
 
 
 def _asked(X: np.ndarray, n_modes: int | None) -> int:
-    """How many eigenpairs of a graph on a cloud are asked for."""
+    """The number of requested eigenpairs of a graph on a cloud."""
     return len(X) if n_modes is None else min(n_modes, len(X))
 
 

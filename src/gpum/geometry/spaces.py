@@ -54,7 +54,7 @@ class SpectralSpace:
 
     @property
     def missing(self) -> int:
-        """How many eigenpairs of those asked for the solver did not reach."""
+        """How many of the requested eigenpairs the solver did not reach."""
         return sum(p.missing for p in self.pairs)
 
     @property
@@ -100,7 +100,7 @@ class ScaledSpace:
 
 
 def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
-    """Boundary levels of a chart and their log prior weights; one entry where there is no family."""
+    """Boundary levels of a chart and their log prior weights; one entry where the boundary has no levels."""
     boundary = chart.boundary if isinstance(chart, LearnedChart) else None
     if not isinstance(boundary, CorridorBoundary):
         return [(None, 0.0)]
