@@ -41,7 +41,7 @@ TAGS: dict[str, str] = {
     "component-classes": "inference.classes:ClassComponent",
     "decomposition": "inference.posterior:Decomposed",
     "counts": "inference.observations:Counts",
-    "shares": "inference.observations:Shares",
+    "successes": "inference.observations:Successes",
     # geometries, their spaces and settings
     "kernel-options": "geometry.base:KernelOptions",
     "kernel-task": "geometry.base:KernelTask",
