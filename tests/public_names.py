@@ -18,8 +18,8 @@ EXCLUDED = {
     *(f"{chart}.complex" for chart in ("Chart", "EmbeddedChart", "LearnedChart", "SwissRoll")),
     # The projection of rows with the rows that are far: geometries use it, `transform` is for users.
     *(f"{model}.project" for model in ("BayesianGPLVM", "GPLVM")),
-    # The prior of classes depends on it: the labelling page uses it.
-    "fitted.Geometries.effective_dimensions",
+    # Labelled rows in all spaces, and what the prior of classes depends on: the labelling page uses both.
+    *(f"fitted.Geometries.{member}" for member in ("labelled", "effective_dimensions")),
 }
 
 

@@ -144,7 +144,7 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        return regress(*geometries._labelled(known), y[known], target, known)
+        return regress(*geometries.labelled(known), y[known], target, known)
 
 
 def complete(geometries: Geometries, y: np.ndarray, target: Target) -> tuple[Geometries, Output]:

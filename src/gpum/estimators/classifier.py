@@ -196,7 +196,7 @@ class ClassLabels:
 def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:
     """The posterior of classes, of which the rows `known` of the cloud have the `codes`."""
     with one_blas_thread:  # many small problems
-        family, at = geometries._labelled(known)
+        family, at = geometries.labelled(known)
         posterior = classify(family, at, codes, n_classes, geometries.effective_dimensions)
     return ClassOutput(posterior, known, codes)
 

@@ -94,7 +94,7 @@ class Geometries:
             found[self.family.geometry_of[component.setting.space]] += component.weight
         return found
 
-    def _labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
+    def labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
         """A family that contains the cloud's rows `known`, and the positions of these rows in it."""
         own = self.cloud._learned_at(known)
         if np.all(own >= 0):  # all rows, or copies of rows, that the geometries were learned from

@@ -47,7 +47,7 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
 
     Y are the labels as numbers of variance 1; None: no lengths are learned.
     """
-    family, at = geometries._labelled(known)
+    family, at = geometries.labelled(known)
     flat = _flat(geometries.members)
     if Y is None or flat is None:
         return Labelled(geometries, family, at)
