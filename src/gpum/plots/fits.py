@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..basics.checks import GpumError
-from ..estimators.latent_base import AUTO_RELEVANT
-from ..estimators.latent_base import LatentModel
+from ..estimators.latent_base import AUTO_RELEVANT, LatentModel
 from ..report import diagnostics
 from .canvas import axes_of, label_axes, numbers_of, values_of
 
