@@ -17,7 +17,7 @@ from gpum.report import document
 SIZES = {
     "rows_learned_from": (cloud, "SUBSET"),
     "rows_at_once": (rows, "BLOCK"),
-    "rows_placed_at_once": (rows, "PLACED"),
+    "rows_projected_at_once": (rows, "PROJECTED"),
     "scales": (family, "SCALES"),
     "labels_unscreened": (gp, "SCREEN"),
     "labels_for_screening": (gp, "SCREENED"),

@@ -7,6 +7,7 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags
 
 from gpum import Atlas, GPUMRegressor, KernelOptions, heat_kernel
+from gpum.heat.atlas import AtlasNodes
 from gpum.heat.histograms import cleaned, jump_features
 from gpum.heat.jumps import HASTE, jump_nodes, node_fractions
 
@@ -113,10 +114,10 @@ def test_paths_cross_the_charts_of_an_atlas(sphere):
     X, atlas = sphere
     few, t, n_paths = X[:12], 0.3, 4000
     found, std = heat_kernel(atlas, few, None, [t], "brownian", n_paths=n_paths, random_state=0, return_std=True)
-    held, K = atlas.jump_graph()
-    mass = atlas.surface_.stars.mass[held]
+    nodes = AtlasNodes(atlas)
+    K, mass = nodes.stiffness(), nodes.mass
     values, vectors = eigh(K.toarray(), np.diag(mass))
-    rows = vectors[atlas.corners(few)[0][:, 0]]
+    rows = vectors[nodes.corners(few)[0][:, 0]]
     exact = (rows * np.exp(-values * t / 2)) @ rows.T
     itself = np.eye(len(few)) / (n_paths * mass.min())  # paths that meet themselves
     assert np.all(found[0] - exact < 5 * std[0] + itself + 1e-3)

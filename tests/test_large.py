@@ -1,4 +1,4 @@
-"""Clouds of more rows than surfaces are learned from: a part that covers them, all others placed, memory bounded."""
+"""Clouds with more rows than geometries are learned from: a subset covers them, the others are projected."""
 
 import json
 import subprocess
@@ -26,8 +26,8 @@ from test_report import contents
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Surfaces are learned from 200 rows, and rows are located 64 at a time."""
-    inside.lower(monkeypatch, rows_learned_from=200, rows_at_once=64, rows_placed_at_once=100)
+    """Geometries are learned from 200 rows, and rows are projected 64 at a time."""
+    inside.lower(monkeypatch, rows_learned_from=200, rows_at_once=64, rows_projected_at_once=100)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_blocks_change_nothing(ring, small_parts, monkeypatch):
     model = GPUMRegressor(1, geometry=["graph", "flat"], random_state=0).fit(X, y)
     new = X[:300] + 1e-3
     found = [model.predict(new, return_std=True), model.predict_quantiles(new[:150])]
-    inside.lower(monkeypatch, rows_at_once=10_000, rows_placed_at_once=10_000)
+    inside.lower(monkeypatch, rows_at_once=10_000, rows_projected_at_once=10_000)
     whole = [model.predict(new, return_std=True), model.predict_quantiles(new[:150])]
     for a, b in zip(found, whole, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
@@ -115,11 +115,11 @@ def test_a_chart_of_a_part_places_all_rows(ring, small_parts, monkeypatch, tmp_p
         new = X[outside[:5]] + 1e-3
         mixed = model.predict(np.concatenate([X[outside], new]), return_std=True)
         alone = [model.predict(rows, return_std=True) for rows in (X[outside], new)]
-        model.save(tmp_path / "m.gpum", force=True)  # which does not hold where the rows are: all are placed
-        placed = type(model).load(tmp_path / "m.gpum").predict(np.concatenate([X[outside], new]), return_std=True)
+        model.save(tmp_path / "m.gpum", force=True)  # without coordinates of the other rows: all are projected
+        projected = type(model).load(tmp_path / "m.gpum").predict(np.concatenate([X[outside], new]), return_std=True)
         for k in range(2):
             np.testing.assert_allclose(mixed[k], np.concatenate([a[k] for a in alone]), atol=1e-9)
-            np.testing.assert_allclose(mixed[k], placed[k], atol=1e-9)
+            np.testing.assert_allclose(mixed[k], projected[k], atol=1e-9)
 
 
 def test_rows_are_placed_once(ring, small_parts, monkeypatch):

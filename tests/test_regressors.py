@@ -408,9 +408,9 @@ def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
         "gpum.manifold.complex.Complex.n_connected_components", lambda self: 2
     )  # no domain counts as being in one
     found = make("GPUM", model).fit(X, y)
-    assert sum("it falls into pieces and is left out" in note for note in found.notes_) == 6
+    assert sum("it has several connected components and is left out" in note for note in found.notes_) == 6
     one = make("GPUM", model, kernel=KernelOptions(boundary=0.5)).fit(X, y)
-    assert "level 0.5: it falls into pieces, which share nothing" in one.notes_[0]
+    assert "level 0.5: it has several connected components, which have only the mean" in one.notes_[0]
 
 
 def test_meshes_that_did_not_converge_are_told(monkeypatch):
@@ -482,7 +482,7 @@ def test_two_far_apart_patches():
     assert np.sqrt(np.mean((model.transduction_ - truth) ** 2)) < 0.1
 
 
-def test_an_atlas_carries_nothing_between_pieces():
+def test_an_atlas_carries_nothing_between_connected_components():
     """Labels of one piece say of another what its mean is, the same everywhere, and nothing else."""
     patch = np.random.default_rng(0).uniform(0, 1, (45, 2))
     X = np.concatenate([patch, patch + np.array([20.0, 0])])

@@ -1,4 +1,4 @@
-"""Targets of other kinds: noise of each label, outliers, counts, shares, angles."""
+"""Targets of other kinds: noise of each label, outliers, counts, successes, angles."""
 
 import json
 import re
@@ -172,14 +172,14 @@ def test_sites_of_counts_match_quadrature():
         assert log_z[0] == pytest.approx(np.log(p.sum() * (f[1] - f[0])) + log_p.max(), abs=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["counts", "shares"])
+@pytest.mark.parametrize("kind", ["counts", "successes"])
 def test_evidence_and_rates_against_counting(kind):
     """Draws of the prior weighed by the likelihood: its mean, and what they say of the rate at all rows."""
     rng, few = np.random.default_rng(0), np.array([0, 9, 20])
     if kind == "counts":
         observed = observations.Counts(np.array([0.0, 3.0, 6.0]), 0.5)
     else:
-        observed = observations.Shares(np.array([0.0, 3.0, 4.0]), np.array([2.0, 4.0, 9.0]), 0.2)
+        observed = observations.Successes(np.array([0.0, 3.0, 4.0]), np.array([2.0, 4.0, 9.0]), 0.2)
     covariance = Stationary(np.inf, 0.5)
     posterior, _ = likelihoods.propagate(family(covariance, X), few, observed)
     assert not posterior.notes
@@ -213,7 +213,7 @@ def test_counts_beat_their_logarithms():
     assert np.mean(better) > 2 * np.std(better) / np.sqrt(6), better
 
 
-def test_counts_and_shares_as_predictions():
+def test_counts_and_successes_as_predictions():
     X, u = bent(60)
     rng = np.random.default_rng(0)
     rate = np.exp(3 + np.sin(6 * u))
@@ -268,8 +268,8 @@ def test_successes_are_one_unit_everywhere(tmp_path):
         trials[:, None] * model.predict_quantiles(X, 0.5, include_noise=False),
     )
     share = y / trials
-    model.save(tmp_path / "shares.gpum")
-    page = report.render(model_io.load(tmp_path / "shares.gpum"))
+    model.save(tmp_path / "successes.gpum")
+    page = report.render(model_io.load(tmp_path / "successes.gpum"))
     page = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     np.testing.assert_allclose(page["targets"][0]["y"][:40], share[:40], atol=1e-3)  # in the unit of the prediction
     expected = 1 - trials @ (share - chance) ** 2 / (trials @ (share - trials @ share / trials.sum()) ** 2)

@@ -56,15 +56,15 @@ def label(
         Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .txt, .parquet or .npz, with named columns.")
     ],
     target: Annotated[str, column("What to label; a column of the table, or a new one.")],
-    features: Annotated[list[str] | None, column("What spans the data space; by default all others.")] = None,
+    features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, column("Columns to leave out.")] = None,
     index: Annotated[str | None, column("Column that names the rows; it is no feature.")] = None,
     classes: Annotated[
-        str | None, option("A,B,C", "The target is one of these classes. A target of text is so by itself.")
+        str | None, option("A,B,C", "The target is one of these classes. A target of text always has classes.")
     ] = None,
     unlabelled: Unlabelled = None,
     images: Annotated[
-        Path | None, option("FOLDER", "Pictures, called as the rows (a.png) or numbered (1.png).")
+        Path | None, option("FOLDER", "Pictures, named like the rows (a.png) or numbered (1.png).")
     ] = None,
     image_shape: Annotated[str | None, option("HxW", "The features are pixels: height x width, such as 28x28.")] = None,
     export: Annotated[

@@ -77,19 +77,17 @@ def fit(
     ],
     target: Annotated[list[str], column("What to learn; empty where it is unknown.")],
     out: Annotated[Path, option("FILE", "Model file to write, such as model.gpum.")],
-    features: Annotated[list[str] | None, column("What spans the data space; by default all others.")] = None,
+    features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, column("Columns to leave out.")] = None,
     index: Annotated[str | None, column("Column that names the rows; it is no feature.")] = None,
     classes: Annotated[
-        bool, typer.Option("--classes", help="The target's values are classes; a column of text is so by itself.")
+        bool, typer.Option("--classes", help="The target's values are classes; those of a column of text always are.")
     ] = False,
     unlabelled: Unlabelled = None,
     likelihood: Annotated[
         str, setting("WORD", "gaussian, student (labels with outliers), poisson (counts) or binomial (0 and 1).")
     ] = "gaussian",
-    angle: Annotated[
-        float | None, setting("PERIOD", "The target is an angle that comes round after so much, such as 360.")
-    ] = None,
+    angle: Annotated[float | None, setting("PERIOD", "The target is an angle with this period, such as 360.")] = None,
     latent_dim: Annotated[
         str, setting("Q", "Dimension of the surface, several such as 1,2, average or auto.")
     ] = "average",
@@ -109,7 +107,8 @@ def fit(
     seed: Annotated[int, setting("N", "The same seed gives the same model.", min=0, max=2**32 - 1)] = 0,
     n_jobs: Annotated[int, setting("N", "Threads; -1 is one a core. The model does not depend on it.")] = -1,
     checkpoint: Annotated[
-        Path | None, setting("DIR", "Folder to go on from: after a kill, the same command does what is left.")
+        Path | None,
+        setting("DIR", "Folder for checkpoints: an interrupted fit continues from it when the command is repeated."),
     ] = None,
     missing: Missing = None,
     scale: Annotated[

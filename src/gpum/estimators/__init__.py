@@ -1,4 +1,4 @@
-"""scikit-learn estimators: latent models, regressor, classifier, the paper's comparison methods, what they share."""
+"""scikit-learn estimators: latent models, regressor, classifier, the paper's comparison methods."""
 
 from .classifier import GPUMClassifier
 from .comparison import EuclideanGPRegressor, GraphLaplacianGPRegressor, GraphMaternGPRegressor, LatentGPRegressor

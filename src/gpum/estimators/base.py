@@ -1,4 +1,4 @@
-"""`GPRegressor`: what all regressors share. A subclass has parameters, and says which geometries a cloud has."""
+"""`GPRegressor`: the base of all regressors. A subclass has parameters, and builds the geometries of a cloud."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
                 geometries, output = complete(geometries, column, target)
                 outputs.append(output)
             warn_of_edges(outputs)
-            shell.keep(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
+            shell.store_model(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
         return self
 
     def _read_cloud(self, X: Any) -> Cloud:
@@ -77,7 +77,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         include_noise: bool = True,
         trials: Any = None,
     ) -> Any:
-        """Mean for rows X, seen or not; with their std or covariance.
+        """Mean for rows X, of the cloud or new; with their std or covariance.
 
         Both are of a new observation, or, with include_noise=False, of the function itself. Of likelihood="binomial" an
         observation counts the successes of `trials`, a number or [rows]; None: of one, and the mean is the probability.
@@ -127,7 +127,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     def score(self, X: Any, y: Any, sample_weight: Any = None, trials: Any = None) -> float:
         """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs.
 
-        Of angles 1 less the part of 1 - cos(error) that is left of that of the mean direction. Of likelihood="binomial"
+        Of angles 1 less the ratio of mean 1 - cos(error) to that of the mean direction. Of likelihood="binomial"
         y counts the successes of `trials`, as in `fit`, and R² is that of y/trials, each trial with the same weight.
         """
         return score(self.predictive(X).of_trials(trials), y, sample_weight)

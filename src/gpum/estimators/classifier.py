@@ -92,7 +92,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
             output = infer(geometries, labels.known, labels.codes, len(labels.classes))
             self.classes_ = labels.classes
             model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
-            shell.keep(self, model)
+            shell.store_model(self, model)
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
@@ -118,11 +118,11 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class for rows X, seen or not, [rows, classes]."""
+        """Probability of each class for rows X, of the cloud or new, [rows, classes]."""
         return self.predictive(X).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of rows X, seen or not."""
+        """The most probable class of rows X, of the cloud or new."""
         p = self.predict_proba(X)
         return self.classes_[np.argmax(p, 1)]
 

@@ -1,6 +1,6 @@
 """The paper's four comparison methods, with the interface of `GPUMRegressor`.
 
-They share its regression: hyperparameters by evidence (or averaged), prediction for rows never seen, the same noise.
+They use the same regression: hyperparameters by evidence (or averaged), prediction of new rows, the same noise.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Geo
     kernels = KernelTask(smoothness_names(smoothness))
     with one_blas_thread:
         cloud, notes = with_subset(cloud, learning.drawn_seed(seed))
-        return Geometries.of(cloud, [make(cloud.learned)], [0.0], notes, kernels)
+        return Geometries._of(cloud, [make(cloud.learned)], [0.0], notes, kernels)
 
 
 class EuclideanGPRegressor(GPRegressor):
-    """GP with a stationary kernel of the data space R^p; blind to the surface.
+    """GP with a stationary kernel of the data space R^p; it does not use the surface.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class EuclideanGPRegressor(GPRegressor):
 
 
 class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):
-    """GP with a stationary kernel of the latent coordinates R^q; blind to metric and boundary.
+    """GP with a stationary kernel of the latent coordinates R^q; it does not use metric and boundary.
 
     Each coordinate may be stretched against the others; the evidence chooses.
 
@@ -92,7 +92,7 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
             model = learning.fitted_latent_model(
                 self, self.latent_model, X, len(cloud), self.latent_dim, Checkpoint(), **options
             )
-            latent = model.geometry(X).rows
+            latent = model._geometry(X).rows
             q = latent.shape[1]
             scales = [np.ones(q)]
             for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
@@ -105,7 +105,7 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
     latent_: Any = shell.latent
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X, seen or not (and their sds)."""
+        """Latent coordinates of rows X, fitted or new (and their sds)."""
         return shell.coordinates(self, X, return_std)
 
     @property

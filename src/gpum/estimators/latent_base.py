@@ -1,7 +1,7 @@
-"""How a latent model is fitted: scale the data, race several starts, keep the best, hand out its chart.
+"""How a latent model is fitted: scale the data, run several starts, and make a chart of the best one.
 
-The numbers are made in `gplvm` and `manifold`; here are the checks and scikit-learn's conventions. The two models
-themselves are in `latent_models`.
+The computations are in `gplvm` and `manifold`; this module has the checks and scikit-learn's conventions. The two
+models themselves are in `latent_models`.
 """
 
 from __future__ import annotations
@@ -34,31 +34,32 @@ from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
 from ..gplvm.projection import decoder, project_rows
 from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
-from ..manifold import LearnedChart, corridor_boundary, evaluate, variance_boundary
+from ..manifold import LearnedChart, corridor_boundary, evaluate
 from ..manifold.metric import expected_metric
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
 from . import features, units
-from .latent_checks import check, start_list
+from .latent_checks import BOUNDARIES, check, start_list
 from .stored import load, open_checkpoint, save
 
-# A row is far from the surface when it is farther than fitted rows are (USUAL of them) by FAR steps. A step is the
-# distance to a neighbour: that of USUAL rows, or where rows are sparse that of the nearest one, up to SPARSE times it.
+# A row is far from the surface if its distance exceeds the USUAL quantile of the fitted rows' distances by FAR steps. A
+# step is the USUAL quantile of the distance to the nearest neighbour or, where rows are sparse, the distance between
+# the fitted rows there, at most SPARSE times that quantile.
 FAR = 2.0
 USUAL = 0.9
 SPARSE = 3.0
-NEAR = 3  # fitted rows from which a new row is placed
-RACED = 10  # rows for each inducing point with which the starts are told apart, if there are twice as many
+NEAR = 3  # nearest fitted rows, from whose coordinates the projection of a new row starts
+RACED = 10  # rows per inducing point on which starts are compared, if the cloud has twice as many
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
-AUTO_SHARE = 0.01  # and the share of the largest extent² below which one is dropped
+AUTO_RELEVANT = 0.01  # it drops dimensions whose extent², relative to the largest, is below this fraction
 DIM = 2  # of latent_dim=None
 
 
 class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """What the two models share; a subclass says which model it is."""
+    """The common code of the two latent models; a subclass defines the model."""
 
     _as_points: bool
-    _yardstick: tuple[np.ndarray, float] | None  # of `project`, when first asked for
+    _yardstick: tuple[np.ndarray, float] | None  # distances that `project` compares with, computed on first use
     latent_dim: Any
     starts: Any
     scale: str
@@ -101,12 +102,12 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 outcome = self._race(q, rng, report, checkpoint)
                 if self._dim == "auto":
                     self.relevance_ = self._relevance(outcome.finalists[0])
-                    keep = int(np.sum(self.relevance_ >= AUTO_SHARE))
-                    report.say(f"latent_dim='auto': {keep} of {q} latent dimensions are relevant")
-                    if keep < q:
-                        outcome = self._race(keep, rng, report, checkpoint)
+                    relevant = int(np.sum(self.relevance_ >= AUTO_RELEVANT))
+                    report.say(f"latent_dim='auto': {relevant} of {q} latent dimensions are relevant")
+                    if relevant < q:
+                        outcome = self._race(relevant, rng, report, checkpoint)
             except KeyboardInterrupt:
-                # Keep what was reached, usable but marked as not converged, and stop all the same.
+                # The best fit so far can be used, and is marked as not converged; the interruption is still raised.
                 if self._best is not None:
                     self._finish([replace(self._best, theta=self._grown(self._best.theta))], rng)
                     self.converged_, self.start_ = False, "interrupted"
@@ -119,10 +120,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self.fit(X).latent_
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X [n, p], seen or not: posterior means [n, q] (and sds [n, q]).
+        """Latent coordinates of rows X [n, p], fitted or new: posterior means [n, q] (and sds [n, q]).
 
-        The mapping stays as fitted; each row is projected by itself, from the nearest fitted rows. A row a million
-        times as far away as the cloud is wide is projected by its direction (`project` says that it is far).
+        The fitted mapping does not change; each row is projected independently, starting from the nearest fitted rows.
+        Of a row whose distance is a million times the width of the cloud only the direction is used.
         """
         check_is_fitted(self, "chart_")
         found = self._means(features.like_fitted(self, X))
@@ -147,7 +148,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return mu, np.sqrt(s)
 
     def _coordinates(self, X: np.ndarray) -> np.ndarray:
-        """Latent means of rows X [n, p]: as fitted for fitted rows, by `transform` for others."""
+        """Latent means of rows X [n, p]: fitted rows keep theirs, other rows are projected as in `transform`."""
         known = {row.tobytes(): i for i, row in reversed(list(enumerate(self._rows)))}
         index = np.array([known.get(row.tobytes(), -1) for row in self._scaling.rows(X)], int)
         found, new = self.latent_[index], index < 0
@@ -156,10 +157,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return found
 
     def project(self, X: np.ndarray) -> Projection:
-        """Rows X [n, p] on the surface: latent means and sds, and which rows are far from it.
+        """The projection of rows X [n, p] onto the surface: latent means and sds, and which rows are far from it.
 
-        Far is what lies farther from the surface than fitted rows do, by more than FAR times the distance between
-        neighbours there; a few stray rows in the fitted cloud change neither.
+        A row is far if its distance from the surface exceeds that of fitted rows by more than FAR times the distance
+        between neighbours there. A few outlying rows in the fitted cloud do not change this.
         """
         rows = self._scaling.near_rows(X)
         near = self._whole.nearest(rows, NEAR)
@@ -175,22 +176,22 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
-        surface = evaluate(self.chart_, "mean", points) - self.offset_ / self.unit_
-        away, seen = rows * self.scale_ - surface, ~np.isnan(rows)
+        on_surface = evaluate(self.chart_, "mean", points) - self.offset_ / self.unit_
+        away, seen = rows * self.scale_ - on_surface, ~np.isnan(rows)
         if seen.all():
             return scaling.norms(away)
         return scaling.norms(np.where(seen, away, 0.0)) * np.sqrt(rows.shape[1] / seen.sum(1))
 
-    def geometry(self, X: np.ndarray) -> ChartGeometry:
-        """The learned chart with the coordinates of a cloud X [N, p] in it; what is computed on it serves refits."""
+    def _geometry(self, X: np.ndarray) -> ChartGeometry:
+        """The learned chart with the coordinates of a cloud X [N, p]; its cache is reused by later fits."""
         rows = self._coordinates(X)
-        kept: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
-        return kept.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self))
+        cached: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
+        return cached.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self))
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
         found = {k: v for k, v in vars(self).items() if k not in ("_geometries", "_best", "_some")}
-        if "_finalists" in found:  # fitted; where rows and inducing points came to is in the rest
+        if "_finalists" in found:  # fitted: other attributes hold the rows' coordinates and inducing points
             found["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
         return found
 
@@ -229,7 +230,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return min(AUTO_START, p - 1, N - 2) if self._dim == "auto" else int(self._dim)
 
     def _race(self, q: int, rng: np.random.Generator, report: Reporter, checkpoint: Checkpoint) -> Outcome:
-        """All starts in q dimensions; every round is written down as it comes."""
+        """Run all starts in q dimensions; `history_` records every round."""
         self._best: Fit | None = None
         model = self._model()
 
@@ -254,14 +255,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return found
 
     def _choose(self, model: Model, rng: np.random.Generator) -> np.ndarray | None:
-        """Which rows of a large cloud tell the starts apart: rows that cover it; None: all."""
+        """The subset of a large cloud on which the starts are compared: rows that cover it; None: all rows."""
         m = getattr(model, "n_inducing", 0) or N_INDUCING
         if not isinstance(model, Variational) or len(self._rows) < 2 * RACED * m or np.isnan(self._rows).any():
             return None
         return neighbours.cover(self._rows, RACED * m, rng.spawn(1)[0])
 
     def _grown(self, theta: Any) -> Any:
-        """Parameters of some rows taken to all of them: the others are placed on the surface as it is."""
+        """Parameters of a subset of rows extended to all rows: the others are projected onto the surface."""
         some = self._some
         if some is None or len(theta.mu) == len(self._rows):
             return theta
@@ -274,7 +275,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return replace(theta, mu=mu, log_s=np.log(s))
 
     def _begin(self, q: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
-        """The starts; rows that cannot be filled in well start where the nearest of the others does."""
+        """The starts; a row that cannot be filled in well has the start of the nearest sound row."""
         sound = self._whole.sound
         if sound.sum() < q + 2:
             sound = np.ones(len(sound), bool)
@@ -285,7 +286,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             yield name, X if name == "given" or sound.all() else X[near], own
 
     def _settled(self, outcome: Outcome) -> list[Fit]:
-        """The fits to keep, best first; warns where the best one is not what was asked for."""
+        """The fits to use, best first; warns where the best one did not converge or has a collapsed dimension."""
         best = outcome.finalists[0]
         q = len(best.theta.log_ell)
 
@@ -299,7 +300,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if collapsed(self._model(), best):
             trouble = (
                 f"with the noise free, a latent dimension of {q} collapses: the data show no "
-                "such surface; the chart fitted with small noise is kept. Use a smaller latent_dim, or 'auto'"
+                "such surface; the chart fitted with small noise is used. Use a smaller latent_dim, or 'auto'"
             )
         elif best.last.status == BROKEN:
             trouble = (
@@ -338,7 +339,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return mapping.filled()
 
     def _relevance(self, fit: Fit) -> np.ndarray:
-        """Squared extent of the surface along each latent dimension, as a share of the largest.
+        """Squared extent of the surface along each latent dimension, relative to the largest.
 
         mean_n G_dd(x_n) · var_n(x_nd): see docs/latent_dimension.md.
         """
@@ -348,7 +349,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return extent / extent.max()
 
     def _finish(self, fits: list[Fit], rng: np.random.Generator) -> None:
-        """Read off the best of the fits; the others stay beside it."""
+        """Set the fitted attributes from the best fit; the other fits are stored beside it."""
         self._finalists, best, model = fits, fits[0], self._model()
         order = np.argsort(best.theta.log_ell, kind="stable")  # most relevant dimension first
         found = model.posterior(model.reorder(best.theta, order), self._rows)
@@ -361,7 +362,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._geometries = {}
         self._yardstick = None
-        make = variance_boundary if self.boundary == "variance" else corridor_boundary
+        make = BOUNDARIES[self.boundary] if isinstance(self.boundary, str) else corridor_boundary
         self.chart_ = LearnedChart(mapping, make(rng, mapping, self.latent_))
         if not isinstance(self.boundary, str):
             self.chart_ = self.chart_.with_level(self.boundary)

@@ -1,4 +1,4 @@
-"""Checks of what a user hands to a latent model."""
+"""Checks of the parameters and the cloud of a latent model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import numpy as np
 
 from ..basics import checks, scaling
 from ..basics.checks import GpumError, NoSurface
+from ..manifold import variance_boundary
+
+BOUNDARIES = {"variance": variance_boundary}  # kinds of `boundary` that are words; a number is a level
 
 
 def check(model: Any, latent_dim: Any, X: Any) -> np.ndarray:
@@ -38,7 +41,7 @@ def check(model: Any, latent_dim: Any, X: Any) -> np.ndarray:
         else:
             checks.option(start, "starts", ("pca", "isomap"))
     if isinstance(model.boundary, str):
-        checks.option(model.boundary, "boundary", ("variance",), "a level, a number such as 0.5")
+        checks.option(model.boundary, "boundary", BOUNDARIES, "a level, a number such as 0.5")
     else:
         checks.positive(model.boundary, "boundary", "a level, of which 0 is the tightest, or 'variance'", zero=True)
     checks.positive(model.tol, "tol", "0.05 nats per row is the default")
@@ -48,7 +51,7 @@ def check(model: Any, latent_dim: Any, X: Any) -> np.ndarray:
 
 
 def start_list(starts: Any) -> list[Any]:
-    """The starts that a parameter stands for: words, or arrays of latent rows."""
+    """The list of starts that the parameter means: words, or arrays of latent coordinates."""
     if isinstance(starts, str):
         return [starts]
     if not isinstance(starts, list | tuple | np.ndarray) or not len(starts):

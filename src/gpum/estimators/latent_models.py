@@ -20,19 +20,19 @@ class BayesianGPLVM(LatentModel):
 
     Parameters
     ----------
-    latent_dim : dimension q of the surface, or "auto" (kept small by ARD, see the documentation). None (default): 2,
+    latent_dim : dimension q of the surface, or "auto" (chosen by ARD, see the documentation). None (default): 2,
         or, as `latent_model` of another estimator, the dimensions that it asks for.
     n_inducing : inducing inputs m; by default min(N, 50). Cost grows as N m².
     starts : "pca", "isomap", an array [N, q], or a list of these; the best bound wins.
-    scale : what columns are divided by: "none" (all by one number, which keeps the cloud's geometry), "standard" (their
-        standard deviations), "robust" (their interquartile ranges), or "auto" (default): standard where their spreads
-        look like those of different units, else none.
+    scale : what columns are divided by: "none" (all by one number, which does not change the cloud's shape), "standard"
+        (their standard deviations), "robust" (their interquartile ranges), or "auto" (default): standard where their
+        spreads look like those of different units, else none.
     boundary : a level of the family of domains (default 0.5; 0 is the tightest), or "variance" (the paper's rule).
     max_iter, tol : a run stops when 100 iterations gain less than tol nats per row; a run that stops otherwise, at
         max_iter or because the optimiser breaks down, raises a ConvergenceWarning.
     n_jobs : starts that run at the same time, in threads: -1 (default) is one a core, None is 1;
         `joblib.parallel_config(backend="dask")` takes a cluster. The fit does not depend on it.
-    checkpoint : a folder in which every finished run of a start is kept: killed, the same fit goes on from there.
+    checkpoint : a folder that stores every finished run of a start; an interrupted fit, repeated, continues from it.
     random_state : seed; the same seed gives the same fit.
     verbose : 1 shows progress.
 

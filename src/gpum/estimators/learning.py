@@ -1,8 +1,8 @@
 """How `GPUMRegressor` and `GPUMClassifier` learn the geometries of a cloud.
 
-read_cloud           the parameters and the cloud, checked
-learn                its geometries; with `warm_start` those of the last fit, where nothing they depend on changed
-reuse                those of another process, in the place of the last fit's
+read_cloud           check the parameters and the cloud
+learn                learn its geometries; with `warm_start` reuse those of the last fit if nothing relevant changed
+reuse                use geometries that were learned before, for example by another process
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .latent_models import GPLVM, BayesianGPLVM
 from .stored import NOT_RESULTS, open_checkpoint
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
-# Parameters that other labels may come with: geometries do not depend on them.
+# Parameters on which geometries do not depend.
 OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", *NOT_RESULTS)
 RENAMED = {
     "n_inducing": "latent_model=BayesianGPLVM(n_inducing=...)",
@@ -52,7 +52,7 @@ RENAMED = {
 
 
 def _check_parameters(estimator: Any) -> None:
-    """Refuse parameters of geometries that cannot be."""
+    """Refuse parameters of geometries that are not valid."""
     names = geometry_names(estimator.geometry)
     dimensions(estimator.latent_dim)
     check_latent_model(estimator.latent_model)
@@ -79,7 +79,7 @@ def has_chart(estimator: Any) -> bool:
 
 
 def transforms_with_a_chart(cls: type) -> type:
-    """A class decorator: `transform` and what belongs to it are there only where a geometry is a chart."""
+    """A class decorator: `transform` and related methods exist only where a geometry is a chart."""
     # It acts after scikit-learn has wrapped the methods for `set_output`.
     for name in ("transform", "fit_transform", "get_feature_names_out"):
         setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
@@ -112,13 +112,13 @@ def read_cloud(estimator: Any, X: Any) -> Cloud:
 
 @dataclass
 class _Learned:
-    """What was learned of one cloud with the same parameters, for the next fit with other labels."""
+    """Results for one cloud and one set of parameters, which a fit of other labels reuses."""
 
     key: Any
     made: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, name: Any, make: Callable[[], Any]) -> Any:
-        """What is called `name`, made when it is first asked for."""
+        """The result called `name`, computed on first use."""
         if name not in self.made:
             with one_blas_thread:  # most problems here are small, and threads make them many times as slow
                 self.made[name] = make()
@@ -129,7 +129,7 @@ def learn(
     estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any], evidence: Callable[[Geometries], float],
     *, random: bool,
 ) -> Geometries:  # fmt: skip
-    """The geometries of a cloud as the estimator's parameters ask for them.
+    """The geometries of a cloud that the estimator's parameters request.
 
     `graphs` makes the graphs; `evidence` is that of the labels, which choose between units of the columns; `random`
     says how a subset of a large cloud is chosen.
@@ -152,7 +152,7 @@ def learn(
 
 
 def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:
-    """Give an estimator with `warm_start` geometries of X that were learned before: its next fit to X learns none."""
+    """Give an estimator with `warm_start` geometries of X that were learned before; its next fit to X uses them."""
     estimator._warm = _Learned(_key(estimator, read_cloud(estimator, X)), {"given": geometries})
 
 
@@ -162,10 +162,11 @@ def _in_units(
 ) -> Geometries:  # fmt: skip
     """The geometries, in the units of the columns that are certain, or that the labels prefer.
 
-    Where none is certain, graphs and flat space are weighed in both; charts and atlases are learned in the better one.
+    Where the units are not certain, graphs and flat space are built in both and weighed by the labels; charts and
+    atlases are learned in the better units only.
     """
     given = estimator.latent_model
-    fixed = isinstance(given, Chart) or _is_fitted(given)  # a chart that is there has units of its own
+    fixed = isinstance(given, Chart) or _is_fitted(given)  # a given chart has units of its own
     choices = [units.Units("none", 1.0, 0.0)] if fixed else units.candidates(cloud.X, estimator.scale)
     base, notes = learned.once("subset", lambda: with_subset(replace(cloud, unit=choices[0].unit), seed, random))
     names = geometry_names(estimator.geometry)
@@ -175,8 +176,8 @@ def _in_units(
     )  # fmt: skip
 
     def joined(cloud: Cloud, built: Built, *said: str) -> Geometries:
-        return Geometries.of(
-            cloud, built.surfaces, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
+        return Geometries._of(
+            cloud, built.geometries, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
         )
 
     if len(choices) == 1:
@@ -184,8 +185,8 @@ def _in_units(
     clouds = {one.scale: replace(base, unit=one.unit) for one in choices}
     cheap, odds = {}, {}
     for one in choices:
-        parts = partial(make, clouds[one.scale], units.CHEAP, run=run.of(one.scale))
-        cheap[one.scale] = learned.once(("cheap", one.scale), parts)
+        build_cheap = partial(make, clouds[one.scale], units.CHEAP, run=run.of(one.scale))
+        cheap[one.scale] = learned.once(("cheap", one.scale), build_cheap)
         judge = learned.once(("judge", one.scale), partial(joined, clouds[one.scale], cheap[one.scale]))
         odds[one.scale] = one.log_prior + evidence(judge)
     best, other = sorted(choices, key=lambda one: -odds[one.scale])
@@ -193,12 +194,13 @@ def _in_units(
     slow = [name for name in names if name not in units.CHEAP]
     own = cheap[best.scale].only(names)
     if slow:
-        parts = partial(make, clouds[best.scale], slow, run=run.of(best.scale))
-        own = own.beside(learned.once(("slow", best.scale), parts if not own.surfaces else partial(_or_none, parts)))
+        build_slow = partial(make, clouds[best.scale], slow, run=run.of(best.scale))
+        build_slow = build_slow if not own.geometries else partial(_or_none, build_slow)
+        own = own.beside(learned.once(("slow", best.scale), build_slow))
     more = cheap[other.scale].only(names)
-    if 1 - chance > units.LEAST and more.surfaces:
+    if 1 - chance > units.LEAST and more.geometries:
         scale = other.unit / best.unit
-        more = replace(more, surfaces=[ScaledGeometry(one, scale, other.words) for one in more.surfaces], notes=[])
+        more = replace(more, geometries=[ScaledGeometry(one, scale, other.words) for one in more.geometries], notes=[])
         own = own.weighed(best.log_prior, more, other.log_prior)
     return joined(clouds[best.scale], own, f"{best.note} (scale='auto'; the labels give this {chance:.0%})")
 
@@ -214,7 +216,7 @@ def _or_none(make: Callable[[], Built]) -> Built:
 def _build(
     estimator: Any, cloud: Cloud, names: Sequence[str], *, graphs: Callable[..., Any], run: Checkpoint, seed: int
 ) -> Built:  # fmt: skip
-    """The geometries of these names."""
+    """Builds the geometries of these names."""
     given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
     if isinstance(given, Chart):
         return Built.one(_in_checkpoint(ChartGeometry(given, X), run))
@@ -223,16 +225,16 @@ def _build(
     def charts(latent_dim: Any, verbose: int) -> Iterator[ChartGeometry]:
         options = {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
         model = fitted_latent_model(estimator, given, X, n_rows, latent_dim, run, **options)
-        # A model of one dimension is used alone; of those of every dimension, other fits may stand beside the best.
+        # A model with its own dimension is used alone; otherwise distinct fits of other starts are used as well.
         for one in model._different_fits() if every else [model]:
-            yield _in_checkpoint(one.geometry(X), run)
+            yield _in_checkpoint(one._geometry(X), run)
 
     built = build(
         names, estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not every,
         n_modes=kernel_options(estimator.kernel).n_modes, n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip
-    learned = [surface.model for surface in built.surfaces if isinstance(surface, ChartGeometry)]
+    learned = [geometry.model for geometry in built.geometries if isinstance(geometry, ChartGeometry)]
     built.notes.extend(dict.fromkeys(note for model in learned for note in getattr(model, "notes_", [])))
     return built
 
@@ -256,7 +258,7 @@ def fitted_latent_model(
                 options.pop("random_state")
             model.set_params(latent_dim=latent_dim, **options)
         m = getattr(model, "n_inducing", None)
-        if isinstance(m, Integral) and len(X) < int(m) <= n_rows:  # of which some are copies
+        if isinstance(m, Integral) and len(X) < int(m) <= n_rows:  # some rows are copies
             model.set_params(n_inducing=len(X))
         if run.folder is not None:
             model.set_params(checkpoint=str(Path(run.folder) / f"chart-{latent_dim}"))
@@ -283,13 +285,13 @@ def drawn_seed(seed: int) -> int:
     return int(checks.random_state(seed).randint(2**31 - 1))
 
 
-def _in_checkpoint(surface: ChartGeometry, run: Checkpoint) -> ChartGeometry:
-    """The surface, whose finished domains are kept in the run's folder; not those of charts that are code."""
-    surface.checkpoint = Checkpoint()
+def _in_checkpoint(geometry: ChartGeometry, run: Checkpoint) -> ChartGeometry:
+    """The geometry, with a checkpoint for its finished domains; a chart that is code has none."""
+    geometry.checkpoint = Checkpoint()
     if run.folder is not None:
         with suppress(GpumError):
-            surface.checkpoint = run.of(f"chart {digest([surface.chart, surface.rows])}")
-    return surface
+            geometry.checkpoint = run.of(f"chart {digest([geometry.chart, geometry.rows])}")
+    return geometry
 
 
 class _Same:
@@ -311,7 +313,7 @@ def _key(estimator: BaseEstimator, cloud: Cloud) -> tuple[Any, ...]:
 
 
 def _value(parameter: Any) -> Any:
-    """A parameter as something that is equal if geometries do not change with it."""
+    """A value to compare a parameter by: values are equal only if geometries do not differ."""
     parameter = _thawed(parameter)
     if isinstance(parameter, np.ndarray):
         return parameter.shape, parameter.tobytes()

@@ -16,7 +16,7 @@ __all__ = ["LabelledKFold"]
 
 
 class LabelledKFold(BaseCrossValidator):
-    """K folds over the labelled rows; rows without a label are in the training part of every fold.
+    """K folds over the labelled rows; rows without a label are in the training set of every fold.
 
     For `cross_val_score`, `GridSearchCV` and the like, as their `cv`. A fold of scikit-learn's `KFold` may have no
     label to score, which makes the score of a candidate nan.
@@ -25,7 +25,7 @@ class LabelledKFold(BaseCrossValidator):
     ----------
     n_splits : how many folds.
     shuffle : whether labels are drawn at random; else the folds follow the order of the rows. Labels that are whole
-        numbers, text or booleans are dealt out class by class, so that every fold has its share of each class.
+        numbers, text or booleans are distributed class by class, so that every fold has its proportion of each class.
     random_state : seed of the shuffle.
     unlabelled : the value of y that marks a row without a label, beside NaN, None and empty text. "auto" (default): -1,
         but not where y holds floats, which may be the numbers of a regression. None: no value. As of `GPUMClassifier`.

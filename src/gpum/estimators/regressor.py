@@ -21,25 +21,25 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     """Gaussian process regression on an unknown surface.
 
     The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. The
-    surface's geometry is learned from the cloud, in several ways side by side; its heat kernel (or a Matérn kernel on
+    surface's geometry is learned from the cloud in several ways; its heat kernel (or a Matérn kernel on
     it) is the covariance, and the labels weigh the geometries.
 
     Parameters
     ----------
     latent_dim : dimension of the surface; several of them; "auto"; or "average" (default: charts of one and two
-        dimensions, of two and three where the cloud looks like more than a surface, atlases of one to three).
+        dimensions, of two and three where the cloud has more than two, atlases of one to three).
     geometry : "average" (default: all of them, weighted by evidence), a name or a list of names of "chart" (learned
-        charts), "atlas" (many small charts, glued: closed, branched, in pieces), "graph" (nearest neighbours) and
-        "flat" (no surface). With a known chart there is nothing but the chart.
+        charts), "atlas" (many small charts, for surfaces that are closed, branched or disconnected), "graph" (nearest
+        neighbours) and "flat" (no surface). With a known chart, only that chart is used.
     latent_model : of charts: "bgplvm", "gplvm"; a latent model with options of its own, such as
         `BayesianGPLVM(n_inducing=30)`, of which copies are fitted (in the dimensions of `latent_dim`, unless it has a
         latent_dim of its own); a fitted one, which is used as it is (also inside `sklearn.frozen.FrozenEstimator`); or
         a known chart, and X holds coordinates in it.
-    scale : what columns are divided by before distances are taken: "none" (they share a unit, as pixels do), "standard"
+    scale : what columns are divided by before distances are taken: "none" (all have one unit, as pixels do), "standard"
         (their standard deviations), "robust" (their interquartile ranges), or "auto" (default): none where their
         spreads look like those of one unit; else both are weighed by the labels, and `notes_` says what was done.
     kernel : "auto" (default), "spectral" or "brownian": how the heat kernels of charts and atlases are computed; or a
-        `gpum.KernelOptions` with more to say: boundary, number of eigenfunctions, paths, steps, times.
+        `gpum.KernelOptions` with further options: boundary, number of eigenfunctions, paths, steps, times.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.
@@ -48,11 +48,10 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         `fit`, `score` and `predict` take; by default of one, so that y is 0 or 1 and the prediction a probability).
     period : None (default), or y is an angle: values that differ by `period` are the same. 360 for degrees, 2π for
         radians.
-    warm_start : True keeps every geometry for the next fit to the same X with the same settings: other labels then
-        take a fraction of a second.
-    checkpoint : a folder in which finished parts of the latent models, atlases, graphs and domains are kept: killed at
-        any moment, the same fit to the same data goes on from there, to the same answer. Other settings or data are
-        refused.
+    warm_start : True stores every geometry for the next fit to the same X with the same settings: a fit of other labels
+        then takes a fraction of a second.
+    checkpoint : a folder that stores each finished run of a latent model, atlas, graph and domain. An interrupted fit,
+        repeated with the same data, continues from there, with the same result. Other settings or data are refused.
     n_jobs : how many charts, starts of latent models, domains, atlases, graphs and blocks of paths are computed at the
         same time, in threads: -1 (default) is one a core, None is 1. `joblib.parallel_config(backend="loky")` or
         "dask" takes processes or a cluster instead. Results do not depend on it.
@@ -69,7 +68,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     latent_model_, chart_, latent_ : the latent model of the chart of largest weight (None for a known chart), its
         chart, and the rows in it; all None where no geometry is a chart. `transform` gives the coordinates of rows in
         it, and is there where `geometry` has "chart" in it.
-    notes_ : what was left out, cut short or could not be done as asked, in sentences.
+    notes_ : sentences about what was left out, stopped early or could not be done as requested.
     best_setting_ : the setting of largest weight.
     length_scale_ : its length scale: √t of a heat kernel, κ of a Matérn kernel.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
@@ -131,7 +130,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     diffusion_time_ = renamed.attribute("length_scale_, which is its square root")
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X, seen or not (and their sds), on the chart of largest weight."""
+        """Latent coordinates of rows X, fitted or new (and their sds), on the chart of largest weight."""
         return shell.coordinates(self, X, return_std)
 
     def fit_transform(self, X: Any, y: Any, **fit_params: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What regressors and the classifier have in common: functions of an estimator that hand over to its fitted model.
+"""Methods that regressors and the classifier have in common: functions that use the estimator's fitted model.
 
-An estimator is parameters, checks and `fit`. A class takes these functions as its own by naming them in its body.
+An estimator has parameters, checks and `fit`. A class gets these methods by assigning the functions in its body.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .latent_base import LatentModel
 from .stored import load as load
 from .stored import save as save
 
-COLUMNS = ("n_features_in_", "feature_names_in_", "classes_")  # what scikit-learn wants of a fitted estimator
+COLUMNS = ("n_features_in_", "feature_names_in_", "classes_")  # what scikit-learn requires of a fitted estimator
 
 
 def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
-    """The parameters as they are now; what is changed in the estimator later does not change them."""
+    """A copy of the present parameters, which later changes of the estimator do not affect."""
     unfitted = lambda value: isinstance(value, LatentModel) and not hasattr(value, "chart_")
     found = estimator.get_params(deep=False)
     return {name: clone(value) if unfitted(value) else value for name, value in found.items()}
@@ -36,7 +36,7 @@ def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
 
 @contextmanager
 def fitting(estimator: Any) -> Iterator[None]:
-    """While an estimator is fitted; where that fails, one that was fitted before is as it was."""
+    """The context of a fit: if it fails, an estimator that was fitted before is unchanged."""
     before = {name: value for name, value in vars(estimator).items() if name in COLUMNS}
     try:
         yield
@@ -47,8 +47,8 @@ def fitting(estimator: Any) -> Iterator[None]:
         raise
 
 
-def keep(estimator: Any, model: FittedModel) -> None:
-    """Make the estimator a fitted one; the rows of a large cloud are projected onto the chart that is shown, once."""
+def store_model(estimator: Any, model: FittedModel) -> None:
+    """Store the fitted model; the rows of a large cloud are projected onto the chart that is shown now, once."""
     model.latent  # noqa: B018
     estimator._fitted = LazyModel(model)
 
@@ -65,7 +65,7 @@ def _model(self: Any) -> FittedModel:
 
 
 model = property(_model)
-notes = property(lambda self: list(self.model_.notes), doc="What was left out or could not be done as asked.")
+notes = property(lambda self: list(self.model_.notes), doc="What was left out or could not be done as requested.")
 log_evidence = property(lambda self: self.model_.log_evidence, doc="Of the average, or of the best setting.")
 best_setting = property(lambda self: self.model_.best_setting, doc="The heaviest setting.")
 geometry_weights = property(lambda self: self.model_.geometry_weights, doc="Weight of each geometry by name.")
@@ -95,7 +95,7 @@ def check_rows(estimator: Any, X: Any) -> np.ndarray:
 
 
 def predictive(self: Any, X: Any) -> Any:
-    """Everything that is predicted for rows X, seen or not; they are projected once."""
+    """Predictions for rows X, of the cloud or new; the rows are projected once."""
     found = self.model_.predictive(check_rows(self, X))
     if found.far.any():
         warnings.warn(
@@ -143,7 +143,7 @@ def file_state(self: Any) -> dict[str, Any]:
 
 
 def restored(self: Any) -> None:
-    """Put an estimator right that was read from a file; a GpumError where it does not fit together."""
+    """Complete an estimator that was read from a file; a GpumError if its contents are not consistent."""
     held = vars(self).pop("stored_", None)
     if not isinstance(held, StoredModel):
         raise GpumError("its settings are not there")

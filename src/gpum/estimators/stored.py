@@ -1,4 +1,4 @@
-"""Estimators in files, and what they keep while they are fitted."""
+"""Model files of estimators, and checkpoints of their fits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")
 
 
 def save(self: Any, path: Any, *, force: bool = False) -> None:
-    """Write the fitted estimator to a file, whole or not at all; one that is there is replaced only with `force`.
+    """Write the fitted estimator to a file, completely or not at all; an existing file is replaced only with `force`.
 
-    The file holds numbers and words, no code: what was fitted, with the parameters of the fit. Fitted again, the loaded
-    estimator learns its geometries anew.
+    The file holds numbers and text, no code: the fitted model and the parameters of the fit. A further `fit` of the
+    loaded estimator learns new geometries.
     """
     check_is_fitted(self)
     model_io.write(path, self, force=force)

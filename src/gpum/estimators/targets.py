@@ -1,4 +1,4 @@
-"""Which kind of target y is, whether its labels can be that, and how well they are predicted."""
+"""Targets of regressors: the kind of each column of y, checks of its labels, and scores of predictions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Labels:
 
 
 def score(found: Predictive, y: Any, weight: Any) -> float:
-    """R² (of angles its circular like) of predictions where y is not NaN, averaged over outputs."""
+    """R² of predictions (of angles its circular analogue) where y is not NaN, averaged over outputs."""
     n = len(found.rows)
     y, mean = read_numbers(y, n), found.mean.reshape(n, -1)
     weight = None if weight is None else np.asarray(weight, float)
@@ -95,16 +95,16 @@ def read_numbers(y: Any, n: int) -> np.ndarray:
         )
     large = np.abs(y) > LARGEST_LABEL
     if large.any():
-        place = tuple(np.argwhere(large)[0])
+        entry = tuple(np.argwhere(large)[0])
         raise GpumError(
-            f"y is {y[place]:.3g} at row {place[0]}, too large to calculate with (at most {LARGEST_LABEL:g}); check "
+            f"y is {y[entry]:.3g} at row {entry[0]}, too large to calculate with (at most {LARGEST_LABEL:g}); check "
             "that label, or rescale y"
         )
     return y
 
 
 def _check_labelled(columns: np.ndarray) -> None:
-    """Every output [k, n] has a label: found out before a surface is learned."""
+    """Check that every output [k, n] has a label, before geometries are learned."""
     for k, column in enumerate(columns):
         if np.isnan(column).all():
             which = f"output {k} of y" if len(columns) > 1 else "y"
@@ -145,7 +145,7 @@ def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[T
 
 
 def _beside(given: Any, name: str, columns: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Positive numbers that stand beside y, as [N, k]; where y is NaN anything goes."""
+    """Positive numbers given beside y, as [N, k]; they are not checked where y is NaN."""
     if given is None:
         return None
     try:
@@ -170,7 +170,7 @@ def _check_successes(y: np.ndarray, known: np.ndarray, trials: np.ndarray) -> No
 
 def _check_counts(values: np.ndarray, known: np.ndarray, likelihood: str, name: str) -> None:
     whole = (values >= 0) & (values == np.round(values))
-    _refuse(known & ~whole, values, name, f"likelihood={likelihood!r} wants whole numbers from 0")
+    _refuse(known & ~whole, values, name, f"likelihood={likelihood!r} needs whole numbers from 0")
 
 
 def _refuse(wrong: np.ndarray, values: np.ndarray, name: str, advice: str) -> None:

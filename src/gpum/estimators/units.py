@@ -1,12 +1,12 @@
 """What the columns of a cloud are divided by: `scale` of the estimators.
 
-Columns that share a unit (pixels, spectra, signal strengths) keep their spreads, which say how much each matters.
+Columns of one unit (pixels, spectra, signal strengths) keep their spreads, which say how much each matters.
 Columns in metres, euros and years are divided by their standard deviations. With scale="auto" the spreads say how
 likely a common unit is, before any label is seen:
 
-    the largest spread is r ≤ USUAL times the middle one, as of pixels: certain; or FEW of certain, where there are few
-    columns and the smallest spread is less than 1/SMALL of the largest
-    r > USUAL: a probability of USUAL/r
+    r ≤ USUAL, r the largest spread over the middle one, as for pixels: probability 1; or FEW, where there are few
+               columns and the smallest spread is less than 1/SMALL of the largest
+    r > USUAL: probability USUAL/r
 
 Where neither is certain, graphs and flat space are built in both units, the labels weigh them (`learning.learn`), and
 charts and atlases are learned in the units of larger weight.
@@ -66,7 +66,7 @@ def candidates(X: np.ndarray, scale: Any) -> list[Units]:
 
 
 def common_unit(X: np.ndarray) -> float:
-    """How likely the columns of a cloud share a unit, judging by their spreads."""
+    """The probability that all columns of a cloud have one unit, judging by their spreads."""
     spreads = np.sort(scaling.spreads(X, constant=0.0))
     spreads = spreads[spreads > 0]
     if len(spreads) < 2:

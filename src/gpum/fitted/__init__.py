@@ -1,4 +1,4 @@
-"""What a fit is: the cloud, its geometries, one posterior an output; frozen, and free of scikit-learn's estimators."""
+"""The fitted model: the cloud, its geometries, and one posterior for each output. It never changes."""
 
 from .cloud import Cloud
 from .geometries import Geometries

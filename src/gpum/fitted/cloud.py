@@ -12,9 +12,9 @@ from ..basics import neighbours
 from ..basics.checks import GpumError
 
 SUBSET = 3000  # rows from which geometries are learned: two dimensions of charts, three of atlases in a few minutes
-COVERING = 20  # one of so many rows of a random subset is chosen to cover the cloud: no small group is overlooked
-REPEATED = 100  # a table with one copy in so many rows, or more, is one in which rows were observed repeatedly
-LARGEST_ENTRY = 1e100  # of a row never seen, in units of the cloud: what is farther is as far
+COVERING = 20  # one in so many rows of a random subset is chosen to cover the cloud, so that small groups are included
+REPEATED = 100  # rows count as observed repeatedly where more than one row in so many is a copy
+LARGEST_ENTRY = 1e100  # entries of new rows, in units of the cloud, are limited to this size
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +23,8 @@ class Cloud:
 
     Attributes
     ----------
-    X : as they came, NaN where a reading is missing.
-    unit : what they are divided by: a number, or one for each column [p].
+    X : the rows as given, NaN where a reading is missing.
+    unit : the number that the rows are divided by, or one number for each column [p].
     rows : the rows in these units.
     subset : indices of the rows that geometries are learned from, ascending; None: all.
     """
@@ -43,16 +43,16 @@ class Cloud:
 
     @cached_property
     def original(self) -> np.ndarray:
-        """The first row that is the same as each, [N]: its own number, unless it is a copy."""
-        return self.index(self.rows)
+        """The index of the first row equal to each row, [N]: its own index, unless it is a copy."""
+        return self._index(self.rows)
 
     @cached_property
     def repeated(self) -> bool:
         """Whether more than a few rows, one in REPEATED, are copies of others."""
         return bool(np.mean(self.original != np.arange(len(self))) > 1 / REPEATED)
 
-    def learned_at(self, index: np.ndarray) -> np.ndarray:
-        """Where rows of the cloud stand among those that geometries are learned from, -1 for nowhere; -1 stays."""
+    def _learned_at(self, index: np.ndarray) -> np.ndarray:
+        """Positions of rows `index` among those that geometries are learned from; -1 for all other rows."""
         if self.subset is None:
             return index
         position = np.full(len(self), -1)
@@ -66,30 +66,30 @@ class Cloud:
 
     @property
     def units(self) -> str:
-        """What the columns were divided by, in words."""
+        """A description of the units of the columns."""
         if np.ndim(self.unit) == 0:
             return "as they come"
         return f"each divided by its spread, {np.min(self.unit):.3g} to {np.max(self.unit):.3g}"
 
-    def scaled(self, X: np.ndarray) -> np.ndarray:
-        """Rows X [n, p], seen or not, in the units of `rows`."""
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        """Rows X [n, p], of the cloud or new, in the units of `rows`."""
         with np.errstate(over="ignore"):
             return np.clip(X / self.unit, -LARGEST_ENTRY, LARGEST_ENTRY)
 
-    def index(self, rows: np.ndarray) -> np.ndarray:
-        """Where scaled rows stand in the cloud, -1 for those that do not, [n]."""
+    def _index(self, rows: np.ndarray) -> np.ndarray:
+        """Indices in the cloud of scaled rows, -1 for new rows, [n]."""
         return np.array([self._first.get(_digest(row), -1) for row in rows], int)
 
     @cached_property
     def _first(self) -> dict[bytes, int]:
-        """Where each row first stands."""
+        """The index of the first occurrence of each row."""
         found: dict[bytes, int] = {}
         for i, row in enumerate(self.rows):
             found.setdefault(_digest(row), i)
         return found
 
     def __gpum_restored__(self) -> None:
-        """Refuse what does not fit together."""
+        """Refuse a stored cloud that is not consistent."""
         unit = np.asarray(self.unit)
         if self.X.ndim != 2 or self.X.dtype != float or unit.shape not in ((), self.X.shape[1:]):
             raise GpumError(f"its cloud has shape {self.X.shape} and units of shape {unit.shape}")
@@ -101,25 +101,25 @@ class Cloud:
 
 
 def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, list[str]]:
-    """The cloud with the rows that geometries are learned from, and what to say of them.
+    """The cloud with the subset of rows that geometries are learned from, and notes about it.
 
-    Copies of a row count once; each keeps its own label. Of more than SUBSET rows some are chosen that cover the cloud;
-    with `random` most of them are drawn instead, so that they show where rows are few.
+    Copies of a row count once; each copy keeps its own label. Of more than SUBSET distinct rows a subset is chosen that
+    covers the cloud; with `random` most of it is drawn at random instead, so that it shows where rows are few.
     """
     notes, n = [], len(cloud)
     distinct = np.flatnonzero(cloud.original == np.arange(n))
     subset = distinct if 1 < len(distinct) < n else None
     if subset is not None:
         notes.append(
-            f"{n - len(distinct):,} rows are copies of others: the surfaces were learned from the {len(distinct):,} "
+            f"{n - len(distinct):,} rows are copies of others: the geometries were learned from the {len(distinct):,} "
             "distinct rows"
         )
     if len(distinct) > SUBSET:
         subset = distinct[_chosen(cloud.rows[distinct], seed, random)]
         drawn = "most of them drawn at random, so that they show where rows are few, the rest " if random else ""
         notes.append(
-            f"the surfaces were learned from {SUBSET:,} of {len(distinct):,} rows, {drawn}chosen to cover the cloud; "
-            "the others were placed on them"
+            f"the geometries were learned from {SUBSET:,} of {len(distinct):,} rows, {drawn}chosen to cover the cloud; "
+            "the others were projected onto them"
         )
     return replace(cloud, subset=subset), notes
 
@@ -138,5 +138,5 @@ def _are_rows(index: np.ndarray, n: int) -> bool:
 
 
 def _digest(row: np.ndarray) -> bytes:
-    """A row in 16 bytes: no two different rows have the same."""
+    """A digest of a row of 16 bytes; different rows have different digests."""
     return blake2b(row.tobytes(), digest_size=16).digest()

@@ -1,7 +1,7 @@
-"""The geometries of a cloud side by side, and where rows lie on them.
+"""The geometries of a cloud, and the projection of rows onto them.
 
 Geometries are learned from the cloud or, above `cloud.SUBSET` rows, from a subset of it. Rows that they were learned
-from keep the coordinates they got there; all others are projected onto them.
+from keep their fitted coordinates; all other rows are projected onto them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..manifold import Chart
 from .cloud import Cloud
 from .rows import ProjectedRows, SpaceRows, among, project_onto
 
-HELD = 3000  # labelled rows that are held in all spaces at once; of more, they are looked up when they are asked for
+HELD = 3000  # labelled rows up to which their features in all spaces stay in memory; else they are recomputed
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Geometries:
     members : the geometries; `family.geometry_of` says to which of them each space belongs.
     family : all their spaces, the settings on them and the learned rows in each space.
     kernels : which kernels were computed, and how.
-    coordinates : of all rows of a large cloud on a member, where these were asked for.
+    coordinates : cached coordinates of all rows of a large cloud on some members.
     """
 
     cloud: Cloud
@@ -50,11 +50,11 @@ class Geometries:
     coordinates: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def _of(
         cls, cloud: Cloud, members: Sequence[Geometry], log_priors: Sequence[float], notes: Sequence[str],
         kernels: KernelTask,
     ) -> Geometries:  # fmt: skip
-        """Members with their prior weights; one that has no space on this cloud is left out, and a note says why."""
+        """Geometries with prior weights; a member that has no space on this cloud is left out, and a note says why."""
         families, usable, priors, said = [], [], [], list(notes)
         for member, prior in zip(members, log_priors, strict=True):
             try:
@@ -84,8 +84,8 @@ class Geometries:
 
     @cached_property
     def effective_dimensions(self) -> np.ndarray:
-        """Into how many independent pieces each setting cuts the cloud, [settings]: what classes need of a kernel."""
-        return classes.pieces(self.family)
+        """The effective dimension of each setting's kernel on the cloud, [settings] (see `inference.classes`)."""
+        return classes.effective_dimensions(self.family)
 
     def weights(self, posterior: Any) -> np.ndarray:
         """The posterior weight of each member, [members]."""
@@ -95,37 +95,37 @@ class Geometries:
         return found
 
     def labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
-        """The family with the cloud's rows `known` in it, and where these stand there."""
-        own = self.cloud.learned_at(known)
+        """A family that contains the cloud's rows `known`, and the positions of these rows in it."""
+        own = self.cloud._learned_at(known)
         if np.all(own >= 0):  # all rows, or copies of rows, that the geometries were learned from
             return self.family, own
-        placed = self.locate(self.cloud.rows[known], known, frozenset(range(len(self.family.spaces))))
-        rows: list[Any] = [SpaceRows(placed, k) for k in range(len(self.family.spaces))]
+        projected = self._project(self.cloud.rows[known], known, frozenset(range(len(self.family.spaces))))
+        rows: list[Any] = [SpaceRows(projected, k) for k in range(len(self.family.spaces))]
         if len(known) <= HELD:
             rows = [some[np.arange(len(known))] for some in rows]
         return replace(self.family, rows=rows), np.arange(len(known))
 
-    def locate(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
-        """Scaled rows in the spaces that are needed; `index` says where they stand in the cloud, -1 for nowhere.
+    def _project(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
+        """Scaled rows, projected for the spaces that are needed; `index` is their index in the cloud, -1 for new rows.
 
-        Rows with missing readings are projected anew, seen or not: their coordinates are uncertain.
+        Rows with missing readings are always projected, also those of the cloud: their coordinates are uncertain.
         """
         missing = np.isnan(rows).any(1)
-        own = np.where(missing, -1, self.cloud.learned_at(index))
+        own = np.where(missing, -1, self.cloud._learned_at(index))
         new = np.flatnonzero(own < 0)
         geometry_of = sorted({self.family.geometry_of[k] for k in needed}) if len(new) else []
-        standing = np.where(missing, -1, index)[new]
-        placements = {k: self._projected(k, rows[new], standing) for k in geometry_of}
-        return ProjectedRows(rows, index, own, missing, placements, self.family, needed)
+        in_cloud = np.where(missing, -1, index)[new]
+        projections = {k: self._projected(k, rows[new], in_cloud) for k in geometry_of}
+        return ProjectedRows(rows, index, own, missing, projections, self.family, needed)
 
-    def on_chart(self, k: int) -> np.ndarray:
+    def _coordinates(self, k: int) -> np.ndarray:
         """Coordinates of all rows of the cloud on member k, a chart or the plane of a latent model, [N, q]."""
         member = self.members[k]
         assert isinstance(member, ChartGeometry | FlatGeometry)
         if self.cloud.subset is None:
             return member.rows
         if k not in self.coordinates:
-            own = self.cloud.learned_at(np.arange(len(self.cloud)))
+            own = self.cloud._learned_at(np.arange(len(self.cloud)))
             found, rest = member.rows[own], own < 0
             if rest.any():
                 found[rest] = project_onto(member, self.cloud.rows[rest]).points
@@ -133,15 +133,15 @@ class Geometries:
         return self.coordinates[k].copy()
 
     def chart(self, k: int) -> Chart:
-        """The chart of member k, with the kind of boundary that was asked for."""
+        """The chart of member k, with the requested kind of boundary."""
         member = self.members[k]
         assert isinstance(member, ChartGeometry)
         return member.bounded(self.kernels)
 
     def _projected(self, k: int, rows: np.ndarray, index: np.ndarray) -> Projection:
-        """Rows on member k; those of the cloud that were projected onto it before keep their coordinates."""
+        """Rows projected onto member k; rows of the cloud whose coordinates are cached are not projected again."""
         known, fresh = self.coordinates.get(k), index < 0
-        if isinstance(self.members[k], AtlasGeometry):  # rows are their own coordinates; only distances are to find
+        if isinstance(self.members[k], AtlasGeometry):  # rows are their own points: only new rows need distances
             known = self.cloud.rows
         if known is None or fresh.all():
             return project_onto(self._projector(k, rows), rows)
@@ -150,7 +150,7 @@ class Geometries:
         return among(project_onto(self._projector(k, rows[fresh]), rows[fresh]), fresh, known[index])
 
     def _projector(self, k: int, rows: np.ndarray) -> Geometry:
-        """Member k, or where it is made of whole rows and some of these lack readings, with completions of them."""
+        """Member k, which completes rows with missing readings where it needs complete rows."""
         member = self.members[k]
         inner = member.inner if isinstance(member, ScaledGeometry) else member
         natively = isinstance(inner, IncompleteGeometry) or getattr(inner, "model", None) is not None

@@ -1,6 +1,6 @@
-"""`FittedModel`: all that a fit is. Estimators, files, reports, pictures and the labelling page use nothing else of it.
+"""`FittedModel`: the result of a fit, used by estimators, model files, reports, plots and the labelling page.
 
-It is never changed once it is made, so that any number of threads may use it at once, and it does not know the
+It is never changed after it is made, so that any number of threads may use it at once. It does not refer to the
 estimator that made it.
 """
 
@@ -30,7 +30,7 @@ from .rows import ProjectedRows
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """A fitted cloud.
+    """A cloud, its geometries and a posterior for each output.
 
     Attributes
     ----------
@@ -56,18 +56,18 @@ class FittedModel:
 
     @cached_property
     def notes(self) -> list[str]:
-        """What was left out, cut short or could not be done as asked, in sentences."""
+        """Sentences about what was left out, stopped early or could not be done as requested."""
         posteriors = [note for output in self.outputs for note in output.posterior.notes]
         return list(dict.fromkeys([*self.geometries.family.notes, *posteriors]))
 
     @property
     def log_evidence(self) -> Any:
-        """Of the average, or of the best setting, for labels scaled to unit variance; one for each output."""
+        """Log evidence of the average or of the best setting, of labels scaled to unit variance, for each output."""
         return self._shaped([output.posterior.log_evidence for output in self.outputs])
 
     @property
     def best_setting(self) -> Any:
-        """The heaviest setting in words and numbers, one for each output."""
+        """A description of the setting with the largest weight, one for each output."""
         found = [output.posterior.best.setting.described() for output in self.outputs]
         return found if self.several else found[0]
 
@@ -78,7 +78,7 @@ class FittedModel:
 
     @property
     def geometry_weights(self) -> Any:
-        """The posterior weight of each kind of geometry by name; a list of such for several outputs."""
+        """The posterior weight of each kind of geometry by name; a list of these for several outputs."""
         names = np.array(self.geometries.names)
         found = [{name: float(w[names == name].sum()) for name in dict.fromkeys(names.tolist())} for w in self.weights]
         return found if self.several else found[0]
@@ -98,7 +98,7 @@ class FittedModel:
 
     @property
     def shown(self) -> int | None:
-        """Which geometry people are shown: the heaviest chart over all outputs; None where none is a chart."""
+        """The index of the chart with the largest weight over all outputs, which plots show; None without a chart."""
         members, mean = self.geometries.members, self.weights.mean(0)
         charts = [k for k, member in enumerate(members) if isinstance(member, ChartGeometry)]
         return max(charts, key=lambda k: mean[k]) if charts else None
@@ -116,7 +116,7 @@ class FittedModel:
     @cached_property
     def latent(self) -> np.ndarray | None:
         """Coordinates of all rows of the cloud on the chart that is shown, [N, q]; None without one."""
-        return None if self._mapped is None else self.geometries.on_chart(self._mapped)
+        return None if self._mapped is None else self.geometries._coordinates(self._mapped)
 
     @property
     def _mapped(self) -> int | None:
@@ -127,19 +127,19 @@ class FittedModel:
         return planes[0] if planes else None
 
     def coordinates(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent coordinates of rows X [n, p], seen or not, all projected alike, and their standard deviations."""
+        """Latent coordinates of rows X [n, p] and their standard deviations; rows of the cloud are projected too."""
         if self._mapped is None:
             raise GpumError(
                 f"the geometry is {' and '.join(dict.fromkeys(self.geometries.names))}, which has no chart and so no "
                 "latent coordinates; fit with a geometry that has 'chart' in it"
             )
-        found = self.geometries.members[self._mapped].project(self.cloud.scaled(X))
+        found = self.geometries.members[self._mapped].project(self.cloud._scaled(X))
         return found.points, np.zeros_like(found.points) if found.sd is None else found.sd
 
-    def _locate(self, X: np.ndarray) -> ProjectedRows:
-        """Rows X [n, p], seen or not, in every space that a posterior uses."""
-        rows = self.cloud.scaled(X)
-        return self.geometries.locate(rows, self.cloud.index(rows), self._needed)
+    def _project(self, X: np.ndarray) -> ProjectedRows:
+        """Rows X [n, p], of the cloud or new, projected for every space that a posterior uses."""
+        rows = self.cloud._scaled(X)
+        return self.geometries._project(rows, self.cloud._index(rows), self._needed)
 
     @property
     def _needed(self) -> frozenset[int]:
@@ -150,7 +150,7 @@ class FittedModel:
         return rows.far(self.weights.mean(0))
 
     def _latent_of(self, rows: ProjectedRows) -> np.ndarray | None:
-        """Latent coordinates of located rows, [n, q]; those of the cloud keep their own. None without a chart."""
+        """Latent coordinates of rows, [n, q]; rows of the cloud keep their fitted coordinates. None without a chart."""
         if self.latent is None:
             return None
         found, new = self.latent[np.maximum(rows.index, 0)], rows.index < 0
@@ -160,14 +160,14 @@ class FittedModel:
         return found
 
     def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:
-        """Everything that is predicted for rows X [n, p], seen or not; they are located once."""
-        return self._predictive(self._locate(X))
+        """Predictions for rows X [n, p], of the cloud or new; the rows are projected once."""
+        return self._predictive(self._project(X))
 
     @cached_property
     def of_cloud(self) -> Predictive | ClassPredictive:
-        """Everything that is predicted for the rows of the cloud."""
+        """Predictions for the rows of the cloud."""
         everything = np.arange(len(self.cloud))
-        return self._predictive(self.geometries.locate(self.cloud.rows, everything, self._needed))
+        return self._predictive(self.geometries._project(self.cloud.rows, everything, self._needed))
 
     def _predictive(self, rows: ProjectedRows) -> Predictive | ClassPredictive:
         return Predictive(self, rows) if self.classes is None else ClassPredictive(self, rows)
@@ -188,16 +188,16 @@ class FittedModel:
         return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
 
     def _asked_rows(self, asked: design.Asked) -> tuple[list[np.ndarray], design.Asked]:
-        """The cloud in every space, or of a large one the rows that are asked, and where these stand there."""
+        """The cloud in every space (of a large cloud only the rows in `asked`), and `asked` as positions in it."""
         if self.cloud.subset is None:
             return self.geometries.family.rows, asked
         both = np.concatenate([asked.candidates, asked.targets])
-        rows: list[Any] = self.geometries.locate(self.cloud.rows[both], both, self._needed).whole.at
+        rows: list[Any] = self.geometries._project(self.cloud.rows[both], both, self._needed).whole.at
         first = np.arange(len(asked.candidates))
         return rows, replace(asked, candidates=first, targets=len(first) + np.arange(len(asked.targets)))
 
     def summary(self) -> dict[str, Any]:
-        """What `gpum info` says, in plain words and numbers."""
+        """The content of `gpum info`, in plain words and numbers."""
         titles, shown = self.geometries.titles, self.shown
         targets = []
         for output, weights in zip(self.outputs, self.weights, strict=True):
@@ -223,12 +223,12 @@ class FittedModel:
         }  # fmt: skip
 
     def _shaped(self, values: list[float]) -> Any:
-        """One number for each output as y had them: an array, or a number."""
+        """One number for each output: an array where y had two dimensions, else a number."""
         return np.array(values) if self.several else values[0]
 
 
 def _plain(value: Any) -> Any:
-    """A value as a file's summary can hold it: an infinite number (the width of a graph without weights) as a word."""
+    """A value that JSON can hold: an infinite number (the width of a graph without weights) becomes a word."""
     value = value.item() if hasattr(value, "item") else value
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 

@@ -1,4 +1,4 @@
-"""What is predicted for some rows, in the units of the labels; rows are projected once, whatever is asked of them."""
+"""Predictions for some rows, in the units of the labels; the rows are projected once for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class AtRows:
-    """A fitted model and n rows that were located in it."""
+    """A fitted model and n rows that were projected onto its geometries."""
 
     model: FittedModel
     rows: ProjectedRows
@@ -55,7 +55,7 @@ class Predictive(AtRows):
         return replace(self, include_noise=False)
 
     def of_trials(self, trials: Any) -> Predictive:
-        """The same for observations of so many trials, a number, [n] or [n, outputs]; None: of one."""
+        """Predictions of successes in so many trials: a number, [n] or [n, outputs]; None: one trial."""
         return self if trials is None else replace(self, trials=self._checked_trials(trials))
 
     @property
@@ -110,7 +110,7 @@ class Predictive(AtRows):
             start += len(block)
 
     def _outputs(self, some: slice) -> list[Output]:
-        """The outputs for some of the rows, whose trials they know."""
+        """The outputs for some of the rows, with the trials of these rows."""
         if self.trials is None:
             return self.model.outputs
         return [output.of_trials(self.trials[some, k]) for k, output in enumerate(self.model.outputs)]

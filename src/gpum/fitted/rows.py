@@ -1,7 +1,7 @@
-"""Where rows lie on the surfaces of a fitted cloud, and what they are in its spaces, a block of rows at a time.
+"""Rows projected onto the geometries of a fitted cloud, and their features in its spaces, a block of rows at a time.
 
-A place is a few numbers a row and is found once; what it is in a space (the values of a hundred eigenfunctions, say) is
-looked up when it is asked for, so that memory does not grow with rows times spaces.
+The projection of a row is a few numbers and is computed once. Its features in a space (for example the values of a
+hundred eigenfunctions) are computed when they are used, so that memory does not grow with rows times spaces.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from ..geometry.base import Geometry, Projection
 from ..geometry.family import Family
 from ..inference.posterior import RowsInSpaces
 
-BLOCK = 4096  # rows in all spaces at once: with ten spaces of 200 numbers 65 MB, and five times that with places around
-PLACED = 20_000  # rows that a surface places at once
+BLOCK = 4096  # rows in all spaces at once: 65 MB with ten spaces of 200 numbers; five times that with sigma points
+PROJECTED = 20_000  # rows that are projected at once
 
 
 @dataclass(frozen=True, eq=False)
 class ProjectedRows:
-    """n rows on the surfaces of a cloud.
+    """n rows, projected onto the geometries of a cloud.
 
     X : the rows, [n, p].
-    index : where they stand in the fitted cloud, -1: nowhere, [n].
-    own : where they stand among the rows that the surfaces were learned from, -1: they were placed, [n].
-    missing : which rows lack readings, so that even those of the cloud are uncertain, [n] of bool.
-    placements : of the rows that were placed, in their order, for each surface that is needed.
+    index : their indices in the fitted cloud, -1 for new rows, [n].
+    own : their positions among the rows that the geometries were learned from, -1 for projected rows, [n].
+    missing : which rows lack readings, so that their coordinates are uncertain even in the cloud, [n] of bool.
+    projections : for each geometry that is needed, the projection of the rows with own = -1, in their order.
     """
 
     X: np.ndarray
     index: np.ndarray
     own: np.ndarray
     missing: np.ndarray
-    placements: dict[int, Projection]
+    projections: dict[int, Projection]
     family: Family
     needed: frozenset[int]  # spaces
 
@@ -43,10 +43,10 @@ class ProjectedRows:
         return len(self.X)
 
     def far(self, weights: np.ndarray) -> np.ndarray:
-        """Which rows are far from surfaces that hold more than half of the weights [surfaces]; none of the cloud is."""
+        """Which new rows are far from geometries with more than half of the weights [geometries], [n] of bool."""
         found, new = np.zeros(len(self), bool), self.own < 0
-        if self.placements and np.any(self.index < 0):
-            found[new] = sum(weights[k] * placement.far for k, placement in self.placements.items()) > 0.5
+        if self.projections and np.any(self.index < 0):
+            found[new] = sum(weights[k] * projection.far for k, projection in self.projections.items()) > 0.5
         return found & (self.index < 0)
 
     def blocks(self) -> Iterator[RowsInSpaces]:
@@ -54,85 +54,85 @@ class ProjectedRows:
         if len(self) <= BLOCK:
             yield self.whole
         else:
-            yield from (self.located(slice(k, k + BLOCK)) for k in range(0, len(self), BLOCK))
+            yield from (self.in_spaces(slice(k, k + BLOCK)) for k in range(0, len(self), BLOCK))
 
     @cached_property
     def whole(self) -> RowsInSpaces:
         """All rows in every space that is needed."""
-        return self.located(slice(None))
+        return self.in_spaces(slice(None))
 
     @cached_property
     def _number(self) -> np.ndarray:
-        """The number of each row among those that were placed, [n]."""
+        """The position of each row among the projected rows, [n]."""
         return np.cumsum(self.own < 0) - 1
 
-    def located(self, some: slice | np.ndarray) -> RowsInSpaces:
+    def in_spaces(self, some: slice | np.ndarray) -> RowsInSpaces:
         """Some of the rows in every space that is needed."""
         own, number = self.own[some], self._number[some]
         new = np.flatnonzero(own < 0)
-        # A whole row of the cloud is where it is, as if the surfaces had been learned from it.
+        # A complete row of the cloud keeps its coordinates, without uncertainty.
         unseen = self.index[some] < 0
         unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
         rows = [r[np.maximum(own, 0)] if k in self.needed else None for k, r in enumerate(self.family.rows)]
         located = RowsInSpaces.exactly(rows)
         for k in self.needed if len(new) else ():
-            placement, at = self.placements[self.family.geometry_of[k]], located.at[k]
+            projection, at = self.projections[self.family.geometry_of[k]], located.at[k]
             assert at is not None
             space = self.family.spaces[k]
-            at[new] = space.at(placement.points[number[new]])
-            located.far[k][unsure] = placement.far[number[unsure]] & unseen[unsure]
-            around = _around(placement, number[unsure])
+            at[new] = space.at(projection.points[number[new]])
+            located.far[k][unsure] = projection.far[number[unsure]] & unseen[unsure]
+            around = _around(projection, number[unsure])
             if len(unsure) and around:
                 located.around[k] = [at.copy() for _ in around]
                 found = np.split(space.at(np.concatenate(around)), len(around))
-                for place, values in zip(located.around[k], found, strict=True):
-                    place[unsure] = values
+                for rows_around, values in zip(located.around[k], found, strict=True):
+                    rows_around[unsure] = values
         return located
 
 
 @dataclass(frozen=True, eq=False)
 class SpaceRows:
-    """RowsInSpaces rows in one space, looked up when they are asked for by their index."""
+    """Features of projected rows in one space, computed for the rows whose index is given."""
 
-    placed: ProjectedRows
+    projected: ProjectedRows
     space: int
 
     def __len__(self) -> int:
-        return len(self.placed)
+        return len(self.projected)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows, and numbers of each."""
-        return len(self), self.placed.family.rows[self.space].shape[1]
+        return len(self), self.projected.family.rows[self.space].shape[1]
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
         """Some of the rows, [n, k]; of a row with several completions their mean (see `geometry.incomplete`)."""
         k = self.space
-        found = replace(self.placed, needed=frozenset([k])).located(index)
-        around, placement = found.around[k], self.placed.placements.get(self.placed.family.geometry_of[k])
-        at = np.mean(around, axis=0) if around and placement is not None and placement.others else found.at[k]
+        found = replace(self.projected, needed=frozenset([k])).in_spaces(index)
+        around, projection = found.around[k], self.projected.projections.get(self.projected.family.geometry_of[k])
+        at = np.mean(around, axis=0) if around and projection is not None and projection.others else found.at[k]
         assert at is not None
         return at
 
 
-def _around(placement: Projection, some: np.ndarray) -> list[np.ndarray]:
-    """Other places of some rows, equally likely: sigma points, or completions.
+def _around(projection: Projection, some: np.ndarray) -> list[np.ndarray]:
+    """Further points of some rows, equally likely: sigma points, or completions.
 
     Sigma points x ± √q s_a e_a have the posterior's mean and variance along each coordinate.
     """
-    found = [points[some] for points in placement.others]
-    if placement.sd is not None:
-        points, sd = placement.points[some], placement.sd[some]
+    found = [points[some] for points in projection.others]
+    if projection.sd is not None:
+        points, sd = projection.points[some], projection.sd[some]
         q = points.shape[1]
         found = [points + side * np.sqrt(q) * sd * e for e in np.eye(q) for side in (-1, 1)] + found
     return found
 
 
-def project_onto(surface: Geometry, X: np.ndarray) -> Projection:
-    """Rows [n, p] on a surface, PLACED at a time."""
-    if len(X) <= PLACED:
-        return surface.project(X)
-    found = [surface.project(X[k : k + PLACED]) for k in range(0, len(X), PLACED)]
+def project_onto(geometry: Geometry, X: np.ndarray) -> Projection:
+    """Projects rows [n, p] onto a geometry, PROJECTED at a time."""
+    if len(X) <= PROJECTED:
+        return geometry.project(X)
+    found = [geometry.project(X[k : k + PROJECTED]) for k in range(0, len(X), PROJECTED)]
     sd = None if found[0].sd is None else np.concatenate([f.sd for f in found if f.sd is not None])
     count = max(len(f.others) for f in found)
     others = zip(*(f.others or (f.points,) * count for f in found), strict=True)
@@ -145,7 +145,7 @@ def project_onto(surface: Geometry, X: np.ndarray) -> Projection:
 
 
 def among(found: Projection, fresh: np.ndarray, points: np.ndarray) -> Projection:
-    """A placement of the rows that are `fresh` [n] among others that are known to be at points [n, ...]."""
+    """The projection of n rows: that of the `fresh` ones [n] is given, the others have known points [n, ...]."""
 
     def put(values: np.ndarray, others: np.ndarray) -> np.ndarray:
         others = others.copy()

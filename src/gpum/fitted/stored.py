@@ -1,8 +1,8 @@
-"""What a model file holds of a fitted model, and how the rest follows from it when it is first needed.
+"""What a model file stores of a fitted model, and how the model is rebuilt from it on first use.
 
-Stored are choices: the cloud, the charts that were learned, the settings with weight in a posterior, their weights.
-What follows from them is left out: the cloud in every space, eigenfunctions (`geometry.recipes`), Gram matrices on
-labels. Geometries and spaces without weight are left out too: predictions do not see them.
+A file stores the cloud, the learned charts, the settings with weight in a posterior, and their weights. Everything that
+can be recomputed from these is left out: features of the cloud in every space, eigenfunctions (`geometry.recipes`) and
+Gram matrices of labels. Geometries and spaces without weight are left out too: predictions do not depend on them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ NOTHING = Decomposed(np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0)
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """A fitted model without what follows from the rest.
+    """A fitted model without what can be recomputed.
 
-    Spaces without weight are None; rows are those of spaces that are stored as they are.
+    Spaces without weight are None; `rows` are the features of the cloud in spaces that are stored without a recipe.
     """
 
     cloud: Cloud
@@ -60,7 +60,7 @@ class StoredModel:
         spaces: list[Any] = [None] * len(family.spaces)
         rows: list[Any] = [None] * len(family.spaces)
         members = [
-            recipes.light(member) if k in heavy else UnweightedGeometry(member.name, member.title)
+            recipes.stored_geometry(member) if k in heavy else UnweightedGeometry(member.name, member.title)
             for k, member in enumerate(geometries.members)
         ]
         for k, level in levels.items():
@@ -77,12 +77,12 @@ class StoredModel:
         return cls(
             model.cloud, members, spaces, rows, list(family.geometry_of), list(family.notes),
             replace(geometries.kernels, n_jobs=None, verbose=0), dict(geometries.coordinates),
-            [_light(output, model.cloud) for output in model.outputs], model.several, model.classes,
+            [_reduced(output, model.cloud) for output in model.outputs], model.several, model.classes,
             dict(model.settings), model.version,
         )  # fmt: skip
 
     def rebuild(self) -> FittedModel:
-        """The model as it was, but for what has no weight."""
+        """The fitted model, without geometries and spaces that had no weight."""
         made: dict[int, Any] = {}  # an atlas is geometry and space at once
 
         def once(recipe: Any) -> Any:
@@ -96,14 +96,14 @@ class StoredModel:
             if hasattr(space, "make"):
                 found = once(space)
                 spaces[k], rows[k] = (found.pairs, found.rows) if isinstance(found, AtlasGeometry) else found
-        outputs = [_whole(output, rows, self.cloud) for output in self.outputs]
+        outputs = [_completed(output, rows, self.cloud) for output in self.outputs]
         settings = [component.setting for output in outputs for component in output.posterior.components]
         family = Family(spaces, settings, rows, list(self.geometry_of), list(self.notes))
         geometries = Geometries(self.cloud, members, family, self.kernels, dict(self.coordinates))
         return FittedModel(geometries, outputs, self.several, self.classes, self.settings, self.version)
 
     def __gpum_restored__(self) -> None:
-        """Indices are in their ranges, weights are weights."""
+        """Refuse a file whose indices are out of range or whose weights are not weights."""
         n = len(self.geometry_of)
         if not len(self.spaces) == len(self.rows) == n or not all(0 <= o < len(self.members) for o in self.geometry_of):
             raise GpumError("its spaces do not belong to its geometries")
@@ -124,10 +124,10 @@ class StoredModel:
 
 
 class LazyModel:
-    """A fitted model, or what a file holds of it, from which it is rebuilt when it is first asked for.
+    """A fitted model, or its stored form, from which the model is rebuilt on first use.
 
-    Any number of threads may ask at once: one rebuilds, the others wait. Where that fails or is interrupted nothing is
-    changed, and the next who asks tries recipes.
+    Any number of threads may use it at once: one thread rebuilds the model, the others wait. If that fails or is
+    interrupted, nothing is changed, and the next use tries again.
     """
 
     def __init__(self, model: FittedModel | None = None, stored: StoredModel | None = None) -> None:
@@ -145,7 +145,7 @@ class LazyModel:
 
     @property
     def stored(self) -> StoredModel:
-        """What a file holds of it."""
+        """Its stored form."""
         stored = self._stored
         return StoredModel.of(self.model) if stored is None else stored
 
@@ -156,10 +156,10 @@ class LazyModel:
         self.__dict__.update(state, _lock=Lock())
 
 
-def _light(output: Any, cloud: Cloud) -> Any:
-    """An output without what follows from the labels, unless some of these are of rows that were projected."""
+def _reduced(output: Any, cloud: Cloud) -> Any:
+    """An output without what can be recomputed from its labels, unless some labelled rows were projected."""
     posterior = output.posterior
-    if np.any(cloud.learned_at(output.rows) < 0):
+    if np.any(cloud._learned_at(output.rows) < 0):
         return output
     plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
     if plain and len(output.rows) <= recipes.FEW:
@@ -169,10 +169,11 @@ def _light(output: Any, cloud: Cloud) -> Any:
     return replace(output, posterior=posterior)
 
 
-def _whole(output: Any, rows: list[Any], cloud: Cloud) -> Any:
+def _completed(output: Any, rows: list[Any], cloud: Cloud) -> Any:
+    """An output with what `_reduced` left out."""
     posterior = output.posterior
     if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
-        labels = [None if r is None else r[cloud.learned_at(output.rows)] for r in rows]
+        labels = [None if r is None else r[cloud._learned_at(output.rows)] for r in rows]
         posterior = replace(posterior, labels=labels)
         components = posterior.components
         if all(type(component) is Component and not len(component.d.U) for component in components):

@@ -1,6 +1,7 @@
 """The geometries of a cloud: learned charts, atlases, graphs and flat space.
 
-Each is made from a cloud, says where rows lie on it, and hands out its spaces with the settings on them (`base`).
-`build` says which of them stand side by side; `spaces`, `path_spaces` and `graphs` are the representations of points,
-`family` the settings on these; `incomplete` is for missing readings, `recipes` for files.
+Each geometry is built from a cloud, projects rows onto itself, and has spaces with settings on them (`base`). `build`
+chooses which geometries are built. `spaces`, `path_spaces` and `graphs` represent points as rows of numbers, and
+`family` collects the settings on these spaces. `incomplete` handles missing readings, and `recipes` describes what a
+model file stores.
 """

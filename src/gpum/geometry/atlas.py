@@ -1,4 +1,4 @@
-"""An atlas as a geometry: many small charts, glued, with the eigenfunctions of the whole as the one space."""
+"""An atlas as a geometry: many small charts glued together; the eigenfunctions of the whole are its one space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..basics.progress import Reporter
-from ..heat.atlas import Atlas, AtlasEigenpairs
+from ..heat.atlas import Atlas, AtlasEigenpairs, AtlasNodes
 from ..heat.histograms import jump_features
 from . import spaces
 from .base import KernelTask, Projection
@@ -19,7 +19,7 @@ ATLAS_MODES = 200
 
 @dataclass(eq=False)
 class AtlasGeometry:
-    """A surface of many small charts, with its eigenfunctions as the one space."""
+    """An atlas of many small charts; its eigenfunctions are its one space."""
 
     atlas: Atlas
     cloud: np.ndarray  # [N, p]
@@ -47,12 +47,10 @@ class AtlasGeometry:
         """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""
         notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
         if task.options.method == "brownian":
-            held, stiffness = self.atlas.jump_graph()
-            surface = self.atlas.surface_
+            nodes = AtlasNodes(self.atlas)
             asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
             features = jump_features(
-                stiffness, surface.stars.mass[held], surface.nodes[held], self.atlas, self.cloud, *asked,
-                n_jobs=task.n_jobs,
+                nodes.stiffness(), nodes.mass, nodes.points, nodes, self.cloud, *asked, n_jobs=task.n_jobs
             )  # fmt: skip
             with Reporter(task.verbose, None, "simulating Brownian paths"):
                 paths = PathRows.of(features, self.cloud)

@@ -1,8 +1,8 @@
-"""What every geometry has: coordinates for rows, and spaces with settings on them.
+"""What every geometry has: a projection of rows, and spaces with settings on them.
 
-A geometry has points of its own: coordinates of a chart, or rows of the data space. It projects rows never seen onto
-itself (`project`) and hands out its spaces with the settings on them (`family`). Another geometry is one more file
-beside `chart`, `atlas`, `graph` and `flat`.
+The points of a geometry are coordinates of a chart, or rows of the data space. A geometry projects new rows onto itself
+(`project`), and returns its spaces with the settings on them (`family`). A new geometry is one more file beside
+`chart`, `atlas`, `graph` and `flat`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METHODS = ("auto", "spectral", "brownian")
 class Projection:
     """Rows on a geometry: points, their standard deviations (None: known exactly), which rows are far from it.
 
-    `others`, where there are any: all points at which each row may be, equally likely.
+    `others` holds all possible points of each row, equally likely, where there are several.
     """
 
     points: np.ndarray  # [n, ...]
@@ -90,7 +90,7 @@ class KernelOptions:
 
 
 def kernel_options(kernel: Any) -> KernelOptions:
-    """The options that an estimator's `kernel` stands for: options, or the method alone."""
+    """The options that an estimator's `kernel` means: options, or the name of a method."""
     if isinstance(kernel, KernelOptions):
         return kernel
     return KernelOptions(checks.option(kernel, "kernel", METHODS, "KernelOptions(...)"))
@@ -98,7 +98,7 @@ def kernel_options(kernel: Any) -> KernelOptions:
 
 @dataclass(frozen=True)
 class KernelTask:
-    """The kernels that a geometry is asked for: options, smoothness, and how they are computed."""
+    """Which kernels are requested from a geometry, and how they are computed."""
 
     smoothness: Sequence[str]
     options: KernelOptions = field(default_factory=KernelOptions)
@@ -108,24 +108,24 @@ class KernelTask:
 
 
 class Geometry(Protocol):
-    """One way to see the shape of a cloud; `name` is the kind, such as "chart"."""
+    """A geometry of a cloud; `name` is its kind, such as "chart"."""
 
     name: str
 
     @property
     def title(self) -> str:
-        """Which one of its kind it is, in words."""
+        """Its name among geometries of its kind, such as "chart of dimension 2"."""
 
     def project(self, X: np.ndarray) -> Projection:
-        """Rows X [n, p] that are not of the cloud on the geometry."""
+        """Projects new rows X [n, p] onto the geometry."""
 
     def family(self, task: KernelTask) -> Family:
-        """Spaces of the geometry, settings on them, and the cloud in each."""
+        """Spaces of the geometry, settings on them, and the rows of the cloud in each space."""
 
 
 @dataclass(frozen=True)
 class UnweightedGeometry:
-    """What a model file keeps of a geometry without weight: its name. Nothing is projected onto it."""
+    """What a model file stores of a geometry without weight: its name. Nothing can be projected onto it."""
 
     name: str
     title: str
@@ -140,7 +140,7 @@ class UnweightedGeometry:
 
 
 def titles(geometries: Sequence[Geometry]) -> list[str]:
-    """What geometries are called side by side; those of one title are numbered from the second on."""
+    """Titles of several geometries; a repeated title gets a number from the second on."""
     seen: Counter[str] = Counter()
     found = []
     for geometry in geometries:
@@ -151,5 +151,5 @@ def titles(geometries: Sequence[Geometry]) -> list[str]:
 
 
 def in_data_space(X: np.ndarray) -> Projection:
-    """Rows whose coordinates are their own numbers."""
+    """The projection of rows that are their own points."""
     return Projection(X, None, np.zeros(len(X), bool))

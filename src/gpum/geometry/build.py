@@ -1,12 +1,12 @@
-"""Which geometries stand side by side, and what is built for each on a cloud.
+"""Builds the requested geometries of a cloud.
 
-    "chart"   learned charts: of each dimension asked for the best fits of the latent model that differ
-    "atlas"   many small charts, glued, of each dimension up to three
-    "graph"   the graph of nearest neighbours, with all its numbers of neighbours and widths
+    "chart"   learned charts: for each requested dimension, the best distinct fits of the latent model
+    "atlas"   many small charts, glued together, for each dimension up to three
+    "graph"   the graph of nearest neighbours, with several numbers of neighbours and widths
     "flat"    no surface: the data space itself
 
-Prior weights are equal over the geometries asked for, within each over its dimensions, and within these over the fits.
-A geometry that cannot be built on a cloud is left out, and a note says why.
+Prior weights are equal over the requested kinds of geometry, within each kind over its dimensions, and within each
+dimension over its fits. A geometry that cannot be built on a cloud is left out, and a note says why.
 """
 
 from __future__ import annotations
@@ -36,54 +36,54 @@ from .incomplete import IncompleteGeometry
 
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
 CHART_DIMS = (1, 2)  # latent_dim="average"
-SOLID_DIMS = (2, 3)  # and where the cloud looks like more than a surface
-SOLID = 2.4  # of `neighbours.dimension`, which is 1.9 to 2.3 on surfaces and rises with noise
+SOLID_DIMS = (2, 3)  # the same, for a cloud whose dimension is above SOLID
+SOLID = 2.4  # threshold for `neighbours.dimension`, which is 1.9 to 2.3 on surfaces and rises with noise
 ATLAS_DIMS = (1, 2, 3)
-ROUGH = 0.5  # share of rows that no local chart fits, above which an atlas is left out
+ROUGH = 0.5  # an atlas is left out when no local chart fits more than this fraction of the rows
 
 
 @dataclass(frozen=True)
 class Built:
-    """Surfaces of a cloud, their log prior weights, and what was left out."""
+    """Geometries of a cloud, their log prior weights, and notes about those that were left out."""
 
-    surfaces: list[Geometry]
+    geometries: list[Geometry]
     log_priors: list[float]
     notes: list[str]
 
     def only(self, names: Sequence[str]) -> Built:
-        """Those of some kinds, with equal prior weights over these kinds."""
-        some = [k for k, surface in enumerate(self.surfaces) if surface.name in names]
-        return self._with([self.surfaces[k] for k in some], [self.log_priors[k] for k in some], self._kinds())
+        """The geometries of some kinds, with equal prior weights over these kinds."""
+        some = [k for k, geometry in enumerate(self.geometries) if geometry.name in names]
+        return self._with([self.geometries[k] for k in some], [self.log_priors[k] for k in some], self._kinds())
 
     def beside(self, other: Built) -> Built:
-        """Those of both, of different kinds, with equal prior weights over all kinds."""
-        surfaces = [*self.surfaces, *other.surfaces]
+        """The geometries of both, which are of different kinds, with equal prior weights over all kinds."""
+        geometries = [*self.geometries, *other.geometries]
         priors = [
             *(p + log(self._kinds()) for p in self.log_priors), *(p + log(other._kinds()) for p in other.log_priors),
         ]  # fmt: skip
-        return replace(self._with(surfaces, priors, 1), notes=[*self.notes, *other.notes])
+        return replace(self._with(geometries, priors, 1), notes=[*self.notes, *other.notes])
 
     def weighed(self, log_weight: float, other: Built, its_log_weight: float) -> Built:
-        """Those of both, with log prior weights for one and the other."""
+        """The geometries of both, with a log prior weight for each of the two."""
         priors = [*(p + log_weight for p in self.log_priors), *(p + its_log_weight for p in other.log_priors)]
-        return Built([*self.surfaces, *other.surfaces], priors, [*self.notes, *other.notes])
+        return Built([*self.geometries, *other.geometries], priors, [*self.notes, *other.notes])
 
     def _kinds(self) -> int:
-        return len({surface.name for surface in self.surfaces})
+        return len({geometry.name for geometry in self.geometries})
 
-    def _with(self, surfaces: list[Geometry], log_priors: list[float], kinds: int) -> Built:
-        """Surfaces whose prior weights were shared by so many kinds; now by their own."""
-        now = len({surface.name for surface in surfaces}) or 1
-        return replace(self, surfaces=surfaces, log_priors=[p + log(kinds) - log(now) for p in log_priors])
+    def _with(self, geometries: list[Geometry], log_priors: list[float], kinds: int) -> Built:
+        """Geometries whose prior weights were divided by `kinds`, now divided by the number of their own kinds."""
+        now = len({geometry.name for geometry in geometries}) or 1
+        return replace(self, geometries=geometries, log_priors=[p + log(kinds) - log(now) for p in log_priors])
 
     @classmethod
-    def one(cls, surface: Geometry) -> Built:
-        """A single surface."""
-        return cls([surface], [0.0], [])
+    def one(cls, geometry: Geometry) -> Built:
+        """A single geometry."""
+        return cls([geometry], [0.0], [])
 
 
 def geometry_names(geometry: Any) -> list[str]:
-    """The geometries that an estimator's `geometry` stands for."""
+    """The geometries that an estimator's `geometry` means."""
     if isinstance(geometry, str):
         checks.option(geometry, "geometry", ("average", *GEOMETRIES))
         return list(GEOMETRIES) if geometry == "average" else [geometry]
@@ -100,7 +100,7 @@ def geometry_names(geometry: Any) -> list[str]:
 
 
 def dimensions(latent_dim: Any) -> list[int] | str:
-    """The dimensions that an estimator's `latent_dim` stands for; "average" and "auto" stay words."""
+    """The dimensions that an estimator's `latent_dim` means; "average" and "auto" are returned unchanged."""
     if isinstance(latent_dim, str):
         return checks.option(latent_dim, "latent_dim", ("average", "auto"))
     given = [latent_dim] if isinstance(latent_dim, Integral) or not np.iterable(latent_dim) else list(latent_dim)
@@ -116,13 +116,15 @@ def build(
     *, checkpoint: Checkpoint, once: bool = False, n_modes: int | None = None, n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Built:  # fmt: skip
-    """The surfaces of a cloud [N, p]; `charts(q, verbose)` learns those of one dimension (`once`: of its own).
+    """The geometries of a cloud [N, p].
 
-    `graph` makes the graphs. Atlases and graphs that are in `checkpoint` are not made again. By default all are made
-    side by side in threads. Of joblib's workers atlases and graphs make use; charts do by the starts of each.
+    `charts(q, verbose)` learns the charts of one dimension; with `once` it is called for the first dimension only.
+    `graph` makes the graphs. Atlases and graphs that are in `checkpoint` are not recomputed. By default all geometries
+    are built in parallel threads. Atlases and graphs also use the workers of joblib; a latent model uses them for its
+    starts.
     """
     dims = dimensions(latent_dim)
-    filled = fill_in(X) if np.isnan(X).any() else None  # of charts, the latent model takes care of that
+    filled = fill_in(X) if np.isnan(X).any() else None  # for charts the latent model handles this
     whole = X if filled is None else filled.rows[filled.sound]
     of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
     if dims == "average":
@@ -140,7 +142,7 @@ def build(
         "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), checkpoint)],
         "flat": [lambda: [flat_geometry(whole, by_column=True)]],
     }
-    surfaces: list[Geometry] = []
+    geometries: list[Geometry] = []
     log_priors: list[float] = []
     notes: list[str] = [] if filled is None else [_missing(X, filled)]
     within = {name: None if filled is None or name == "chart" else (filled, X) for name in names}
@@ -162,20 +164,20 @@ def build(
                 else:
                     notes.append(f"one {name} is left out: {some}")
             for some in found:
-                surfaces += some
+                geometries += some
                 log_priors += [-log(len(found) * len(some))] * len(some)
-    if not surfaces:
+    if not geometries:
         raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(notes)}")
-    kinds = len({surface.name for surface in surfaces})
-    return Built(surfaces, [p - log(kinds) for p in log_priors], notes)
+    kinds = len({geometry.name for geometry in geometries})
+    return Built(geometries, [p - log(kinds) for p in log_priors], notes)
 
 
 def _tried(
     make: Callable[[], Iterable[Geometry]], cloud: tuple[Filled, np.ndarray] | None
 ) -> list[Geometry] | NoSurface:
-    """The surfaces, or why there are none: what a worker raised would end the others.
+    """The geometries, or the error that says why there are none: an error raised in a worker would stop the others.
 
-    `cloud` is one with missing readings, of whose sound rows they are made.
+    `cloud` is a cloud with missing readings; the geometries are made from its sound rows.
     """
     try:
         return [one if cloud is None else IncompleteGeometry(one, *cloud) for one in make()]
@@ -192,12 +194,16 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
             "; they are missing together, not here and there: if they are missing because they were too small (or too "
             "large) to be read, put the limit in their place, which says more than a gap"
         )
-    return text + (f"; {badly} of these, which other rows cannot fill in, are left out of atlas, graph and flat space "
-                   "and placed on them" if badly else "")  # fmt: skip
+    if badly:
+        text += (
+            f"; {badly} of these rows cannot be filled in from other rows: atlas, graph and flat space are built "
+            "without them, and they are projected onto these"
+        )
+    return text
 
 
 def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], checkpoint: Checkpoint) -> list[Geometry]:
-    """All graphs, with one cloud among them."""
+    """One geometry of all graphs, which refer to one array of the cloud."""
     found = checkpoint.once("graphs", list, lambda: list(make()))
     return [GraphGeometry(graphs.on_cloud(X, found))]
 
@@ -205,7 +211,7 @@ def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], checkpoint: Checkp
 def _atlas(
     X: np.ndarray, dim: int, n_modes: int | None, alone: bool, checkpoint: Checkpoint
 ) -> list[Geometry]:  # fmt: skip
-    """The atlas of one dimension; beside other geometries only where its charts fit: else it is a poor graph."""
+    """The atlas of one dimension; beside other geometries it is used only where its charts fit most rows."""
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
     found = checkpoint.once(f"atlas {dim}", AtlasGeometry, partial(AtlasGeometry.of, X, dim, n_modes))

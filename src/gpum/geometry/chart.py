@@ -1,6 +1,6 @@
 """A chart as a geometry: its domains at every boundary level, with eigenfunctions or Brownian paths on each.
 
-What a chart has computed it keeps (`cache`), so that other labels on the same cloud do not repeat it.
+Results that were computed on a chart are cached (`cache`), so that a fit of other labels to the same cloud reuses them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..persistence.checkpoint import Checkpoint
 from . import spaces
 from .base import KernelTask, Projection, in_data_space
 from .family import NO_BOUNDARY, Family, Setting
-from .path_spaces import PathRows, of_paths, walked_levels
+from .path_spaces import PathRows, of_paths, path_levels
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class ChartGeometry:
         return self._spectral(chart, task) if method == "spectral" else self._brownian(chart, task)
 
     def _once(self, key: Hashable, make: Callable[[], T], kind: type = tuple) -> T:
-        """`make()`, which is of a `kind`, or what it returned the last time for this key."""
+        """The cached result for this key, of class `kind`; without one, `make()`."""
         if not self._known(key, kind):
             self.cache[key] = self.checkpoint.store(str(key), make())
         return self.cache[key]
@@ -77,7 +77,7 @@ class ChartGeometry:
         return key in self.cache
 
     def bounded(self, task: KernelTask) -> Chart:
-        """The chart with the kind of boundary that is asked for."""
+        """The chart with the requested kind of boundary."""
         if task.options.boundary == "variance" and isinstance(self.chart, LearnedChart):
             mapping, rng = self.chart.mapping, np.random.default_rng(task.seed)
             make = lambda: LearnedChart(mapping, variance_boundary(rng, mapping, self.rows))
@@ -100,14 +100,14 @@ class ChartGeometry:
         return [chart.draw(key) for key in draws] if isinstance(chart, LearnedChart) and len(draws) else [chart]
 
     def domain(self, task: KernelTask, level: float | None) -> list[Chart]:
-        """What the space of a boundary level is made of: the chart at that level, or draws of it."""
+        """The charts from which the space of a boundary level is made: the chart at that level, or draws of it."""
         chart = self.bounded(task)
         draws = task.options.metric_draws if isinstance(chart, LearnedChart) else 0
         keys = [jax.random.fold_in(jax.random.key(task.seed), k) for k in range(draws)]
         return self._at_level(chart, level, keys)
 
     def __gpum_state__(self) -> dict[str, Any]:
-        """What a model file holds."""
+        """The fields that a model file stores."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cache", "checkpoint")}
 
     def _spectral(self, chart: Chart, task: KernelTask) -> Family:
@@ -123,7 +123,7 @@ class ChartGeometry:
             missing = [level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key)]
             tasks = (partial(_eigenfunctions, self.domain(task, level), n_modes, self.rows) for level in missing)
             made = results(tasks, task.n_jobs)
-            for k, key in enumerate(keys):  # each finished level is kept, should the next be interrupted
+            for k, key in enumerate(keys):  # each finished level is cached before the next one begins
                 domains.append(self._once(key, partial(next, made)))
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
@@ -150,7 +150,7 @@ class ChartGeometry:
         return Family.of(members, notes)
 
     def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Setting]]:
-        """No boundary at all: the chart unrolled, with the plain kernel of its even coordinates."""
+        """The space without a boundary: the chart unrolled, with a stationary kernel of its even coordinates."""
 
         def make() -> tuple[Any, np.ndarray]:
             plane = spaces.PlaneSpace(straighten(chart))
@@ -164,7 +164,7 @@ class ChartGeometry:
 
     def _brownian(self, chart: Chart, task: KernelTask) -> Family:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
-        levels = walked_levels(chart, spaces.levels_of(chart, task.options.boundary))
+        levels = path_levels(chart, spaces.levels_of(chart, task.options.boundary))
         asked = (
             task.options.n_paths,
             task.options.step_size,
@@ -180,7 +180,7 @@ class ChartGeometry:
                 at = self._at_level(chart, level)[0]
 
                 def make(at: Chart = at, nodes: Any = nodes) -> PathRows:
-                    return self._walk(at, nodes, task) if nodes is not None else self._paths(at, task)
+                    return self._jumps(at, nodes, task) if nodes is not None else self._paths(at, task)
 
                 paths = self._once(("paths", level, *kind), make, PathRows)
                 weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
@@ -190,7 +190,7 @@ class ChartGeometry:
         return Family.of([*members, self._plane(chart, task)] if with_plane else members, notes)
 
     def _paths(self, chart: Chart, task: KernelTask) -> PathRows:
-        """Euler steps in the chart."""
+        """Paths of Euler steps in the chart."""
         asked = (
             task.options.n_paths,
             task.options.step_size,
@@ -200,17 +200,17 @@ class ChartGeometry:
         )
         return PathRows.of(path_features(chart, self.rows, *asked, n_jobs=task.n_jobs), self.rows)
 
-    def _walk(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathRows:
-        """From node to node along curves."""
-        places = evaluate(chart, "mean", nodes.curves.nodes)
+    def _jumps(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathRows:
+        """Paths of a jump process from node to node along curves."""
+        points = evaluate(chart, "mean", nodes.curves.nodes)
         asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
         features = jump_features(
-            nodes.stiffness, nodes.mass, places, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
+            nodes.stiffness, nodes.mass, points, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
         )
         return PathRows.of(features, self.rows)
 
 
 def _eigenfunctions(charts: Sequence[Chart], n_modes: int, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The space of a domain, and the cloud in it."""
+    """The space of a domain, and the rows of the cloud in it."""
     space = spaces.spectral_space(charts, n_modes)
     return space, space.at(rows)

@@ -1,4 +1,4 @@
-"""What GP regression chooses from, or averages over: a family of settings on spaces.
+"""A family of settings on spaces, from which GP regression chooses or over which it averages.
 
 A *space* represents points (of a chart, of the data space) as rows of numbers, `at(points) -> [n, k]`: eigenfunctions
 of one boundary level, coordinates, path histograms. A *setting* is one covariance on one space with its log prior
@@ -20,8 +20,8 @@ import numpy as np
 from ..basics import checks
 from ..heat.covariances import SMOOTHNESS, Covariance
 
-SCALES = 12  # rungs of a ladder of scales
-NO_BOUNDARY = "none"  # the level of settings that see no boundary
+SCALES = 12  # length scales on each space
+NO_BOUNDARY = "none"  # the level of settings without a boundary
 
 
 class Space(Protocol):
@@ -61,7 +61,7 @@ class Setting:
         return abs(log(self.scale / self.scales[0 if end == "low" else 1])) < 1e-3
 
     def described(self) -> dict[str, Any]:
-        """The setting in words and numbers, for people."""
+        """A description of the setting in words and numbers."""
         level = {} if self.level is None else {"level": self.level}
         scales = {} if self.scales is None else {"scales": self.scales}
         return {**self.about, **level, "smoothness": self.smoothness, "scale": self.scale, **scales}
@@ -69,9 +69,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Family:
-    """Spaces, settings on them, the cloud's representation in each space, and which surface each space belongs to.
+    """Spaces, settings on them, the cloud's representation in each space, and which geometry each space belongs to.
 
-    `notes` say what was left out or could not be done as asked. In a cloud with `repeated` rows the same row was
+    `notes` say what was left out or could not be done as requested. In a cloud with `repeated` rows the same row was
     observed more than once: labels are then expected to have noise.
     """
 
@@ -84,7 +84,7 @@ class Family:
 
     @classmethod
     def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:
-        """A family on one surface from (space, the cloud in it, settings on it)."""
+        """A family on one geometry from tuples of a space, the rows of the cloud in it, and the settings on it."""
         found, rows = [space for space, _, _ in members], [rows for _, rows, _ in members]
         settings = [replace(setting, space=k) for k, (_, _, some) in enumerate(members) for setting in some]
         return cls(found, settings, rows, [0] * len(members), list(notes))
@@ -93,7 +93,8 @@ class Family:
 class LabelRows:
     """The labelled rows of a family in each of its spaces.
 
-    Those of one space at a time are held: of a hundred thousand labels all spaces together would be gigabytes.
+    Only the rows of the space that was used last are held in memory: a hundred thousand labels in all spaces would
+    need gigabytes.
     """
 
     def __init__(self, family: Family, known: np.ndarray) -> None:
@@ -120,7 +121,7 @@ class LabelRows:
 
 
 def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) -> Family:
-    """Families on several surfaces side by side, with these prior weights (default: equal)."""
+    """Joins the families of several geometries, with these prior weights (default: equal)."""
     log_priors = [-log(len(families))] * len(families) if log_priors is None else log_priors
     spaces: list[Space] = []
     settings: list[Setting] = []
@@ -137,7 +138,7 @@ def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) 
 
 
 def smoothness_names(smoothness: str) -> list[str]:
-    """The kernels that an estimator's `smoothness` stands for."""
+    """The kernels that an estimator's `smoothness` means."""
     checks.option(smoothness, "smoothness", ("average", *SMOOTHNESS))
     return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
 

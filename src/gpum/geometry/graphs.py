@@ -8,7 +8,7 @@
     φ_i       D^{-1/2} U_i, eigenfunctions of the random walk D⁻¹W: φ_0 is constant. Features of the points.
     μ_i       (1 - α_i)/τ, τ the time of one step of the walk: eigenvalues of the (negative) Laplacian
 
-Graph Matérn (Borovitskiy et al. 2021) has edges to the k nearest neighbours only, symmetrised, in one piece:
+Graph Matérn (Borovitskiy et al. 2021) has edges to the k nearest neighbours only, symmetrised and connected:
 
     w_ij = exp(-|x_i - x_j|² / 2(width h)²),   τ = ½ mean squared step,   h the largest distance to a nearest neighbour
 
@@ -52,17 +52,20 @@ MODES = 256  # of a kNN graph with more than ALL rows
 ALL = 1000
 PAIRS = (3, 5, 7, 10, 15, 20, 30, 50, 100)  # K of GL
 BANDWIDTHS = 10
-BANDWIDTH_RANGE = (0.3, 1.0)  # of the widest gap: the affinity across it is 6 % (with less the cloud tears) to 78 %
-CONNECTED = 1e-6  # of the last eigenvalue: a graph, or a domain, whose second one is below counts as torn
-SPARE = 20  # vectors that a solver has at least beside those asked for: half as many, a quarter faster than twice
+BANDWIDTH_RANGE = (
+    0.3,
+    1.0,
+)  # of the widest gap: the affinity across it is 6 % (with less the graph is nearly disconnected) to 78 %
+CONNECTED = 1e-6  # of the last eigenvalue: a graph or a domain whose second eigenvalue is below is nearly disconnected
+SPARE = 20  # least number of additional vectors of a solver; half as many as eigenpairs is faster than its default
 FAINT = 1e-12  # least affinity along an edge
-BRIDGE = 1e-4  # the same for classes: with less, clusters far apart are pieces, and no mode tells them apart
+BRIDGE = 1e-4  # the same for classes: with less, distant clusters are disconnected, and no mode distinguishes them
 EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
-LEAST = 1e-6  # and of the second pair, which is always kept
+LEAST = 1e-6  # least α of the second pair, which is always used
 RIDGE = 1e-3  # ρ in the weights a
 TINY = np.finfo(float).tiny
-FEW = 64  # edges a row, and
-FILL = 300  # numbers a row in the factors, above which products with A alone are cheaper than solving with it
+FEW = 64  # edges per row above which products with A are cheaper than solving with it; so is
+FILL = 300  # numbers per row in the factors
 DENSE = 2000  # rows up to which eigenpairs are found without iteration
 
 
@@ -74,10 +77,10 @@ class GraphSpace:
     values: np.ndarray  # μ, [k], ascending
     vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
     info: dict[str, Any]
-    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+    missing: int = 0  # requested pairs that the solver did not reach; they are left out
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
-        """φ at rows [n, p], [n, k]; a row of the cloud has its row of `vectors`, and one next to it almost that."""
+        """φ at rows [n, p], [n, k]; at a row of the cloud its row of `vectors`; φ is continuous there."""
         n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
         if not n:
             return np.empty((0, len(self.values)))
@@ -108,7 +111,7 @@ class DiffusionSpace:
     near: np.ndarray  # points within ε of each, [N]
     bandwidth: float  # ε
     info: dict[str, Any]
-    missing: int = 0  # pairs of those asked for that the solver did not reach; they are not there
+    missing: int = 0  # requested pairs that the solver did not reach; they are left out
 
     def area(self) -> float:
         """The area of a surface from points on it: Σ_i πε²/(points within ε of i)."""
@@ -125,7 +128,7 @@ class DiffusionSpace:
         return found
 
     def first(self, n_pairs: int) -> DiffusionSpace:
-        """The same with K = n_pairs."""
+        """The space of the first n_pairs eigenpairs."""
         values, vectors = self.values[:n_pairs], self.vectors[:, :n_pairs]
         return replace(self, values=values, vectors=vectors, info={**self.info, "n_pairs": len(values)})
 
@@ -145,7 +148,7 @@ def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes
         h = float(nearest[np.isfinite(nearest)].max())
     w = np.maximum(np.exp(-0.5 * (edges.data / (width * h)) ** 2), FAINT)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=graph.shape)
-    alpha, phi, W = _walk(affinity, n_modes)[:3]
+    alpha, phi, W = _eigenfunctions(affinity, n_modes)[:3]
     squares = csr_matrix((edges.data**2, (edges.row, edges.col)), shape=graph.shape)
     time = 0.5 * float(W.multiply(squares).sum() / W.sum()) or 1.0
     phi *= 1 / np.sqrt(np.mean(phi**2, 0))
@@ -157,7 +160,7 @@ def graph_spaces(
     X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, widths: Sequence[float] = WIDTHS,
     n_modes: int | None = None, n_jobs: int | None = None,
 ) -> list[GraphSpace]:  # fmt: skip
-    """Candidates for graph Matérn: every number of neighbours with every width, but no graph that is nearly torn.
+    """Candidates for graph Matérn: every number of neighbours with every width, without nearly disconnected graphs.
 
     By default all eigenpairs for up to ALL rows, else MODES.
     """
@@ -193,14 +196,14 @@ def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
     w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
     n_modes = len(X) if len(X) <= ALL else MODES
-    alpha, phi, _, _ = _walk(affinity, n_modes, even=False)
+    alpha, phi, _, _ = _eigenfunctions(affinity, n_modes, even=False)
     phi *= 1 / np.sqrt(np.mean(phi**2, 0))
     info = {"n_neighbors": k, "width": "local"}
     return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, _asked(X, n_modes) - len(alpha))
 
 
 def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
-    """Graphs with one cloud among them, wherever they were made."""
+    """Graphs that refer to one array of the cloud, also when they come from other processes."""
     return [replace(space, cloud=X) for space in spaces]
 
 
@@ -224,12 +227,12 @@ def diffusion_space(
         squares = cdist(X, X, "sqeuclidean") if squares is None else squares
         near = np.sum(squares <= bandwidth**2, 1)
         w = np.exp(-squares / (4 * bandwidth**2))
-    alpha, phi, _, degree = _walk(w, n_pairs)
+    alpha, phi, _, degree = _eigenfunctions(w, n_pairs)
     missing = _asked(X, n_pairs) - len(alpha)
     n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
     alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
-    share = np.ones(len(X)) if normalisation == "authors" else 1 / near
-    phi *= 1 / np.sqrt(share @ phi**2 / share.sum())
+    weight = np.ones(len(X)) if normalisation == "authors" else 1 / near
+    phi *= 1 / np.sqrt(weight @ phi**2 / weight.sum())
     info = {"bandwidth": float(bandwidth), "n_pairs": len(alpha), "normalisation": normalisation}
     values = np.maximum(1 - alpha, 0.0) / bandwidth**2
     return DiffusionSpace(X, values, phi, degree, near, float(bandwidth), info, missing)
@@ -256,11 +259,11 @@ def bandwidth_grid(X: np.ndarray, n: int = BANDWIDTHS) -> np.ndarray:
 
 
 def _asked(X: np.ndarray, n_modes: int | None) -> int:
-    """How many eigenpairs of a graph on a cloud are asked for."""
+    """The number of requested eigenpairs of a graph on a cloud."""
     return len(X) if n_modes is None else min(n_modes, len(X))
 
 
-def _walk(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
+def _eigenfunctions(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
     """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N].
 
     even=False leaves the density of the rows in W. There are fewer than n_modes where a solver did not reach them all.

@@ -1,8 +1,9 @@
-"""A surface of a cloud in which readings are missing: that of its well-known rows, with the others placed on it.
+"""A geometry of a cloud with missing readings: built from its sound rows; the other rows are projected onto it.
 
-Graphs, atlases and flat space are made of whole rows. Rows that can be filled in well (`Filled.sound`) are such rows;
-any other is seen at several places, one for each completion. In the covariance of labels it has the mean of their
-representations: with eigenfunctions as features this is the covariance of the mean of f over the completions.
+Graphs, atlases and flat space need complete rows. Rows whose missing readings can be filled in well (`Filled.sound`)
+are used as complete rows. Any other row has several points, one for each completion. In the covariance of labels it is
+represented by the mean over these points: with eigenfunctions as features this is the covariance of the mean of f over
+the completions.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class IncompleteGeometry:
         return self.inner.title
 
     def project(self, X: np.ndarray) -> Projection:
-        """Rows X [n, p]; those with missing readings at the place of each completion, equally likely."""
+        """Projects rows X [n, p]; a row with missing readings has one point for each completion, equally likely."""
         some = np.isnan(X).any(1)
         if not some.any():
             return self.inner.project(X)
@@ -46,15 +47,15 @@ class IncompleteGeometry:
         return Projection(found[0].points, None, np.all([f.far for f in found], 0), tuple(f.points for f in found))
 
     def family(self, task: KernelTask) -> Family:
-        """The spaces of the inner surface, with all rows in them."""
+        """The spaces of the inner geometry, with all rows in them."""
         family, sound = self.inner.family(task), self.filled.sound
         if sound.all():
             return family
-        placed = self.project(self.cloud[~sound])
+        projection = self.project(self.cloud[~sound])
         rows = []
         for space, known in zip(family.spaces, family.rows, strict=True):
             every = np.empty((len(self.cloud), known.shape[1]))
             every[sound] = known
-            every[~sound] = np.mean([space.at(points) for points in placed.others], axis=0)
+            every[~sound] = np.mean([space.at(points) for points in projection.others], axis=0)
             rows.append(every)
         return replace(family, rows=rows)

@@ -24,7 +24,7 @@ from ..manifold import Chart, LearnedChart
 from ..manifold.boundary import DEFAULT_LEVEL
 from .family import Setting
 
-SLOWED = 0.05  # pairs of nodes that conduct less than they would, above which it is told
+SLOWED = 0.05  # fraction of pairs of nodes whose conductance was reduced, above which a note reports it
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PathRows:
 
     @classmethod
     def of(cls, features: Any, points: np.ndarray) -> PathRows:
-        """Of the cloud's points, without their noise where paths start from each."""
+        """Features of the cloud's points; the Monte Carlo noise is removed where paths start from every point."""
         rows = features(points)
         base = getattr(features, "base", features)
         if base is features:
@@ -64,21 +64,21 @@ class PathRows:
 def of_paths(
     paths: PathRows, dim: int, smoothness: Sequence[str], log_prior: float, **about: Any
 ) -> tuple[Any, np.ndarray, Any]:
-    """A space, the cloud in it and its settings."""
-    cloud, sizes = np.concatenate(paths.rows, 1), [part.shape[1] for part in paths.rows]
+    """A space, the rows of the cloud in it, and the settings on it."""
+    cloud, sizes = np.concatenate(paths.rows, 1), [block.shape[1] for block in paths.rows]
     settings = path_settings(
         paths.features.times, sizes, cloud, dim, smoothness, log_prior, **about
     )  # fmt: skip
     return PathSpace(paths.features), cloud, settings
 
 
-def walked_levels(
+def path_levels(
     chart: Chart, levels: Sequence[tuple[float | None, float]]
 ) -> list[tuple[float | None, LinearNodes | None, float]]:
-    """Boundary levels that paths run in, with the nodes of those that are curves, and their log prior weights.
+    """Boundary levels at which paths are simulated, the nodes of domains that are curves, and log prior weights.
 
-    Where a domain is made of curves alone paths go from node to node. Steps in the chart take long: the wide domains
-    are stood for by the one at the default level, which has the prior weight of them all.
+    Where a domain is made of curves alone, paths jump from node to node. Elsewhere paths take steps in the chart, which
+    is slow: the domain at the default level represents all such domains and has the sum of their prior weights.
     """
     found: list[tuple[float | None, LinearNodes | None, float]] = []
     wide = []

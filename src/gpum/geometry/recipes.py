@@ -1,9 +1,9 @@
-"""How a space is made again: what a model file holds in place of eigenfunctions.
+"""Recipes from which spaces are rebuilt: what a model file stores instead of eigenfunctions.
 
-Eigenfunctions of a small cloud are megabytes that follow, in a second or less, from a chart or the rows of the cloud.
-A recipe is what they follow from, and `make()` the space with the cloud in it. A kernel Σ w(λ_i) φ_i φ_iᵀ does not
-depend on the signs of eigenfunctions, nor on how those of one eigenvalue are mixed, so that predictions are the same
-to rounding wherever they are made.
+The eigenfunctions of a small cloud take megabytes, but are computed in a second or less from a chart or from the rows
+of the cloud. A recipe holds these inputs, and `make()` returns the space and the rows of the cloud in it. A kernel
+Σ w(λ_i) φ_i φ_iᵀ does not depend on the signs of eigenfunctions, nor on the basis chosen for a repeated eigenvalue, so
+that predictions agree up to rounding.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .graph import GraphGeometry
 from .path_spaces import PathSpace
 from .scaled import ScaledGeometry
 
-FEW = 1000  # rows (or labels) up to which what follows from them is computed again instead of stored
+FEW = 1000  # rows (or labels) up to which spaces and decompositions are recomputed instead of stored
 
 Made = tuple[Space, np.ndarray]  # a space, and the cloud in it
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Eigenfunctions of a domain of a chart, or of draws of it."""
+    """Eigenfunctions of a domain of a chart, or of draws of its metric."""
 
     charts: list[Chart]
     n_modes: int
@@ -80,8 +80,8 @@ class Diffusion:
 
 
 @dataclass(frozen=True)
-class Walks:
-    """Path histograms: the tables that paths run on are made again, what was counted is stored."""
+class Paths:
+    """Path histograms: the counts are stored; the tables that the paths were simulated with are rebuilt."""
 
     features: Any
     rows: np.ndarray
@@ -92,7 +92,7 @@ class Walks:
 
 
 @dataclass(frozen=True)
-class Stretched:
+class ScaledCoordinates:
     """Coordinates, each divided by a scale of its own."""
 
     space: spaces.ScaledSpace
@@ -105,28 +105,28 @@ class Stretched:
 
 @dataclass(frozen=True)
 class LocalCharts:
-    """The surface of an atlas with its eigenfunctions."""
+    """An atlas with its eigenfunctions."""
 
     cloud: np.ndarray
     dim: int
     n_modes: int
 
     def make(self) -> AtlasGeometry:
-        """The surface."""
+        """The geometry."""
         return AtlasGeometry.of(self.cloud, self.dim, self.n_modes)
 
 
-def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, task: KernelTask) -> Any:
-    """What to store of a space in which the cloud has these rows: a recipe, or None where it is stored as it is."""
-    surface = surface.inner if isinstance(surface, ScaledGeometry) else surface
+def recipe(space: Any, rows: np.ndarray, geometry: Geometry, level: Any, task: KernelTask) -> Any:
+    """The recipe to store for a space in which the cloud has these rows; None where the space itself is stored."""
+    geometry = geometry.inner if isinstance(geometry, ScaledGeometry) else geometry
     if isinstance(space, PathSpace):
-        return Walks(_without_motion(space.features), rows)
-    if isinstance(space, spaces.ScaledSpace) and isinstance(surface, FlatGeometry):
-        return Stretched(space, surface.rows)
-    if len(rows) > FEW or not isinstance(surface, ChartGeometry | GraphGeometry):
+        return Paths(_without_motion(space.features), rows)
+    if isinstance(space, spaces.ScaledSpace) and isinstance(geometry, FlatGeometry):
+        return ScaledCoordinates(space, geometry.rows)
+    if len(rows) > FEW or not isinstance(geometry, ChartGeometry | GraphGeometry):
         return None
-    if isinstance(space, spaces.SpectralSpace) and isinstance(surface, ChartGeometry):
-        return Domain(surface.domain(task, level), task.options.n_modes or N_MODES, surface.rows)
+    if isinstance(space, spaces.SpectralSpace) and isinstance(geometry, ChartGeometry):
+        return Domain(geometry.domain(task, level), task.options.n_modes or N_MODES, geometry.rows)
     if type(space) is graphs.GraphSpace and _all_modes(space):
         return Neighbours(space.cloud, space.info["n_neighbors"], space.info["width"])
     if type(space) is graphs.DiffusionSpace:
@@ -134,12 +134,12 @@ def recipe(space: Any, rows: np.ndarray, surface: Geometry, level: Any, task: Ke
     return None
 
 
-def light(surface: Geometry) -> Any:
-    """What to store of a surface whose spaces are stored beside it."""
-    if isinstance(surface, AtlasGeometry) and len(surface.cloud) <= FEW and surface.atlas.n_neighbors is None:
-        n_modes = len(surface.pairs.values) + surface.pairs.missing
-        return LocalCharts(surface.cloud, surface.atlas.dim, n_modes)
-    return surface
+def stored_geometry(geometry: Geometry) -> Any:
+    """What to store of a geometry whose spaces are stored beside it: a recipe, or the geometry itself."""
+    if isinstance(geometry, AtlasGeometry) and len(geometry.cloud) <= FEW and geometry.atlas.n_neighbors is None:
+        n_modes = len(geometry.pairs.values) + geometry.pairs.missing
+        return LocalCharts(geometry.cloud, geometry.atlas.dim, n_modes)
+    return geometry
 
 
 def _all_modes(space: graphs.GraphSpace) -> bool:
@@ -160,6 +160,6 @@ def _with_motion(features: Any) -> Any:
     return features if isinstance(features, JumpFeatures) else replace(features, moving=brownian.motion(features.chart))
 
 
-def levels(parts: Sequence[Any]) -> dict[int, Any]:
-    """The boundary level of every space that parts of a posterior use."""
-    return {part.setting.space: part.setting.level for part in parts}
+def levels(components: Sequence[Any]) -> dict[int, Any]:
+    """The boundary level of every space that components of a posterior use."""
+    return {component.setting.space: component.setting.level for component in components}

@@ -25,10 +25,10 @@ from .graphs import CONNECTED
 
 LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL
-RESOLVED = 0.05  # what the smallest scale leaves of the last mode
+RESOLVED = 0.05  # weight of the last mode at the smallest scale
 TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
-# Largest scales, of the extent π/√λ_1: a heat kernel is all but constant when √t is 0.7 of it, a Matérn kernel keeps
-# changing for longer.
+# Largest scales, relative to the extent π/√λ_1: a heat kernel is almost constant when √t is 0.7 of it; a Matérn kernel
+# still changes up to larger scales.
 LARGEST_HEAT, LARGEST_MATERN = 0.7, 2.0
 
 
@@ -54,20 +54,20 @@ class SpectralSpace:
 
     @property
     def missing(self) -> int:
-        """How many eigenpairs of those asked for the solver did not reach."""
+        """How many of the requested eigenpairs the solver did not reach."""
         return sum(p.missing for p in self.pairs)
 
     @property
     def lost(self) -> bool:
-        """Whether eigenvalues are lost in rounding, as on a chart of which a dimension has all but collapsed."""
+        """Whether rounding dominates the eigenvalues, as on a chart with a dimension of almost no extent."""
         return any(getattr(p, "lost", False) for p in self.pairs)
 
     @property
     def connected(self) -> bool:
-        """Whether the domain is in one piece.
+        """Whether the domain is connected.
 
-        A complex knows. A mesh may be cut where the domain is narrow; there a second eigenvalue next to none says so,
-        which in a complex of many rows a long thin tree has as well.
+        A complex counts its connected components. A mesh may be cut where the domain is narrow; this shows as a second
+        eigenvalue near zero. For a complex that test would fail: a long thin tree of many rows has such an eigenvalue.
         """
         return all(
             p.n_connected_components == 1
@@ -100,7 +100,7 @@ class ScaledSpace:
 
 
 def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
-    """Boundary levels of a chart and their log prior weights; one entry where there is no family."""
+    """Boundary levels of a chart and their log prior weights; one entry where the boundary has no levels."""
     boundary = chart.boundary if isinstance(chart, LearnedChart) else None
     if not isinstance(boundary, CorridorBoundary):
         return [(None, 0.0)]
@@ -124,7 +124,7 @@ def spectral_space(charts: Sequence[Chart], n_modes: int) -> SpectralSpace:
 
 
 def judged(space: SpectralSpace, said: str, alone: bool) -> tuple[bool, list[str]]:
-    """Whether the space of a domain, called `said`, is used, and what to note of it; `alone`: there is no other."""
+    """Whether the space of a domain is used, and notes about it; `said` is its name, `alone`: there is no other."""
     if space.lost:
         why = f"{said}: its eigenvalues are lost in rounding, since its elements differ in size by too many orders"
         if alone:
@@ -133,15 +133,15 @@ def judged(space: SpectralSpace, said: str, alone: bool) -> tuple[bool, list[str
     notes = unreached(said, space)
     if not space.connected:
         if not alone:
-            return False, [f"{said}: it falls into pieces and is left out"]
-        notes.append(f"{said}: it falls into pieces, which share nothing but the mean")
+            return False, [f"{said}: it has several connected components and is left out"]
+        notes.append(f"{said}: it has several connected components, which have only the mean in common")
     if space.change > TOLERANCE:
         notes.append(f"{said}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
     return True, notes
 
 
 def unreached(said: str, space: Any) -> list[str]:
-    """What to note of a space `said` whose solver did not reach all eigenpairs."""
+    """A note about a space, called `said`, for which the solver did not reach all eigenpairs."""
     if not space.missing:
         return []
     asked = len(space.values) + space.missing
@@ -159,7 +159,7 @@ def spectral_settings(
     """
     if not (varies := varying(values)).any():
         raise NoSurface(
-            "the eigenvalues of a surface are zero up to rounding: nearly all rows lie in one or two places; "
+            "the eigenvalues of a surface are zero up to rounding: nearly all rows lie at one or two points; "
             "leave out copies of rows, or name other geometries"
         )
     extent = float(np.pi / np.sqrt(values[varies].min()))

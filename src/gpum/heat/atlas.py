@@ -131,17 +131,6 @@ class Atlas:
         self._check_fitted()
         return _project(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
 
-    def jump_graph(self) -> tuple[np.ndarray, Any]:
-        """The nodes that have simplices, and the stiffness matrix between them, for jump processes (see `jumps`)."""
-        self._check_fitted()
-        held = np.flatnonzero(self.surface_.component >= 0)
-        return held, operators(self.surface_.stars, held)[0]
-
-    def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes of `jump_graph` that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
-        found = self.project(rows)
-        return np.searchsorted(np.flatnonzero(self.surface_.component >= 0), found.corners), found.weights
-
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
         self._check_fitted()
@@ -172,6 +161,36 @@ class Atlas:
         centred = X - self._origin
         inside = centred @ self._axes
         return inside, np.maximum(np.sum(centred**2, 1) - np.sum(inside**2, 1), 0.0)
+
+
+@dataclass(frozen=True)
+class AtlasNodes:
+    """The nodes of an atlas that belong to a simplex, between which paths jump (see `jumps`)."""
+
+    atlas: Atlas
+
+    @property
+    def points(self) -> np.ndarray:
+        """Points of the nodes, [n, d]."""
+        return self.atlas.surface_.nodes[self._index]
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Lumped mass of the nodes, [n]."""
+        return self.atlas.surface_.stars.mass[self._index]
+
+    def stiffness(self) -> Any:
+        """The stiffness matrix between the nodes, [n, n]."""
+        return operators(self.atlas.surface_.stars, self._index)[0]
+
+    def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
+        found = self.atlas.project(rows)
+        return np.searchsorted(self._index, found.corners), found.weights
+
+    @property
+    def _index(self) -> np.ndarray:
+        return np.flatnonzero(self.atlas.surface_.component >= 0)
 
 
 def eigenpairs_of(atlas: Atlas, n: int) -> AtlasEigenpairs:

@@ -22,7 +22,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..manifold import Chart, evaluate, straighten
 from . import brownian, jumps, paths
-from .atlas import TIMES, Atlas
+from .atlas import TIMES, Atlas, AtlasNodes
 from .spectral import MAX_SPECTRAL_DIM, eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
@@ -111,11 +111,11 @@ def _across_atlas(
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    held, stiffness = atlas.jump_graph()
-    nodes = jumps.jump_nodes(stiffness, atlas.surface_.stars.mass[held], float(ordered[0]))
+    surface = AtlasNodes(atlas)
+    nodes = jumps.jump_nodes(surface.stiffness(), surface.mass, float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)
-    between = atlas.corners(both)
+    between = surface.corners(both)
     blocks = [jumps.node_fractions(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))

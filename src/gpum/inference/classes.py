@@ -1,29 +1,31 @@
-"""Classes: another likelihood on the same family of covariances.
+"""Classification: the multinomial probit likelihood on the same family of covariances.
 
     f_c ~ GP(0, k),  c = 1..C      one function a class, k(x, x) = 1: the kernel of a setting without its constant,
                                    as a correlation (a row's class should not depend on how well connected it is)
     y(x) = argmax_c f_c(x) + ε_c   ε ~ N(0, r), r on a grid: the multinomial probit
 
-Only differences of the f_c matter, so that everything lives in the C - 1 dimensions in which they sum to zero. No class
-has a constant of its own: over the cloud each f_c is about zero, which keeps one class from taking all rows when labels
-are few.
+Only differences of the f_c matter, so that all computations are in the C - 1 dimensions in which they sum to zero. No
+class has a constant of its own: the mean of each f_c over the cloud is about zero, which prevents one class from taking
+all rows when labels are few.
 
 Inference is expectation propagation (`probit`).
 
-What evidence cannot say with one label a class the prior must: a kernel cuts the cloud into about
+With one label a class the evidence says little about the kernel, and the prior decides. The effective dimension of a
+kernel on the cloud,
 
-    pieces = (tr K)² / tr K²
+    d = (tr K)² / tr K²,
 
-independent pieces, and log(pieces/C) ~ N(0, PIECES_SD²): about as many as there are classes.
+is about the number of regions on which f is independent. Its prior is log(d/C) ~ N(0, DIMENSION_SD²): about as many
+regions as there are classes.
 
-Classes in data are purer than those of a Gaussian process: their borders run where there are few rows. Probabilities
-are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ. Its prior, log γ ~ N(0, SHARP_SD²), is that they are right as
-they are, and two things are told of it by scores log p(class):
+Classes in data are purer than those of a Gaussian process: borders between them run where there are few rows.
+Probabilities are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ. The prior is log γ ~ N(0, SHARP_SD²), centred
+at no sharpening. Two log scores log p(class) inform about γ:
 
-    labels         each as the others predict it, if others have its class
-    the cloud      had the classes been those that are predicted, and as many labels been elsewhere: what would have
-                   been said of the other rows. Where clusters are clear it does not matter which rows have labels, and
-                   little was said too boldly. All rows together count as ELSEWHERE labels of each class.
+    labels         the leave-one-out prediction of each label whose class has other labels
+    the cloud      predicted classes are taken as true, as many labels are put on other rows, and the remaining rows
+                   are predicted from these. Where clusters are clear, it does not matter which rows have labels. All
+                   rows together count as ELSEWHERE labels of each class.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ from .posterior import Mixture, RowsInSpaces, WeightedSetting
 from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
-PIECES_SD = 0.7  # of log(pieces/C): give or take a factor of 2
-PIECES_ROWS = 200  # of the cloud, in which pieces are counted
+DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
+DIMENSION_ROWS = 200  # rows of the cloud from which d is computed
 SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
 SHARP_SD = 0.6  # of log γ
 ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
@@ -61,7 +63,7 @@ AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 
 @dataclass(frozen=True)
 class ClassComponent(WeightedSetting):
-    """A setting with its share of the posterior, for each ratio r."""
+    """A component of the posterior: a setting with one weight for each ratio r."""
 
     setting: Setting
     ratios: np.ndarray  # [J]
@@ -83,14 +85,14 @@ class ClassPosterior(Mixture[ClassComponent]):
     notes: tuple[str, ...] = ()
 
     def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
-        """Of each class, [n, C]. A row far from a surface has even probabilities there."""
+        """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
         found = np.zeros((len(rows), self.n_classes))
         for component in self.components:
             k = component.setting.space
             at = rows.at[k]
-            assert at is not None, "rows were not located in a space that the posterior uses"
-            places = rows.around[k] or [at]
-            p = sum(self._at(component, b) for b in places) / len(places)
+            assert at is not None, "rows were not projected for a space that the posterior uses"
+            points = rows.around[k] or [at]
+            p = sum(self._at(component, b) for b in points) / len(points)
             found += np.where(rows.far[k][:, None], component.weight / self.n_classes, p)
         return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
 
@@ -122,9 +124,9 @@ def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
     return correlation(covariance, a, np.eye(a.shape[1]))
 
 
-def pieces(family: Family) -> np.ndarray:
-    """Into how many independent pieces each setting cuts the cloud, [settings]; from PIECES_ROWS rows."""
-    some = np.random.default_rng(0).permutation(len(family.rows[0]))[:PIECES_ROWS]  # rows may come in an order
+def effective_dimensions(family: Family) -> np.ndarray:
+    """The effective dimension d of each setting on the cloud, [settings], computed from DIMENSION_ROWS rows."""
+    some = np.random.default_rng(0).permutation(len(family.rows[0]))[:DIMENSION_ROWS]  # rows may be sorted
     rows = [r[some] for r in family.rows]
     found = []
     for setting in family.settings:
@@ -133,10 +135,14 @@ def pieces(family: Family) -> np.ndarray:
     return np.array(found)
 
 
-def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n_pieces: np.ndarray) -> ClassPosterior:
-    """The posterior given classes y [n] (0 to C - 1) of the rows `known`; `n_pieces` are those of the settings."""
+def classify(
+    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, dimensions: np.ndarray
+) -> ClassPosterior:
+    """The posterior given classes y [n] (0 to C - 1) of rows `known`; see `effective_dimensions` for `dimensions`."""
     notes, J = list[str](), len(RATIOS)
-    prior = np.array([s.log_prior for s in family.settings]) - 0.5 * (np.log(n_pieces / n_classes) / PIECES_SD) ** 2
+    prior = (
+        np.array([s.log_prior for s in family.settings]) - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
+    )
     chosen = np.flatnonzero(prior > prior.max() + log(HOPELESS))
     if len(known) > MANY:
         chosen, left = _few_modes(family, chosen, len(known))
@@ -169,15 +175,15 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"
         notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} settings: {end}")
-    alpha, R = (  # what has no weight must not bring in a NaN either
+    alpha, R = (  # components without weight must not introduce a NaN
         [np.array([v[b] if usable[b] else np.zeros_like(v[b]) for b in range(i, i + J)]) for i in range(0, len(v), J)]
         for v in (found.alpha, found.R)
     )
-    keep = weights.sum(1) > HOPELESS * weights.sum(1).max()
-    scale = weights[keep].sum()
+    used = weights.sum(1) > HOPELESS * weights.sum(1).max()
+    scale = weights[used].sum()
     components = [
         ClassComponent(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i])
-        for i in np.flatnonzero(keep)
+        for i in np.flatnonzero(used)
     ]
     left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
     labels = LabelRows(family, known).of({component.setting.space for component in components})
@@ -185,17 +191,17 @@ def classify(family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, n
     score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
     score += _scores(left_out[several], y[several]).sum(1)
-    if len(known) <= SCREEN:  # more labels speak for themselves
+    if len(known) <= SCREEN:  # with more labels the leave-one-out scores are enough
         score += ELSEWHERE * n_classes * _elsewhere(posterior, family, known, y)
     sharpness = softmax(score)
     return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
 
 
 def _few_modes(family: Family, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
-    """Settings with fewer modes than n labels, and what to say of the others: these take n³."""
+    """Settings with fewer modes than n labels, and a note about the others, whose cost is n³."""
     few = np.array([_low_rank(family, i, n) for i in chosen])
     if few.any():
-        said = f"with {n:,} labels {np.sum(~few):,} settings of full rank were left out; up to {MANY:,} they take part"
+        said = f"with {n:,} labels {np.sum(~few):,} settings of full rank were left out; up to {MANY:,} they are used"
         return chosen[few], [said] * int(not few.all())
     if n > FULL_RANK:
         raise GpumError(
@@ -236,12 +242,12 @@ def _evidence(
 def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Class probabilities of each label as the others predict it, [n, C], from those of each component [B, n, C]."""
     own = without[:, np.arange(len(y)), y]
-    share = weights[:, None] / np.maximum(own, 1e-300)  # of each component, had the label not been there
-    return np.einsum("bi,bic->ic", share / share.sum(0), without)
+    weight = weights[:, None] / np.maximum(own, 1e-300)  # of each component without the label
+    return np.einsum("bi,bic->ic", weight / weight.sum(0), without)
 
 
 def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Mean of log p(class) for each of SHARPNESS, had the classes been as predicted and the labels elsewhere."""
+    """Mean of log p(class) for each of SHARPNESS, if predicted classes are true and labels are on other rows."""
     rng, C = np.random.default_rng(0), posterior.n_classes
     others = np.setdiff1d(np.arange(len(family.rows[0])), known)
     rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
@@ -250,9 +256,9 @@ def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: 
     truth[: len(known)] = y
     settings = [component.setting for component in posterior.components for _ in component.ratios]
     ratios = np.concatenate([component.ratios for component in posterior.components])
-    share = np.cumsum(np.concatenate([component.weights for component in posterior.components]))
-    steps = (np.arange(DRAWN) + 0.5) / DRAWN * share[-1]  # components as often as they weigh
-    drawn, times = np.unique(np.searchsorted(share, steps), return_counts=True)
+    cumulative = np.cumsum(np.concatenate([component.weights for component in posterior.components]))
+    steps = (np.arange(DRAWN) + 0.5) / DRAWN * cumulative[-1]  # components in proportion to their weights
+    drawn, times = np.unique(np.searchsorted(cumulative, steps), return_counts=True)
     found = []
     for _ in range(TURNS if len(others) else 0):
         turn = rng.permutation(len(rows))

@@ -1,4 +1,4 @@
-"""Which rows to label next: what a label is expected to tell of the whole cloud, in closed form.
+"""Which rows to label next: how much a label is expected to tell about the whole cloud, in closed form.
 
     C(x, x')    covariance of f given the labels and one setting
     s(x)        variance of what a label at x says of f(x): the noise; for classes that of a Gaussian label which
@@ -17,8 +17,8 @@ Classes have p = softmax(a f), a = LINK/√(C(x, x) + r) (see `classes`). The cl
 C(x, x) ∇log p_y, and the variance of that move is by how much C(x, x) falls: 1/(C(x, x) + s(x)) = a² (1 - Σp²)/D in
 each of D = C - 1 directions. The "variance" is that of the class, 1 - Σp², the chance that two draws of it differ;
 "information" is BALD (what the class tells of the functions, not how uncertain it is) of that Gaussian label. One class
-tells little of f, and a second row at the same place would tell as much again; so that a batch spreads, rows chosen
-before count as if f were known there but for the least r.
+tells little about f, and a second row at the same point would tell as much as the first. So that a batch spreads over
+the cloud, f counts as known, up to the smallest r, at rows that were chosen before.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from . import classes
 from .posterior import Component, Posterior, RowsInSpaces
 
 CRITERIA = ("variance", "information")
-PARTS = 8  # settings, the heaviest, over which a gain is averaged
+COMPONENTS = 8  # of largest weight, over which a gain is averaged
 TARGETS = 200  # rows over which the average predictive variance is taken
-CANDIDATES = 2000  # rows that are compared: more lie between these
-NEGLIGIBLE = 0.01  # of the noise's variance: a drop that no one will see
+CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
+NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
 KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
 SURE = 0.05  # nats, about what is left of a class with probability 0.99
 
@@ -46,7 +46,7 @@ class Suggestions:
 
     Attributes
     ----------
-    rows : places in the cloud, [n].
+    rows : indices of rows of the cloud, [n].
     gain : criterion "variance": by how much the average predictive variance over the cloud falls (of the function, in
         squared units of y, summed over outputs; for classes of 1 - Σp²); "information": nats.
     floor : a gain below which one more label no longer helps.
@@ -67,7 +67,7 @@ class Suggestions:
 
 @dataclass(frozen=True)
 class Asked:
-    """Candidates [m] and the rows over which the variance is averaged [T], as places in the cloud."""
+    """Candidates [m] and the rows over which the variance is averaged [T], as indices of the cloud."""
 
     candidates: np.ndarray
     targets: np.ndarray
@@ -105,13 +105,13 @@ class Belief:
     chosen: list[np.ndarray] = field(default_factory=list)
 
     def gain(self, criterion: str) -> np.ndarray:
-        """What a label of each candidate gives, [m]."""
+        """The expected gain from a label of each candidate, [m]."""
         if criterion == "information":
             return 0.5 * self.dims * np.log1p(self.variance / self.noise)
         return (self.cross**2 @ self.counts) / (self.cross.shape[1] * (self.variance + self.noise))
 
     def condition(self, i: int) -> None:
-        """The i-th candidate will have a label."""
+        """Condition on a label of the i-th candidate."""
         total = np.sqrt(self.variance[i] + min(self.noise[i], self.chosen_noise))
         column = (self.column(i) - sum(c * c[i] for c in self.chosen)) / total
         self.cross = self.cross - np.outer(column, self.cross[i] / total)
@@ -122,18 +122,18 @@ class Belief:
 def choose(
     outputs: Sequence[Sequence[Belief]], useful: Sequence[np.ndarray], n: int, criterion: str = "variance"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """n candidates, as places among them, and their gains; `useful` [m] says of each output where it lacks a label.
+    """n candidates, as indices among them, and their gains; `useful` [m] says where each output lacks a label.
 
     Gains of outputs add up. Fewer than n are found where there are no more candidates.
     """
     m = len(useful[0])
     left, found, gains = np.ones(m, bool), [], []
-    shares = [np.array([belief.weight for belief in beliefs]) for beliefs in outputs]
+    weights = [np.array([belief.weight for belief in beliefs]) for beliefs in outputs]
     for _ in range(min(n, m)):
         score = np.zeros(m)
-        for beliefs, share, mask in zip(outputs, shares, useful, strict=True):
+        for beliefs, weight, mask in zip(outputs, weights, useful, strict=True):
             gain = np.array([belief.gain(criterion) for belief in beliefs])
-            score += mask * (share @ gain / share.sum())
+            score += mask * (weight @ gain / weight.sum())
         i = int(np.argmax(np.where(left, score, -np.inf)))
         found.append(i)
         gains.append(score[i])
@@ -147,7 +147,7 @@ def choose(
 def floor(outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None) -> float:
     """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has.
 
-    A class label that tells of one row, its own, is no more use than asking for that row's class.
+    A class label that informs about its own row alone is of no further use.
     """
     if n_rows is not None:
         return SURE if criterion == "information" else 1 / n_rows
@@ -162,16 +162,16 @@ def of_function(posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked,
 
     Each setting has one noise ratio here, the geometric mean of its own.
     """
-    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:PARTS]
-    return [_of_part(component, posterior.labels, cloud, asked, scale) for component in heavy]
+    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:COMPONENTS]
+    return [_of_component(component, posterior.labels, cloud, asked, scale) for component in heavy]
 
 
-def _of_part(
+def _of_component(
     component: Component, labels: Sequence[np.ndarray | None], cloud: Sequence[np.ndarray], asked: Asked, scale: float
 ) -> Belief:
-    share = component.weights / component.weight
-    ratio = float(np.exp(share @ np.log(component.ratios)))
-    signal = scale**2 * float(share @ component.signal)
+    weights = component.weights / component.weight
+    ratio = float(np.exp(weights @ np.log(component.ratios)))
+    signal = scale**2 * float(weights @ component.signal)
     covariance, k = component.setting.covariance, component.setting.space
     a, b = asked.of_cloud(cloud[k])
     known = labels[k]
@@ -196,12 +196,12 @@ def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], a
     p, q = posterior.probabilities(at_a), posterior.probabilities(at_b)
     square = np.sum(q**2, 1)
     swing = square - 2 * np.sum(q**3, 1) + square**2  # |diag(q) - qqᵀ|²
-    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:PARTS]
+    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:COMPONENTS]
     differ = np.maximum(1 - np.sum(p**2, 1), 1e-12)
-    return [_of_class_part(component, posterior, cloud, asked, differ, swing) for component in heavy]
+    return [_of_class_component(component, posterior, cloud, asked, differ, swing) for component in heavy]
 
 
-def _of_class_part(
+def _of_class_component(
     component: classes.ClassComponent, posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
     differ: np.ndarray, swing: np.ndarray,
 ) -> Belief:  # fmt: skip

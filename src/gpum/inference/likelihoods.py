@@ -6,11 +6,11 @@ Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior wei
 
         q(λ_i) ∝ p(λ_i) √λ_i exp(-½ λ_i E[(y_i - f(x_i))²]/σ²)
 
-    so that a label far from what the others say counts for little, one very far for nothing. The bound stands in for
-    the evidence. Student t alone never quite lets go: an error of 40 σ would still count as a label with noise of
-    18 σ, and be 7 nats less likely, so that three of them are sooner taken for a function that is rough.
+    so that a label far from the prediction by the others counts little, and one very far not at all. The bound replaces
+    the evidence. Student t noise alone does not ignore gross errors: an error of 40 σ would still count as a label with
+    noise of 18 σ and cost 7 nats, so that three of them would rather be explained by a rough function.
 
-Counts, shares.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), η = c + f (`observations`).
+Counts, successes.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), η = c + f (`observations`).
     Expectation propagation, the mixture over settings and signals being the prior: each label's likelihood becomes one
     Gaussian site, the same for all settings,
 
@@ -19,7 +19,8 @@ Counts, shares.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), 
     matched to mean and variance of the tilted distribution at the label as the others predict it. The weights of the
     settings are those of the sites.
 
-Both are log-concave in f (counts, shares), or nearly one bump (a Student label among others): one Gaussian is enough.
+Likelihoods of counts and successes are log-concave in f, and that of a label with Student t noise has nearly one mode:
+one Gaussian is enough.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ from .quantiles import mixture_quantiles
 LIKELIHOODS = ("gaussian", "student", "poisson", "binomial")
 DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists
 GROSS = 0.1  # probability of a gross error
-TAILS = 12  # values of λ, equally probable, that stand for Student t noise
+TAILS = 12  # equally probable values of λ that represent Student t noise
 AT_ONCE = 256  # rows whose quantiles are sought at once: with 10 000 components 20 MB
-SIZES = np.logspace(-1, -6, 11)  # and for gross errors: of 3 to 1000 σ
+SIZES = np.logspace(-1, -6, 11)  # values of λ for gross errors: of 3 to 1000 σ
 REWEIGHTS, REWEIGHTED = 40, 0.03  # rounds at most, and the change of log E[λ] below which they end
-SUSPECTS, AWAY = 0.2, 3.0  # share of labels that may be left out at the beginning; and how many sds off the others
-THINNED = 4  # one of so many settings finds them
+SUSPECTS, AWAY = 0.2, 3.0  # fraction of labels that may be left out at the start; distance from the others, in sds
+THINNED = 4  # suspects are found with one in so many settings
 FULL = 3  # rounds with all settings; then those with weight, and all of them at the end
 SIGNALS = np.geomspace(0.03, 6.0, 10)  # σ_h² of log rates and log odds: beyond, a factor of 100 in the rate is usual
 SWEEPS, SETTLED, DAMPING = 20, 1e-2, 0.8
 LIGHT = 1e-4  # settings lighter than this, relative to the heaviest, are left out while sites are sought
-LEAST = 1e-4  # of a site's precision: a count of zero may tell all but nothing
+LEAST = 1e-4  # least precision of a site: a count of zero may carry almost no information
 NODES, WEIGHTS = hermegauss(20)
 FEW, FEW_WEIGHTS = hermegauss(5)
 FEW_WEIGHTS = FEW_WEIGHTS / FEW_WEIGHTS.sum()
@@ -75,11 +76,11 @@ class StudentPosterior(Posterior):
         if not noise:
             return super().quantiles(rows, levels, False)
         weights, means, variances, own = self.flat(rows, False)
-        shares, extra = np.repeat(weights, TAILS)[:, None], np.outer(own, 1 / _usual()).reshape(-1, 1)
+        mixed, extra = np.repeat(weights, TAILS)[:, None], np.outer(own, 1 / _usual()).reshape(-1, 1)
         found = []
         for k in range(0, len(rows), AT_ONCE):
             m, v = (np.repeat(some[:, k : k + AT_ONCE], TAILS, axis=0) for some in (means, variances))
-            found.append(mixture_quantiles(shares, m, np.sqrt(v + extra), self.dof, levels))
+            found.append(mixture_quantiles(mixed, m, np.sqrt(v + extra), self.dof, levels))
         return np.concatenate(found)
 
 
@@ -94,17 +95,18 @@ def student(
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
     """The posterior given labels y [n] with outliers, and E[λ] [n]; `noise` is d of `gp`.
 
-    From several beginnings, of which the largest bound is kept: all labels are trusted, or all but suspects.
+    The iteration runs from several starts, and the result with the largest bound is used: all labels are trusted, or
+    all but the suspects.
     """
     own = np.ones(len(y)) if noise is None else noise
-    found = [_reweighted(family, known, y, own, trust, infer) for trust in _beginnings(family, known, y, own)]
+    found = [_reweighted(family, known, y, own, trust, infer) for trust in _starts(family, known, y, own)]
     return max(found, key=lambda pair: pair[0].log_evidence)
 
 
-def _beginnings(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -> list[np.ndarray]:
-    """E[λ] [n] to begin with: all labels; without those that the rest say are AWAY; without a share of SUSPECTS.
+def _starts(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -> list[np.ndarray]:
+    """Starting values of E[λ] [n]: all labels; all but those AWAY from the others; all but a fraction SUSPECTS.
 
-    The label furthest off goes first, since an outlier spoils what is said of its neighbours.
+    The label farthest from its prediction is left out first, since an outlier distorts predictions near it.
     """
     some = replace(family, settings=family.settings[::THINNED])
     trust, most = np.ones(len(y)), int(SUSPECTS * len(y))
@@ -123,13 +125,13 @@ def _reweighted(
     family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray, trust: np.ndarray,
     infer: Callable[..., Posterior],
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
-    """The posterior and E[λ] that are reached from one beginning of E[λ]."""
+    """The posterior and E[λ] that are reached from one start of E[λ]."""
     notes, some = tuple[str, ...](), family
     values = np.concatenate([_usual(), SIZES])
     prior = np.repeat(np.log([(1 - GROSS) / TAILS, GROSS / len(SIZES)]), [TAILS, len(SIZES)])
     for turn in range(REWEIGHTS):
         found = infer(some, known, y, own / trust)
-        if turn == FULL and infer is gp.average:  # the weights of the others have hardly a say in what comes
+        if turn == FULL and infer is gp.average:  # settings without weight hardly affect the next rounds
             some = replace(family, settings=[component.setting for component in found.components])
         labels = RowsInSpaces.exactly(found.labels)
         off = np.zeros(len(y))
@@ -153,7 +155,7 @@ def _reweighted(
 
 @dataclass(frozen=True)
 class Sites:
-    """One Gaussian for each label: its place ν/τ [n] and variance 1/τ [n]."""
+    """One Gaussian for each label: its mean ν/τ [n] and variance 1/τ [n]."""
 
     at: np.ndarray
     variance: np.ndarray

@@ -1,7 +1,7 @@
-"""What is observed of a latent f: counts and shares, as `likelihoods` wants them.
+"""Observations of a latent f for `likelihoods`: counts of events, and successes of trials.
 
-log p(y | f), its slope and curvature; mean, variance and distribution of a new observation. f is without its
-constant c (`offset`), which is that of the labels as a whole.
+Each class has log p(y | f) with its slope and curvature, and the mean, variance and distribution of a new observation.
+f does not contain the constant c (`offset`), which is estimated from all labels together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.special import bdtr, expit, gammaln, log_expit, pdtr
 
 
 class Observed(Protocol):
-    """What is observed given the latent f (without its constant c)."""
+    """The distribution of an observation given the latent f (without its constant c)."""
 
     @property
     def offset(self) -> float:
@@ -87,7 +87,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Shares:
+class Successes:
     """y ~ Binomial(trials, p), p = 1/(1 + exp(-(c + f))); a new observation has `new` trials."""
 
     y: np.ndarray
@@ -96,10 +96,10 @@ class Shares:
     new: np.ndarray | float = 1.0
 
     @classmethod
-    def of(cls, y: np.ndarray, trials: np.ndarray) -> Shares:
+    def of(cls, y: np.ndarray, trials: np.ndarray) -> Successes:
         """c is the log odds of all trials together."""
-        share = (y.sum() + 0.5) / (trials.sum() + 1)
-        return cls(y, trials, log(share / (1 - share)))
+        proportion = (y.sum() + 0.5) / (trials.sum() + 1)
+        return cls(y, trials, log(proportion / (1 - proportion)))
 
     def log_p(self, f: np.ndarray) -> np.ndarray:
         """log p(y | f) of the labels, [n] or [n, nodes] as f."""
@@ -129,11 +129,11 @@ class Shares:
         """New observations."""
         return rng.binomial(np.asarray(self.new, int), expit(f + self.offset)).astype(float)
 
-    def of_trials(self, new: np.ndarray) -> Shares:
+    def of_trials(self, new: np.ndarray) -> Successes:
         """New observations of so many trials each, an array that is broadcast with f."""
         return replace(self, new=new)
 
-    def like_labels(self) -> Shares:
+    def like_labels(self) -> Successes:
         """New observations of as many trials as the labels have, [n]."""
         return self.of_trials(self.trials)
 

@@ -1,8 +1,8 @@
-"""One column of y: its posterior, and what that says in the units of the labels, whatever kind of target it is.
+"""One column of y: its posterior, and predictions in the units of the labels, for every kind of target.
 
     Output           a function with Gaussian or Student t noise
     KnownNoise       with a known standard deviation of each label
-    Observed         counts and shares: f is the log of the rate, or the log odds
+    Observed         counts, or successes of trials: f is the log of the rate, or the log odds
     Angle            numbers of which two that differ by a period are one
     ClassOutput      classes
 
@@ -27,13 +27,13 @@ from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
-GROSS = 3.0  # scales from the median beyond which lengths do not believe a label that may be a gross error
+GROSS = 3.0  # labels that may be gross errors are cut, for length scales, at so many scales from the median
 DRAWS = 2000  # for the covariance between counts of different rows
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a column of y is: with a `period`, angles. `noise_std` and `trials` are those of its labels [n]."""
+    """The kind of a column of y: with a `period`, angles. `noise_std` and `trials` are those of its labels [n]."""
 
     likelihood: str = "gaussian"
     hyperparameters: str = "average"
@@ -75,7 +75,7 @@ class Output:
         return mean, np.sqrt(variance), ends
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
-        """What is known of f where it is asked."""
+        """Beliefs about f at candidates and targets, for `design`."""
         return design.of_function(self.posterior, cloud, asked, self.scale)
 
     def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
@@ -99,7 +99,7 @@ class Output:
 
     @property
     def shown_labels(self) -> np.ndarray:
-        """The labels in the unit of the mean of one observation: successes as shares, [n]."""
+        """The labels in the unit of the mean of one observation: successes as proportions, [n]."""
         return self.labels
 
     def of_trials(self, trials: np.ndarray) -> Output:
@@ -127,12 +127,12 @@ class Observed(Output):
     """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
 
     observed: Any
-    sites: np.ndarray  # places of the labels' sites, [n]
+    sites: np.ndarray  # means of the labels' Gaussian sites, [n]
 
     @property
     def of_successes(self) -> bool:
         """Whether observations count the successes of trials; else they count events."""
-        return isinstance(self.observed, observations.Shares)
+        return isinstance(self.observed, observations.Successes)
 
     def of_trials(self, trials: np.ndarray) -> Output:
         """The output for rows of so many trials each, [n]."""
@@ -140,7 +140,7 @@ class Observed(Output):
 
     @property
     def shown_labels(self) -> np.ndarray:
-        """Successes as shares of their trials, counts as they are, [n]."""
+        """Successes as proportions of their trials, counts unchanged, [n]."""
         return self.labels / getattr(self.observed, "trials", 1.0)
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -159,7 +159,7 @@ class Observed(Output):
         return found
 
     def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
-        """Of observations whole numbers; of the rate those of f, carried over."""
+        """Quantiles of observations, whole numbers, or of the rate, which are those of f transformed."""
         if noise:
             return observations.count_quantiles(self.observed, *likelihoods.nodes(self.posterior, rows), levels)
         return self.observed.mean(self.posterior.quantiles(rows, levels, False).T).T
@@ -170,12 +170,12 @@ class Observed(Output):
         return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As the labels are, of as many trials each; intervals are of whole numbers."""
+        """Predictions of each label by the others, with as many trials as the label; intervals are whole numbers."""
         w, m, v = known_noise.without_each(self.posterior, self.sites)
         heavy = np.flatnonzero(w.max(1) > 1e-3)
-        few, share = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
+        few, weight = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
         f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
-        w = (share * w[heavy]).reshape(f.shape)
+        w = (weight * w[heavy]).reshape(f.shape)
         w = w / w.sum(0)
         observed = self.observed.like_labels()
         ends = observations.count_quantiles(observed, w, f, np.asarray(levels, float))
@@ -204,7 +204,7 @@ class Angle(Output):
 
     @property
     def period(self) -> float:
-        """What a full turn is."""
+        """The period, a full turn."""
         return 2 * pi * self.scale
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -213,7 +213,7 @@ class Angle(Output):
         return (self.scale * mean) % self.period, self.scale * std
 
     def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
-        """Of angles there is none."""
+        """Angles have no covariance."""
         raise GpumError("return_cov is True, but angles have no covariance; use sample_y, or return_std=True")
 
     def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
@@ -238,7 +238,7 @@ class Angle(Output):
         return float(self.scale * np.angle(np.mean(np.exp(1j * self.labels / self.scale))))
 
     def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
-        """The shorter way round."""
+        """Differences of angles, at most half a period."""
         return (labels - guess + self.period / 2) % self.period - self.period / 2
 
 
@@ -251,7 +251,7 @@ class ClassOutput:
     labels: np.ndarray
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
-        """What is known of the functions of the classes where it is asked."""
+        """Beliefs about the functions of the classes at candidates and targets, for `design`."""
         return design.of_classes(self.posterior, cloud, asked)
 
 
@@ -267,7 +267,7 @@ def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Targe
         trials = np.ones(len(labels)) if target.trials is None else target.trials
         counts = target.likelihood == "poisson"
         observed: observations.Observed = (
-            observations.Counts.of(labels) if counts else observations.Shares.of(labels, trials)
+            observations.Counts.of(labels) if counts else observations.Successes.of(labels, trials)
         )
         posterior, sites = likelihoods.propagate(family, known, observed)
         posterior = posterior if averaged else known_noise.heaviest(posterior)
@@ -287,10 +287,10 @@ def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Targe
 
 
 def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
-    """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None where they are not.
+    """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None: none are learned.
 
-    Angles are their cosine and sine, counts the logs of rates, successes log odds; gross errors are cut. With
-    hyperparameters="evidence" nothing is averaged, and many lengths of largest evidence would be too sure.
+    Angles become their cosine and sine, counts logs of rates, successes log odds; gross errors are cut. With
+    hyperparameters="evidence" nothing is averaged, and the single best length scales would be overconfident.
     """
     if target.hyperparameters != "average" or len(labels) < 2:
         return None

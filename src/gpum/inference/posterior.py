@@ -1,11 +1,12 @@
-"""The posterior of a GP as a mixture over settings and noise ratios, at rows that were located in every space.
+"""The posterior of a GP as a mixture over settings and noise ratios, at rows that were projected for every space.
 
 Given a component (a setting with K = U S Uᵀ on the labels, and noise ratios r),
 
     mean(x) = k(x)U (z/(S + r)),   var(x) = σ_h² (K(x, x) - Σ (k(x)U)²/(S + r))          (errata 4)
 
-A row whose place is uncertain is seen at several places (`RowsInSpaces.around`): a component's mean is the mean over
-them, its variance the mean of theirs plus the variance of their means. A row far from the surface has the prior.
+A row whose coordinates are uncertain has several points (`RowsInSpaces.around`): a component's mean is the mean over
+them; its variance is the mean of their variances plus the variance of their means. A row far from the geometry has the
+prior.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ S = TypeVar("S", bound="WeightedSetting")
 
 @dataclass(frozen=True)
 class RowsInSpaces:
-    """n rows in every space (None in spaces that nobody asked for).
+    """n rows in every space (None in spaces that are not needed).
 
-    at : representation [n, k] of each row's place.
-    around : the same at places around it, where the place is uncertain; else an empty list.
-    far : which rows are far from the surface that the space belongs to, [n].
+    at : representation [n, k] of each row's point.
+    around : the same of further points where coordinates are uncertain; else an empty list.
+    far : which rows are far from the geometry that the space belongs to, [n].
     """
 
     at: list[np.ndarray | None]
@@ -38,7 +39,7 @@ class RowsInSpaces:
 
     @classmethod
     def exactly(cls, rows: Sequence[np.ndarray | None]) -> RowsInSpaces:
-        """Rows that are where they are."""
+        """Rows whose coordinates are known exactly."""
         n = len(next(r for r in rows if r is not None))
         return cls(list(rows), [[] for _ in rows], [np.zeros(n, bool) for _ in rows])
 
@@ -50,8 +51,8 @@ class RowsInSpaces:
 class Decomposed:
     """K = U S Uᵀ on the labels and y in that basis.
 
-    Where label i has noise σ² d_i of its own, all that for D^-½ K D^-½ and D^-½ y, and `U` is D^-½ U: what predicts
-    then reads as before. `precision` is 1/d.
+    Where label i has noise σ² d_i of its own, this is the decomposition of D^-½ K D^-½ and D^-½ y, and `U` is D^-½ U,
+    so that the formulas of predictions are the same. `precision` is 1/d.
     """
 
     U: np.ndarray  # [n, k]
@@ -78,7 +79,7 @@ class Decomposed:
 
 
 class WeightedSetting:
-    """A setting with its share of a posterior: one weight for each noise ratio."""
+    """A setting with its weights in a posterior, one for each noise ratio."""
 
     setting: Setting
     weights: np.ndarray
@@ -96,18 +97,18 @@ class Mixture(Generic[S]):
 
     @property
     def best(self) -> S:
-        """The heaviest component."""
+        """The component with the largest weight."""
         return max(self.components, key=lambda component: component.weight)
 
     @property
     def spaces(self) -> set[int]:
-        """The spaces in which rows must be located."""
+        """The spaces for which rows must be projected."""
         return {component.setting.space for component in self.components}
 
 
 @dataclass(frozen=True)
 class Component(WeightedSetting):
-    """A setting with its share of the posterior: one weight, and one E[σ_h²], for each noise ratio."""
+    """A component of the posterior: a setting with one weight, and one E[σ_h²], for each noise ratio."""
 
     setting: Setting
     d: Decomposed
@@ -153,7 +154,7 @@ class Posterior(Mixture[Component]):
             yield component, mean, variance + noise * self.spread * component.signal * component.ratios
 
     def _conditioned(self, component: Component, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f, [n, J] each, at one place."""
+        """Means and variances of f, [n, J] each, at one point of each row."""
         G, inverse = self._project(component, b)
         variance = np.maximum(component.setting.covariance.diag(b)[:, None] - G**2 @ inverse, 0.0)
         return G @ (component.d.z[:, None] * inverse), component.signal * variance
@@ -185,9 +186,10 @@ class Posterior(Mixture[Component]):
     def _joint(
         self, component: Component, weights: np.ndarray, rows: RowsInSpaces, variances: np.ndarray
     ) -> np.ndarray:
-        """Covariance of f [n, n] given a component, summed over its ratios with weights [J]; variances [n, J] stay.
+        """Covariance of f [n, n] given a component, summed over its ratios with weights [J].
 
-        What an uncertain place adds to a row's variance is its own; rows far away go with no other.
+        Its diagonal is that of the variances [n, J]. The variance due to uncertain coordinates is independent
+        between rows. Far rows are uncorrelated with others.
         """
         b, far = _known(rows.at[component.setting.space]), rows.far[component.setting.space]
         G, inverse = self._project(component, b)

@@ -1,4 +1,4 @@
-"""Expectation propagation for classes: the multinomial probit on functions that share one kernel.
+"""Expectation propagation for classes: the multinomial probit on functions with one kernel.
 
     y(x) = argmax_c f_c(x) + ε_c,   f_c ~ GP(0, k),   k(x, x) = 1,   ε ~ N(0, r),   c = 1..C
 
@@ -6,7 +6,7 @@ Only differences of the f_c matter, and sites are the same in all C - 1 directio
 
     site_i ∝ exp(ν_i·f(x_i) - ½ τ_i |f(x_i)|²),   ν_i ∈ R^C, τ_i a number
 
-so that all classes share one n × n matrix, and the posterior at x is Gaussian with one variance:
+so that all classes have one n × n matrix in common, and the posterior at x is Gaussian with one variance:
 
     α = (I + TK)⁻¹ν,  R = (I + TK)⁻¹T:   mean(x) = k(x)ᵀα  [C],   var(x) = k(x, x) - k(x)ᵀR k(x)
 
@@ -30,10 +30,10 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import log_ndtr, logsumexp, softmax
 
 SWEEPS, SETTLED = 30, 1e-2
-DAMPING = 0.8  # and from sweep CALM half of it, lest sites swing
+DAMPING = 0.8  # half of it from sweep CALM on, so that sites do not oscillate
 CALM = 10
-NARROWEST = 0.01  # of the cavity's variance: a site that contradicts all others asks for less than quadrature knows
-JITTER = 1e-6  # on the diagonal: rows that the kernel cannot tell apart
+NARROWEST = 0.01  # least tilted variance, relative to the cavity's: quadrature is not accurate below it
+JITTER = 1e-6  # on the diagonal, for rows that the kernel does not distinguish
 NODES, LOG_WEIGHTS = hermegauss(16)
 LOG_WEIGHTS = np.log(LOG_WEIGHTS / LOG_WEIGHTS.sum())
 LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0.01

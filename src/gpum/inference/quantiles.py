@@ -2,10 +2,10 @@
 
     F(x) = Σ_j w_j T((x - m_j)/s_j) = p,      T the distribution function with `dof` degrees of freedom
 
-The quantile of a mixture lies between the least and the largest of its components' quantiles. From their mean Newton
-climbs, and halves the bracket where it would leave it, or takes long. T is looked up: cubic between values and slopes
-at CELLS places equally far apart in v = z/(1 + |z|), which is within 1e-11 for all z. Levels nearer to 0 or 1 than
-EXACT have T itself.
+The quantile of a mixture lies between the least and the largest of its components' quantiles. Newton's
+method starts from their mean; the bracket is halved where a step would leave it or convergence is slow. T is
+interpolated by a cubic between values and slopes at CELLS points equally spaced in v = z/(1 + |z|), with an error below
+1e-11 for all z. For levels nearer to 0 or 1 than EXACT, T itself is used.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from scipy.stats import t as student
 LIGHT = 1e-4  # of the heaviest component's weight: lighter ones are left out
 CELLS = 2048
 EXACT = 1e-5  # levels below it are found with T itself, which takes ten times as long
-NEAR = 1e-6  # of the level: so near the last step of Newton begins, which leaves about the square of it
+NEAR = 1e-6  # relative error of the level at which one last Newton step is taken; it leaves about the square
 HALVED = 4  # one of so many steps halves the bracket
-STEPS = 60 * HALVED  # at most: by then nothing is left of it
-NARROW = 1e-16  # of a mixture's width: what is narrower is one place
-AT_ONCE = 1 << 15  # components times mixtures: what a processor's own memory holds
+STEPS = 60 * HALVED  # at most: the bracket is then below rounding
+NARROW = 1e-16  # relative to a mixture's width: a narrower bracket is one point
+AT_ONCE = 1 << 15  # components times mixtures of a block, which fits into a processor's cache
 
 Slope = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # T(z) and its slope
 

@@ -41,7 +41,7 @@ TAGS: dict[str, str] = {
     "component-classes": "inference.classes:ClassComponent",
     "decomposition": "inference.posterior:Decomposed",
     "counts": "inference.observations:Counts",
-    "shares": "inference.observations:Shares",
+    "successes": "inference.observations:Successes",
     # geometries, their spaces and settings
     "kernel-options": "geometry.base:KernelOptions",
     "kernel-task": "geometry.base:KernelTask",
@@ -64,8 +64,8 @@ TAGS: dict[str, str] = {
     "recipe-domain": "geometry.recipes:Domain",
     "recipe-graph": "geometry.recipes:Neighbours",
     "recipe-diffusion": "geometry.recipes:Diffusion",
-    "recipe-paths": "geometry.recipes:Walks",
-    "recipe-stretched": "geometry.recipes:Stretched",
+    "recipe-paths": "geometry.recipes:Paths",
+    "recipe-coordinates": "geometry.recipes:ScaledCoordinates",
     "recipe-atlas": "geometry.recipes:LocalCharts",
     # kernels
     "covariance-features": "heat.covariances:Features",
@@ -73,6 +73,7 @@ TAGS: dict[str, str] = {
     "covariance-stationary": "heat.covariances:Stationary",
     "atlas": "heat.atlas:Atlas",
     "atlas-eigenpairs": "heat.atlas:AtlasEigenpairs",
+    "atlas-nodes": "heat.atlas:AtlasNodes",
     "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
     "curves": "heat.elements:Curves",
     "mesh": "heat.mesh:Mesh",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..basics.checks import GpumError
-from ..estimators.latent_base import AUTO_SHARE as RELEVANT
-from ..estimators.latent_base import LatentModel
+from ..estimators.latent_base import AUTO_RELEVANT, LatentModel
 from ..report import diagnostics
 from .canvas import axes_of, label_axes, numbers_of, values_of
 
@@ -122,7 +121,7 @@ def _plot_dimensions(model: Any, ax: Axes) -> Axes:
     retained = index <= model.latent_.shape[1]
     ax.bar(index[retained], extents[retained], color="#0072b2", label="retained")
     ax.bar(index[~retained], extents[~retained], color="0.7", label="not retained")
-    ax.axhline(RELEVANT, color="0.3", linewidth=0.8, linestyle="--", label=f"{RELEVANT:.0%}")
+    ax.axhline(AUTO_RELEVANT, color="0.3", linewidth=0.8, linestyle="--", label=f"{AUTO_RELEVANT:.0%}")
     ax.set(xlabel="latent dimension", ylabel="squared extent, of the largest", xticks=index)
     ax.legend()
     return ax

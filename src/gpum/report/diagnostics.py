@@ -208,7 +208,7 @@ def extents(model: Any) -> np.ndarray:
 
 
 def learned_from(model: Any, X: np.ndarray) -> np.ndarray:
-    """The rows of the cloud X from which the surfaces were learned: all, or a subset that covers a large cloud."""
+    """The rows of the cloud X from which the geometries were learned: all, or a subset that covers a large cloud."""
     subset = model.model_.cloud.subset
     return np.arange(len(X)) if subset is None else subset
 
