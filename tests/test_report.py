@@ -263,11 +263,9 @@ def test_a_model_that_explains_its_target_is_not_blamed():
 
 def test_the_report_says_which_columns_matter():
     (target,) = contents(render(noisy(0.95)))["targets"]
-    name, top, words = target["relevance"][0]
-    assert (name, top, words) == ("a", 1.0, "100 %")
-    assert [value for _, value, _ in target["relevance"]] == sorted(
-        (v for _, v, _ in target["relevance"]), reverse=True
-    )
+    assert target["relevance"][0][:2] == ["a", 1.0]
+    values = [value for _, value, _ in target["relevance"]]
+    assert values == sorted(values, reverse=True)
 
 
 def test_the_units_of_scaled_columns_are_words():
