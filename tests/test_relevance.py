@@ -292,3 +292,27 @@ def test_copies_whose_labels_differ():
         mean, std = model.predict(X[200:230], return_std=True)
         off.append((f[200:230] - mean) / std)
     assert np.mean(np.square(off)) < 40  # 180 without it
+
+
+@pytest.mark.parametrize("geometry", ["graph", "atlas"])
+def test_rows_far_from_all_others_have_the_prior(geometry):
+    """One column with heavy tails: graphs and atlases join an outlying row to the nearest rows, however far these are.
+
+    They then predicted the value of these rows at it, and were more certain there than a new label is of its mean.
+    """
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((150, 6))
+    X[:, 0] = rng.standard_t(1.0, 150)
+    X[120:] = X[:30]
+    X[119, 0] = 5000.0
+    y = X[:, 0] + X[:, 1]
+    usual = np.abs(X[:, 0]) < 10
+    labels = np.where(usual & (np.arange(150) % 2 == 0), y, np.nan)
+    model = GPUMRegressor(geometry=geometry, latent_dim=2, scale="none", random_state=0).fit(X, labels)
+    mean, std = model.predict(X, return_std=True)
+    assert std[119] > np.nanstd(labels)
+    assert abs(mean[119] - np.nanmean(labels)) < 1e-6
+    known = ~np.isnan(labels)
+    assert np.abs((mean - y)[known]).mean() < 0.7 * np.nanstd(labels)  # rows with labels keep what these say
+    labels[119] = y[119]
+    assert model.fit(X, labels).predict(X[[119]]) > 1000  # as this one does, once it has a label

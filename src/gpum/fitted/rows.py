@@ -29,6 +29,7 @@ class ProjectedRows:
     own : where they stand among the rows that the surfaces were learned from, -1: they were placed, [n].
     missing : which rows lack readings, so that even those of the cloud are uncertain, [n] of bool.
     placements : of the rows that were placed, in their order, for each surface that is needed.
+    outlying : which rows have the prior in the spaces `joining`, since they lie far from all others, [n] of bool.
     """
 
     X: np.ndarray
@@ -38,6 +39,8 @@ class ProjectedRows:
     placements: dict[int, Projection]
     family: Family
     needed: frozenset[int]  # spaces
+    outlying: np.ndarray | None = None
+    joining: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.X)
@@ -75,6 +78,9 @@ class ProjectedRows:
         unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
         rows = [r[np.maximum(own, 0)] if k in self.needed else None for k, r in enumerate(self.family.rows)]
         located = RowsInSpaces.exactly(rows)
+        if self.outlying is not None and self.outlying[some].any():
+            for k in self.needed & self.joining:
+                located.far[k][self.outlying[some]] = True
         for k in self.needed if len(new) else ():
             placement, at = self.placements[self.family.geometry_of[k]], located.at[k]
             assert at is not None
