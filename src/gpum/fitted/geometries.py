@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..basics.missing import fill_in
 from ..geometry.atlas import AtlasGeometry
@@ -27,6 +28,7 @@ from ..manifold import Chart
 from .cloud import Cloud
 from .rows import ProjectedRows, SpaceRows, among, project_onto
 
+OUTLYING = 10.0  # see `Geometries.outlying`
 HELD = 3000  # labelled rows up to which their features in all spaces stay in memory; else they are recomputed
 
 
@@ -86,6 +88,27 @@ class Geometries:
     def effective_dimensions(self) -> np.ndarray:
         """The effective dimension of each setting's kernel on the cloud, [settings] (see `inference.classes`)."""
         return classes.effective_dimensions(self.family)
+
+    @cached_property
+    def outlying(self) -> np.ndarray:
+        """Which learned rows are OUTLYING times as far from all others as nine of ten rows are at most, [N].
+
+        A learned surface joins such a row to the nearest ones, however far these are, and knows nothing of it.
+        """
+        rows = self.cloud.learned
+        if len(rows) < 3 or np.isnan(rows).any():
+            return np.zeros(len(rows), bool)
+        apart = neighbours.spacing(rows)
+        return apart > OUTLYING * np.quantile(apart, 0.9)  # most rows may be all but copies of others
+
+    @property
+    def joining(self) -> frozenset[int]:
+        """Spaces of geometries that were learned from the rows; flat space and known charts have distances."""
+        known = [
+            member.name == "flat" or (isinstance(member, ChartGeometry) and member.model is None)
+            for member in self.members
+        ]
+        return frozenset(k for k, owner in enumerate(self.family.geometry_of) if not known[owner])
 
     def weights(self, posterior: Any) -> np.ndarray:
         """The posterior weight of each member, [members]."""

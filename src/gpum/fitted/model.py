@@ -170,7 +170,17 @@ class FittedModel:
         return self._predictive(self.geometries._project(self.cloud.rows, everything, self._needed))
 
     def _predictive(self, rows: ProjectedRows) -> Predictive | ClassPredictive:
-        return Predictive(self, rows) if self.classes is None else ClassPredictive(self, rows)
+        if self.classes is not None:
+            return ClassPredictive(self, rows)
+        return Predictive(self, replace(rows, outlying=self._outlying(rows.own), joining=self.geometries.joining))
+
+    def _outlying(self, own: np.ndarray) -> np.ndarray:
+        """Which rows, by where they stand among the learned ones, lie far from all others and have no label, [n]."""
+        found = self.geometries.outlying.copy()
+        for output in self.outputs:
+            learned = self.cloud.learned_at(output.rows)
+            found[learned[learned >= 0]] = False
+        return (own >= 0) & found[np.maximum(own, 0)]
 
     def suggestions(self, n: int = 1, criterion: str = "variance", candidates: Any = None) -> design.Suggestions:
         """Rows of the cloud to label next; see `GPUMRegressor.suggest`."""

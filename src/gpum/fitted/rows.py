@@ -29,6 +29,7 @@ class ProjectedRows:
     own : their positions among the rows that the geometries were learned from, -1 for projected rows, [n].
     missing : which rows lack readings, so that their coordinates are uncertain even in the cloud, [n] of bool.
     projections : for each geometry that is needed, the projection of the rows with own = -1, in their order.
+    outlying : which rows have the prior in the spaces `joining`, since they lie far from all others, [n] of bool.
     """
 
     X: np.ndarray
@@ -38,6 +39,8 @@ class ProjectedRows:
     projections: dict[int, Projection]
     family: Family
     needed: frozenset[int]  # spaces
+    outlying: np.ndarray | None = None
+    joining: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.X)
@@ -75,6 +78,9 @@ class ProjectedRows:
         unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
         rows = [r[np.maximum(own, 0)] if k in self.needed else None for k, r in enumerate(self.family.rows)]
         located = RowsInSpaces.exactly(rows)
+        if self.outlying is not None and self.outlying[some].any():
+            for k in self.needed & self.joining:
+                located.far[k][self.outlying[some]] = True
         for k in self.needed if len(new) else ():
             projection, at = self.projections[self.family.geometry_of[k]], located.at[k]
             assert at is not None

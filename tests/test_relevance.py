@@ -1,0 +1,318 @@
+"""Flat space with a length scale for every column, learned from labels; noise; repeated rows."""
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from gpum import GPUMRegressor
+from gpum.fitted.relevance import TITLE
+from gpum.heat.covariances import Stationary
+from gpum.inference import gp, relevance
+
+N, LABELS = 160, 40
+
+
+def table(seed=0, n=N, noise=0.05):
+    """Rows of five columns, of which the first two matter, in very different units; the last is constant."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5))
+    X[:, 4] = 7.0
+    f = np.sin(2 * X[:, 0]) + 0.7 * X[:, 1]
+    return X * [1.0, 300.0, 1.0, 1e-3, 1.0], f + noise * rng.standard_normal(n), f
+
+
+def labelled(y, n=LABELS):
+    """The first n labels, NaN for the other rows."""
+    return np.where(np.arange(len(y)) < n, y.T, np.nan).T
+
+
+def flat(**options):
+    """A regressor of flat space alone, whose columns have the units in which they come."""
+    return GPUMRegressor(geometry="flat", scale="none", random_state=0, **options)
+
+
+def weight(model):
+    """The weight of the spaces with a length for each column, for each output."""
+    fitted = model.model_
+    return fitted.weights[:, fitted.geometries.titles.index(TITLE)] if TITLE in fitted.geometries.titles else 0.0
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A fit to a table with its truth."""
+    X, y, f = table()
+    return flat(warm_start=True).fit(X, labelled(y)), X, y, f
+
+
+@pytest.mark.parametrize("smoothness", ["matern12", "matern32", "matern52", "heat"])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_the_gradient_is_that_of_the_objective(smoothness, repeated):
+    """Central differences, with two columns of labels."""
+    rng = np.random.default_rng(0)
+    labels = relevance.Labels(rng.standard_normal((15, 3)), rng.standard_normal((15, 2)), smoothness, repeated)
+    theta, h = 0.7 * rng.standard_normal(4), 1e-5
+    slope = [
+        (labels.objective(theta + h * e, 0.1)[0] - labels.objective(theta - h * e, 0.1)[0]) / (2 * h) for e in np.eye(4)
+    ]
+    np.testing.assert_allclose(labels.objective(theta, 0.1)[1], slope, rtol=1e-5, atol=1e-5)
+
+
+def test_the_prior_of_inverse_squared_lengths_is_half_cauchy():
+    """A normal z becomes a half-Cauchy ρ: its quantiles are τ tan(πp/2)."""
+    p = np.array([0.01, 0.2, 0.5, 0.9, 0.999])
+    rho, slope = relevance.inverse_squares(norm.ppf(p), 0.3)
+    np.testing.assert_allclose(rho, 0.3 * np.tan(np.pi * p / 2), rtol=1e-9)
+    h = 1e-6
+    other = relevance.inverse_squares(norm.ppf(p) + h, 0.3)[0]
+    np.testing.assert_allclose(slope, (other - rho) / h, rtol=1e-4)
+
+
+def test_the_objective_is_the_evidence_of_the_regression():
+    """Up to the prior, and at one noise ratio, it is what `gp` says of the same kernel."""
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
+    labels, z = relevance.Labels(X, y[:, None]), np.array([0.3, -0.5])
+    rho, _ = relevance.inverse_squares(z, 0.3)
+    found = []
+    for w in (-1.0, 0.5):
+        r = 10 ** (gp.RATIO_MEAN + gp.RATIO_SD * w)
+        d = gp.decompose(gp_kernel(), X * np.sqrt(rho), y)
+        b0 = gp.signal_rate(np.array([r]))
+        shape = gp.A0 + 6
+        log_p = gp.A0 * np.log(b0) - shape * np.log(b0 + 0.5 * d.quadratic(r)) - 0.5 * d.log_det(r)
+        theta = np.append(z, w)
+        found.append(labels.objective(theta, 0.3)[0] + float(log_p[0]) - 0.5 * theta @ theta)
+    np.testing.assert_allclose(found, 0.0, atol=1e-8)
+
+
+def gp_kernel():
+    """A Matérn 5/2 kernel of length 1."""
+    return Stationary(2.5, 1.0)
+
+
+def test_masses_of_members_estimate_the_evidence_of_all_lengths():
+    """Against the plain mean over draws from the prior, for two columns and eight labels."""
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    labels = relevance.Labels(X, y[:, None])
+
+    def log_evidence(precision):
+        d = gp.decompose(gp_kernel(), X * np.sqrt(precision), y)
+        b0, ratios = gp.signal_rate(gp.RATIOS), gp.RATIOS
+        log_p = gp.A0 * np.log(b0) - (gp.A0 + 4) * np.log(b0 + 0.5 * d.quadratic(ratios)) - 0.5 * d.log_det(ratios)
+        return logsumexp(log_p + gp.ratio_prior(False))
+
+    drawn = [
+        log_evidence(relevance.inverse_squares(rng.standard_normal(2), tau)[0])
+        for tau in relevance.GLOBAL
+        for _ in range(300)
+    ]
+    members = relevance.members(labels)
+    estimate = logsumexp([m.log_weight + log_evidence(m.precision) for m in members])
+    assert estimate == pytest.approx(logsumexp(drawn) - np.log(len(drawn)), abs=0.5)
+
+
+def test_columns_that_do_not_matter_are_found(fitted):
+    model, X, y, f = fitted
+    found = model.relevance_
+    assert found.shape == (5,)
+    assert found.max() <= 1.0
+    assert found[0] > 0.9
+    assert found[1] > 0.15
+    assert np.all(found[2:4] < 0.1)
+    assert found[4] == 0.0
+    assert weight(model) > 0.99
+    off = model.predict(X)[LABELS:] - f[LABELS:]
+    plain = flat(hyperparameters="evidence").fit(X, labelled(y)).predict(X)[LABELS:] - f[LABELS:]
+    assert np.mean(off**2) < 0.2 * np.mean(plain**2)
+
+
+def test_units_of_columns_do_not_matter(fitted):
+    """One column in another unit: the members are the same, and so are predictions and relevance."""
+    model, X, y, _ = fitted
+    factor = np.array([1.0, 1.0, 2.0**20, 1.0, 1.0])
+    other = flat().fit(X * factor, labelled(y))
+    assert weight(other) > 0.99
+    np.testing.assert_allclose(other.predict(X * factor), model.predict(X), atol=1e-3)
+    np.testing.assert_allclose(other.relevance_, model.relevance_, atol=1e-3)
+
+
+def test_an_average_not_a_maximum(fitted):
+    """Several lengths have weight, and none has most of it."""
+    components = fitted[0].model_.outputs[0].posterior.components
+    spaces = np.array([c.setting.space for c in components])
+    weights = np.bincount(spaces, [c.weight for c in components])
+    assert np.sum(weights > 0.01) > 4
+    assert weights.max() < 0.6
+
+
+def test_other_labels_have_other_lengths(fitted):
+    """Warm start: the same geometries, and lengths of the new labels; those of the first fit leave no trace."""
+    model, X, y, _ = fitted
+    before = model.relevance_
+    other = np.cos(2 * X[:, 2])
+    warm = flat(warm_start=True).fit(X, labelled(y)).fit(X, labelled(other))
+    cold = flat().fit(X, labelled(other))
+    np.testing.assert_array_equal(warm.predict(X), cold.predict(X))
+    assert warm.relevance_[2] == 1.0
+    assert before[2] < 0.1
+    assert len(warm.model_.geometries.members) == len(cold.model_.geometries.members)
+
+
+def test_every_output_has_its_own_lengths(fitted, tmp_path):
+    """Also one with labels on other rows, and one with too few; and through a file."""
+    model, X, y, _ = fitted
+    Y = np.stack([labelled(y), labelled(X[:, 2] ** 2)[::-1], labelled(y, 5)], 1)
+    Y[:, 1] = np.where(np.isnan(Y[:, 1]), np.nan, X[:, 2] ** 2)
+    several = flat().fit(X, Y)
+    found = several.relevance_
+    assert found.shape == (3, 5)
+    np.testing.assert_allclose(found[0], model.relevance_)
+    assert found[1].argmax() == 2
+    assert np.isnan(found[2]).all()
+    np.testing.assert_allclose(several.predict(X)[:, 0], model.predict(X), atol=1e-9)
+    several.save(tmp_path / "model.gpum")
+    loaded = GPUMRegressor.load(tmp_path / "model.gpum")
+    new = X[:7] * 1.01
+    for rows in (X, new):
+        for one, other in zip(
+            several.predict(rows, return_std=True), loaded.predict(rows, return_std=True), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(loaded.relevance_, found)
+    assert (tmp_path / "model.gpum").stat().st_size < 200_000
+
+
+def test_left_out_labels_and_suggestions(fitted):
+    model, _, y, _ = fitted
+    mean, std, _ = model.model_.outputs[0].leave_one_out()
+    off = (mean - y[:LABELS]) / std
+    assert 0.3 < np.sqrt(np.mean(off**2)) < 2
+    assert len(set(model.suggest(3))) == 3
+
+
+@pytest.mark.parametrize("likelihood", ["student", "poisson", "binomial"])
+def test_other_likelihoods_have_lengths_too(fitted, likelihood):
+    _, X, y, f = fitted
+    rng = np.random.default_rng(5)
+    made = {"student": y, "poisson": rng.poisson(5 * np.exp(f)).astype(float), "binomial": (f > 0).astype(float)}
+    model = flat(likelihood=likelihood).fit(X, labelled(made[likelihood], 60))
+    assert model.relevance_[0] > 3 * model.relevance_[2:].max()
+
+
+def test_angles_have_lengths_too(fitted):
+    _, X, _, f = fitted
+    model = flat(period=360.0).fit(X, labelled(60 * f % 360))
+    assert model.relevance_[0] > 3 * model.relevance_[2:].max()
+
+
+def test_missing_readings(fitted, tmp_path):
+    _, X, y, _ = fitted
+    X = X.copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
+    X[:, 4] = 7.0
+    model = flat().fit(X, labelled(y, 60))
+    assert model.relevance_[0] > 3 * model.relevance_[2:].max()
+    model.save(tmp_path / "model.gpum")
+    np.testing.assert_array_equal(GPUMRegressor.load(tmp_path / "model.gpum").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "options"),
+    [(1, 40, {}), (5, 9, {}), (201, 40, {}), (5, 40, {"hyperparameters": "evidence"})],
+)
+def test_where_lengths_are_not_learned(columns, labels, options):
+    """One column, few labels, hundreds of columns, a single best setting: flat space stands alone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, columns))
+    model = flat(**options).fit(X, labelled(X[:, 0], labels))
+    assert model.relevance_ is None
+    assert model.model_.geometries.titles == ["flat space"]
+
+
+def test_lengths_are_learned_in_a_second():
+    """100 labels of 20 columns; a generous limit, since machines differ."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 20))
+    labels = relevance.Labels(X, np.sin(2 * X[:, :1]) + 0.1 * rng.standard_normal((100, 1)))
+    best = np.inf
+    for _ in range(3):
+        start = perf_counter()
+        relevance.members(labels)
+        best = min(best, perf_counter() - start)
+    assert best < 2
+
+
+def covered(X, y, n, levels=(0.1, 0.9)):
+    """The part of the rows without a label that are inside an interval, of flat space."""
+    low, high = flat().fit(X, labelled(y, n)).predict_quantiles(X[n:], levels).T
+    return np.mean((y[n:] > low) & (y[n:] < high))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 3.0])
+def test_intervals_hold_with_and_without_noise(noise):
+    """80 % intervals of tables whose labels have no noise, some, and far more than signal."""
+    found = [covered(*table(seed, 120, noise)[:2], 40) for seed in range(6)]
+    assert 0.72 < np.mean(found) < 0.92 if noise else 0.75 < np.mean(found) <= 1.0
+
+
+def test_noise_above_the_signal_is_recognised():
+    """Labels of hardly any signal: the spread of a new label is that of the labels, and that of the function far less.
+
+    The noise was at most that of the signal, and half of the labels' variance was said to be signal.
+    """
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((200, 3))
+    y = 0.1 * X[:, 0] + rng.standard_normal(200)
+    model = flat().fit(X, labelled(y, 150))
+    _, new = model.predict(X[150:], return_std=True)
+    _, function = model.predict(X[150:], return_std=True, include_noise=False)
+    assert np.all(np.abs(new - y[:150].std()) < 0.15)
+    assert function.mean() < 0.3
+
+
+def test_copies_whose_labels_differ():
+    """A heavy-tailed column, and rows that were observed twice with different outcomes: no label is taken as certain.
+
+    Without a word about repeated rows in the prior, the noise of such labels was said to be next to none, and the copy
+    of a labelled row was off by tens of standard deviations.
+    """
+    off = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((300, 6))
+        X[:, 0] = rng.standard_t(1.5, 300)
+        X[200:230] = X[:30]
+        f = np.sin(2 * X[:, 1]) + np.tanh(X[:, 0]) + np.abs(X[:, 2]) * X[:, 3]
+        f[200:230] += rng.choice([-1.0, 1.0], 30)  # what no column says
+        model = flat().fit(X, labelled(f, 60))
+        mean, std = model.predict(X[200:230], return_std=True)
+        off.append((f[200:230] - mean) / std)
+    assert np.mean(np.square(off)) < 40  # 180 without it
+
+
+@pytest.mark.parametrize("geometry", ["graph", "atlas"])
+def test_rows_far_from_all_others_have_the_prior(geometry):
+    """One column with heavy tails: graphs and atlases join an outlying row to the nearest rows, however far these are.
+
+    They then predicted the value of these rows at it, and were more certain there than a new label is of its mean.
+    """
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((150, 6))
+    X[:, 0] = rng.standard_t(1.0, 150)
+    X[120:] = X[:30]
+    X[119, 0] = 5000.0
+    y = X[:, 0] + X[:, 1]
+    usual = np.abs(X[:, 0]) < 10
+    labels = np.where(usual & (np.arange(150) % 2 == 0), y, np.nan)
+    model = GPUMRegressor(geometry=geometry, latent_dim=2, scale="none", random_state=0).fit(X, labels)
+    mean, std = model.predict(X, return_std=True)
+    assert std[119] > np.nanstd(labels)
+    assert abs(mean[119] - np.nanmean(labels)) < 1e-6
+    known = ~np.isnan(labels)
+    assert np.abs((mean - y)[known]).mean() < 0.7 * np.nanstd(labels)  # rows with labels keep what these say
+    labels[119] = y[119]
+    assert model.fit(X, labels).predict(X[[119]]) > 1000  # as this one does, once it has a label
