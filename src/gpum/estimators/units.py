@@ -47,21 +47,28 @@ class Units:
         return WORDS[self.scale]
 
 
-def candidates(X: np.ndarray, scale: Any) -> list[Units]:
-    """The units in which a cloud X [N, p] may be seen, the likeliest first."""
+def candidates(X: np.ndarray, scale: Any, indicators: np.ndarray | None = None) -> list[Units]:
+    """The units in which a cloud X [N, p] may be seen, the likeliest first.
+
+    Columns that stand for a category (`indicators`, [p] of bool) are never divided by their spread, which is that of
+    the number of rows in the category.
+    """
     checks.option(scale, "scale", SCALES)
     plain = Units("none", scaling.Scaling.of(X).unit, 0.0)
+    own = lambda spreads: spreads if indicators is None else np.where(indicators, 1.0, spreads)
     if scale == "none":
         return [plain]
     if scale != "auto":
-        return [Units(scale, scaling.spreads(X, robust=scale == "robust"), 0.0)]
+        return [Units(scale, own(scaling.spreads(X, robust=scale == "robust")), 0.0)]
     chance = common_unit(X)
     if chance == 1.0:
         return [plain]
     spreads = scaling.spreads(X)
     said = f"the spreads of the columns go from {spreads.min():.3g} to {spreads.max():.3g}"
     raw = Units("none", plain.unit, log(chance), f"{said}; the columns were used as they come")
-    standard = Units("standard", spreads, log(1 - chance), f"{said}; each column was divided by its standard deviation")
+    standard = Units(
+        "standard", own(spreads), log(1 - chance), f"{said}; each column was divided by its standard deviation"
+    )
     return [raw, standard] if chance >= 0.5 else [standard, raw]
 
 
