@@ -3,12 +3,16 @@
 import datetime
 import re
 import sys
+import tempfile
 from contextlib import closing
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
 from typer.testing import CliRunner
 
 from gpum import (
@@ -29,6 +33,7 @@ from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers
 from gpum.report.labelling.session import Session, Work
 from gpum.report.labelling.views import setup
+from odd import answered, covers, finite, quiet
 
 N = 40
 FLAT = {"geometry": "flat", "smoothness": "heat", "random_state": 0}
@@ -299,3 +304,123 @@ def test_the_labelling_page_shows_the_words_of_the_table(tmp_path, monkeypatch):
     lines = read(data)
     assert LabelFile(beside(data)).columns() == list(X.columns)
     assert len(lines) == N
+
+
+# Tables as they are: whatever the columns, a fit answers with finite numbers or says why not.
+
+WORDS = ["red", "green", "blue", "", None, "nan", "Ünder", "a=b", "1"]
+COLUMNS = {
+    "numbers": lambda rng, n: rng.standard_normal(n),
+    "codes": lambda rng, n: rng.integers(0, 4, n),
+    "counts up": lambda rng, n: np.arange(n),
+    "constant": lambda rng, n: np.full(n, 7.0),
+    "two values": lambda rng, n: rng.integers(0, 2, n) * 1e6,
+    "tiny": lambda rng, n: 1e-300 * rng.standard_normal(n),
+    "huge": lambda rng, n: 1e300 * rng.uniform(-1, 1, n),
+    "outlier": lambda rng, n: np.where(np.arange(n) == 1, 1e9, rng.standard_normal(n)),
+    "heavy tails": lambda rng, n: rng.standard_cauchy(n) ** 3,
+    "mostly zero": lambda rng, n: rng.standard_normal(n) * (rng.random(n) < 0.2),
+    "gaps": lambda rng, n: np.where(rng.random(n) < 0.3, np.nan, rng.standard_normal(n)),
+    "empty": lambda rng, n: np.full(n, np.nan),
+}
+OTHERS = {
+    "words": lambda rng, n: rng.choice(np.array(WORDS[:3], object), n),
+    "odd words": lambda rng, n: rng.choice(np.array(WORDS, object), n),
+    "names": lambda rng, n: [f"name {k}" for k in range(n)],
+    "numbers as text": lambda rng, n: [f"{x:.3f}" for x in rng.standard_normal(n)],
+    "truth": lambda rng, n: rng.random(n) < 0.5,
+    "declared": lambda rng, n: pd.Categorical(rng.integers(0, 3, n)),
+    "dates": lambda rng, n: pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 2000, n), "D"),
+    "one date": lambda rng, n: pd.to_datetime(["2020-01-01"] * n),
+    "days as text": lambda rng, n: rng.choice(np.array(["2020-01-01", "2021-05-05T10:00", None], object), n),
+    "mixed": lambda rng, n: rng.choice(np.array([1, 2.5, "x", True], object), n),
+    "lists": lambda rng, n: [[1]] * n,
+}
+
+
+@st.composite
+def tables(draw, kinds, rows=(4, 30)):
+    """A data frame of odd columns, and numbers as target; rows may be copies of few."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    n = draw(st.integers(*rows))
+    names = draw(st.lists(st.sampled_from(sorted(kinds)), min_size=1, max_size=5, unique=True))
+    table = pd.DataFrame({name: kinds[name](rng, n) for name in names})
+    if draw(st.integers(0, 3)) == 0:
+        table = table.iloc[rng.integers(max(n // 3, 1), size=n)].reset_index(drop=True)
+    return table, rng.standard_normal(n)
+
+
+def finite_answers(make, X, y):
+    """Fit, predict rows of the table, save and load; a refusal is a sentence."""
+    classes = isinstance(make, GPUMClassifier)
+    model = answered(lambda: clone(make).fit(X, np.where(y > np.median(y), "high", "low") if classes else y))
+    if model is None:
+        return None
+    with quiet():
+        found = model.predict_proba(X) if classes else np.stack(model.predict(X, return_std=True))
+    assert finite(found)
+    assert model.n_features_in_ == X.shape[1]
+    return model
+
+
+MODELS = st.sampled_from([GPUMRegressor(**FLAT), GPUMRegressor(**FLAT | {"geometry": "graph"}), GPUMClassifier(**FLAT)])
+
+
+@covers(seconds=0.3, answered=0.3)
+@given(st.data())
+def test_any_table_of_numbers_is_answered_or_refused_in_a_sentence(data):
+    X, y = data.draw(tables(COLUMNS))
+    finite_answers(data.draw(MODELS), X, y)
+
+
+@covers(seconds=0.3, answered=0.3)
+@given(st.data())
+def test_any_table_of_words_is_answered_or_refused_in_a_sentence(data):
+    X, y = data.draw(tables({**OTHERS, "numbers": COLUMNS["numbers"], "gaps": COLUMNS["gaps"]}))
+    model = finite_answers(data.draw(MODELS), X, y)
+    if model is None:
+        return
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        model.save(f"{folder}/m.gpum")
+        loaded = type(model).load(f"{folder}/m.gpum")
+        assert np.array_equal(loaded.predict(X), model.predict(X))
+        assert loaded.notes_ == model.notes_
+        assert np.array_equal(model.predict(X.iloc[::-1])[::-1], model.predict(X)) or model.model_.classes is None
+    described = [column.note for column in getattr(model, "encoding_", Encoding([])).columns if column.note]
+    assert all(note in model.notes_ for note in described)
+
+
+@pytest.mark.parametrize("model", [GPUMRegressor(**FLAT), GPUMClassifier(random_state=0)])
+def test_tables_as_they_are(model):
+    """The tables that the issue of ordinary tables names: each is answered with finite numbers."""
+    rng = np.random.default_rng(0)
+    n = 60
+    plain = rng.standard_normal((n, 3))
+    shapes = {
+        "copies": plain[rng.integers(20, size=3000)],
+        "constant column": np.c_[plain, np.full(n, 3.0)],
+        "codes": rng.integers(0, 4, (n, 4)),
+        "outlier": np.where(np.arange(3 * n).reshape(n, 3) == 7, 1e6, plain),
+        "tiny and huge": np.c_[1e-300 * plain[:, 0], 1e300 * np.sin(plain[:, 1])],
+        "two columns": plain[:, :2],
+        "wide": rng.standard_normal((n, 500)),
+    }
+    for name, X in shapes.items():
+        y = np.sin(np.arange(len(X)))
+        known = rng.choice(len(X), 30, replace=False)
+        labels = np.full(len(X), np.nan)
+        labels[known] = y[known]
+        if isinstance(model, GPUMClassifier):
+            labels = np.where(np.isnan(labels), -1, labels > 0).astype(int)
+        with quiet():
+            model.fit(X, labels)
+            found = model.predict_proba(X[:5]) if isinstance(model, GPUMClassifier) else model.predict(X[:5])
+        assert finite(found), name
+
+
+def test_a_column_without_readings_is_named():
+    X, y = houses()
+    with pytest.raises(GpumError, match="column 1"):
+        GPUMRegressor(**FLAT).fit(X[["size"]].assign(empty=np.nan).to_numpy(), y)
+    with pytest.raises(GpumError, match="column 'empty'"):
+        GPUMRegressor(**FLAT).fit(X.assign(empty=np.nan), y)

@@ -28,6 +28,7 @@ SCALES = ("auto", "none", "standard", "robust")
 USUAL = 4.0
 SMALL = 8.0
 FEW = 0.95
+UNLIKELY = 1e-9  # the least probability of a common unit
 COLUMNS = 50  # of more columns, as of pictures, those of small spread are taken for what they are
 WORDS = {"none": "columns as they come", "standard": "columns standardised", "robust": "columns scaled by quartiles"}
 
@@ -78,7 +79,8 @@ def common_unit(X: np.ndarray) -> float:
     spreads = spreads[spreads > 0]
     if len(spreads) < 2:
         return 1.0
-    ratio = spreads[-1] / spreads[(len(spreads) - 1) // 2]
-    if ratio > USUAL:
-        return float(USUAL / ratio)
-    return FEW if len(spreads) <= COLUMNS and spreads[-1] > SMALL * spreads[0] else 1.0
+    largest = np.log(spreads[-1])  # logarithms: the ratio of 1e300 and 1e-300 is no number
+    ratio = largest - np.log(spreads[(len(spreads) - 1) // 2])
+    if ratio > log(USUAL):
+        return max(float(np.exp(log(USUAL) - ratio)), UNLIKELY)
+    return FEW if len(spreads) <= COLUMNS and largest - np.log(spreads[0]) > log(SMALL) else 1.0
