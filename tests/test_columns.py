@@ -28,7 +28,7 @@ from gpum.basics.encoding import Columns, Encoding
 from gpum.cli import app
 from gpum.persistence.labels import LabelFile, beside
 from gpum.persistence.tables import read
-from gpum.report.document import write_report
+from gpum.report.document import View, edges_of, write_report
 from gpum.report.labelling import learned
 from gpum.report.labelling.beliefs import Numbers
 from gpum.report.labelling.session import Session, Work
@@ -390,7 +390,7 @@ def test_any_table_of_words_is_answered_or_refused_in_a_sentence(data):
     assert all(note in model.notes_ for note in described)
 
 
-@pytest.mark.parametrize("model", [GPUMRegressor(**FLAT), GPUMClassifier(random_state=0)])
+@pytest.mark.parametrize("model", [GPUMRegressor(**FLAT), GPUMClassifier(**FLAT | {"geometry": ("graph", "flat")})])
 def test_tables_as_they_are(model):
     """The tables that the issue of ordinary tables names: each is answered with finite numbers."""
     rng = np.random.default_rng(0)
@@ -424,3 +424,25 @@ def test_a_column_without_readings_is_named():
         GPUMRegressor(**FLAT).fit(X[["size"]].assign(empty=np.nan).to_numpy(), y)
     with pytest.raises(GpumError, match="column 'empty'"):
         GPUMRegressor(**FLAT).fit(X.assign(empty=np.nan), y)
+
+
+@pytest.mark.parametrize("geometry", ["flat", "graph", "atlas"])
+@pytest.mark.parametrize("value", [1e9, 1e200])
+def test_a_constant_column_changes_nothing(geometry, value):
+    """Beside a large number, differences of the other columns would be lost."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, 3))
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = GPUMRegressor(2, **FLAT | {"geometry": geometry})
+    expected = model.fit(X, y).predict(X[:5] + 0.1)
+    wide, new = (np.c_[rows, np.full(len(rows), value)] for rows in (X, X[:5] + 0.1))
+    assert np.allclose(model.fit(wide, y).predict(new), expected, rtol=1e-6)
+
+
+def test_the_report_draws_an_atlas_where_its_rows_are():
+    """The atlas is learned in units of the columns' spreads, and drawn in those of the table."""
+    X = np.random.default_rng(0).standard_normal((N, 3)) * [1.0, 1e4, 1.0] + [0.0, 0.0, 1e9]
+    model = GPUMRegressor(2, **FLAT | {"geometry": "atlas", "scale": "standard"}).fit(X, X[:, 0])
+    drawn = np.array(edges_of(model, "atlas of dimension 2", X, View(X))["axes"]).T
+    assert np.all((drawn >= X.min(0) - np.ptp(X, 0)) & (drawn <= X.max(0) + np.ptp(X, 0)))
+    assert np.ptp(drawn[:, 1]) > 1e4

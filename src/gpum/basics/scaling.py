@@ -22,6 +22,7 @@ COMFORTABLE = (1e-30, 1e30)  # a spread whose powers up to the tenth (volumes in
 LARGEST = 1e307  # differences of larger numbers may be infinite
 # If a row is farther from the median than the others by this factor, differences of the others are lost to rounding.
 BLINDING = float(1 / np.sqrt(np.finfo(float).eps))
+FAR_FROM_ZERO = 1e6  # times its range: a column that is farther from 0 is shifted
 FARTHEST = 1e6  # in units of the model; new rows beyond it are projected by their direction only
 
 
@@ -81,6 +82,18 @@ def spreads(X: np.ndarray, *, robust: bool = False, constant: float = 1.0) -> np
             found = np.where(high > low, 0.7413 * (high - low), found)
         found = found * power
     return np.where((found > 0) & np.isfinite(found) & (np.nanmax(X, axis=0) > np.nanmin(X, axis=0)), found, constant)
+
+
+def far_offsets(X: np.ndarray) -> np.ndarray | float:
+    """The least number of each column that is constant, or far from 0 beside its range; 0 for other columns, [p].
+
+    Less these, differences of rows are not lost beside a column such as a time in seconds, or a constant one. One 0
+    stands for all columns if there is no such column.
+    """
+    low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
+    power = _power(np.maximum(np.abs(low), np.abs(high)))
+    far = (high / power - low / power) * FAR_FROM_ZERO < 1.0
+    return np.where(far, low, 0.0) if far.any() else 0.0
 
 
 def check(S: np.ndarray, name: str = "X", columns: Sequence[str] | None = None) -> None:

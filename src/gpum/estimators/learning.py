@@ -169,7 +169,7 @@ def _in_units(
     choices = (
         [units.Units("none", 1.0, 0.0)]
         if fixed
-        else units.candidates(cloud.X, estimator.scale, features.indicators(estimator))
+        else units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
     )
     base, notes = learned.once("subset", lambda: with_subset(replace(cloud, unit=choices[0].unit), seed, random))
     names = geometry_names(estimator.geometry)

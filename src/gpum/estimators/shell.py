@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,10 @@ def read_cloud(
     checks.columns_read(X, "X")
     scaling.check(X, "X", features.encoded_names(estimator))
     estimator.n_features_in_ = features.count(estimator, X)
-    unit = scaling.Scaling.of(X).unit if by_unit else 1.0
-    return Cloud(X, unit)
+    if not by_unit:
+        return Cloud(X, 1.0)
+    cloud = Cloud(X, 1.0, offset=scaling.far_offsets(X))
+    return replace(cloud, unit=scaling.Scaling.of(cloud.centred).unit)
 
 
 def check_rows(estimator: Any, X: Any) -> np.ndarray:
@@ -163,7 +166,9 @@ def restored(self: Any) -> None:
 
 def file_summary(self: Any) -> dict[str, Any]:
     """What `gpum info` says of the estimator."""
-    return {"kind": type(self).__name__, **self.model_.summary(), "notes": self.notes_}
+    names = {"features": list(map(str, self.feature_names_in_))} if hasattr(self, "feature_names_in_") else {}
+    own = {"n_features": self.n_features_in_, "notes": self.notes_, **names}
+    return {"kind": type(self).__name__, **self.model_.summary(), **own}
 
 
 def with_table(self: Any) -> model_io.Fitted:

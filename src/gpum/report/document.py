@@ -222,7 +222,7 @@ def edges_of(model: Any, title: str, X: np.ndarray, view: View) -> dict[str, Any
     pairs = pairs[pairs[:, 0] < pairs[:, 1]]
     shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SHOWN_EDGES)).astype(int)]
     used, ends = np.unique(shown, return_inverse=True)
-    nodes = atlas.nodes_[used]
+    nodes = model.model_.cloud.unscaled(atlas.nodes_[used])
     flat = X.shape[1] < 3
     near = neighbours.nearest(X, 1, nodes)[1][:, 0] if flat else None
     return {
