@@ -108,13 +108,11 @@ def test_columns_of_every_type(kind):
     assert np.array_equal(clone(model).fit(X, y).predict(X), model.fit(Y, y).predict(Y))
 
 
-def test_text_is_refused_by_fit_and_predict(curve):
+def test_text_is_refused_where_the_fit_had_numbers(curve):
     X, y = curve
     model = EuclideanGPRegressor().fit(frame(X), y)
-    text = frame(X).assign(c1="a")
-    for use in (lambda: model.predict(text), lambda: EuclideanGPRegressor().fit(text, y)):
-        with pytest.raises(ValueError, match="numbers only"):
-            use()
+    with pytest.raises(ValueError, match="numbers only"):
+        model.predict(frame(X).assign(c1="a"))
 
 
 def test_negative_zero_is_zero(curve):

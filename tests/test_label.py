@@ -868,7 +868,7 @@ def test_an_export_never_hides_labels_of_another_table(digits):
         (["--target", "y", "--index", "id", "--images", ".", "--image-shape", "3x1"], "both given"),
         (["--target", "y", "--index", "id", "--classes", "a"], "has 1 class"),
         (["--target", "y", "--export", "other.csv"], "no labels to export"),
-        (["--target", "y"], "column 'id' of data.csv holds text ('r0')"),
+        (["--target", "y"], "column 'id' of data.csv holds text: 40 different words"),
     ],
 )
 def test_bad_options_get_a_sentence(label_table, arguments, words):

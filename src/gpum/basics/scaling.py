@@ -10,6 +10,7 @@ Lengths on the chart are in units of `unit`, so that its metric, a square, is fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ COMFORTABLE = (1e-30, 1e30)  # a spread whose powers up to the tenth (volumes in
 LARGEST = 1e307  # differences of larger numbers may be infinite
 # If a row is farther from the median than the others by this factor, differences of the others are lost to rounding.
 BLINDING = float(1 / np.sqrt(np.finfo(float).eps))
+FAR_FROM_ZERO = 1e6  # times its range: a column that is farther from 0 is shifted
 FARTHEST = 1e6  # in units of the model; new rows beyond it are projected by their direction only
 
 
@@ -33,10 +35,11 @@ class Scaling:
     scale: Any  # in units of `unit`: a number, or one for each column
 
     @classmethod
-    def of(cls, S: np.ndarray, scale: str = "none") -> Scaling:
+    def of(cls, S: np.ndarray, scale: str = "none", fixed: np.ndarray | None = None) -> Scaling:
         """The scaling of a cloud: its mean, and one factor for the whole cloud (root mean variance) or for each column.
 
-        `scale` is "none", "standard" or "robust"; see `spreads` for the last two.
+        `scale` is "none", "standard" or "robust"; see `spreads` for the last two. Columns that are `fixed`, [p] of
+        bool, keep their unit.
 
         NaN is a missing reading, here and below.
         """
@@ -50,7 +53,8 @@ class Scaling:
         centred = centred / unit
         if scale == "none":
             return cls(unit, offset, float(np.sqrt(mean(centred**2))))
-        return cls(unit, offset, spreads(centred, robust=scale == "robust"))
+        found = spreads(centred, robust=scale == "robust")
+        return cls(unit, offset, found if fixed is None else np.where(fixed, 1 / unit, found))
 
     def rows(self, S: np.ndarray) -> np.ndarray:
         """S [n, p] in the units of the model."""
@@ -80,13 +84,28 @@ def spreads(X: np.ndarray, *, robust: bool = False, constant: float = 1.0) -> np
     return np.where((found > 0) & np.isfinite(found) & (np.nanmax(X, axis=0) > np.nanmin(X, axis=0)), found, constant)
 
 
-def check(S: np.ndarray, name: str = "X") -> None:
-    """Refuse a cloud with a number so large that the other rows cannot be distinguished in float64."""
+def far_offsets(X: np.ndarray) -> np.ndarray | float:
+    """The least number of each column that is constant, or far from 0 beside its range; 0 for other columns, [p].
+
+    Less these, differences of rows are not lost beside a column such as a time in seconds, or a constant one. One 0
+    stands for all columns if there is no such column.
+    """
+    low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
+    power = _power(np.maximum(np.abs(low), np.abs(high)))
+    far = (high / power - low / power) * FAR_FROM_ZERO < 1.0
+    return np.where(far, low, 0.0) if far.any() else 0.0
+
+
+def check(S: np.ndarray, name: str = "X", columns: Sequence[str] | None = None) -> None:
+    """Refuse a cloud with a number so large that the other rows cannot be distinguished in float64.
+
+    `columns` are names of the columns for messages, which else count them.
+    """
     row, column = map(int, np.unravel_index(np.nanargmax(np.abs(S)), S.shape))
     if abs(S[row, column]) > LARGEST:
         raise GpumError(
-            f"{name} has {S[row, column]:.3g} at row {row}, column {column}, and differences of such numbers are "
-            f"infinite; correct it, or divide {name} by 1e10"
+            f"{name} has {S[row, column]:.3g} at row {row}, {_where(column, columns)}, and differences of such numbers "
+            f"are infinite; correct it, or divide {name} by 1e10"
         )
     T = S / _power(np.nanmax(np.abs(S)))
     away = np.abs(T - (np.nanmedian(T, axis=0) if np.isnan(S).any() else np.median(T, axis=0)))
@@ -95,9 +114,13 @@ def check(S: np.ndarray, name: str = "X") -> None:
     if far[row] > 0 and far[row] > BLINDING * np.median(far[far > 0]):
         column = int(np.nanargmax(away[row]))
         raise GpumError(
-            f"{name} has {S[row, column]:.3g} at row {row}, column {column}, so far from the other rows that beside it "
-            "they are all alike in float64; correct the number or remove the row"
+            f"{name} has {S[row, column]:.3g} at row {row}, {_where(column, columns)}, so far from the other rows that "
+            "beside it they are all alike in float64; correct the number or remove the row"
         )
+
+
+def _where(column: int, names: Sequence[str] | None) -> str:
+    return f"column {column if names is None else repr(names[column])}"
 
 
 def norms(X: np.ndarray) -> np.ndarray:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..basics.encoding import Column, Columns, Encoding, TextColumns
 from ..persistence.tables import Table, are_numbers
 from .messages import listed, note
 
@@ -61,34 +63,76 @@ def check_apart(groups: dict[str, list[str]]) -> None:
         raise GpumError("no column is left for the features; name fewer with --target, --drop and --index")
 
 
-def readings_of(table: Table, used: list[str], code: float | None) -> np.ndarray:
-    """The features [N, p], NaN where a reading is missing or equals `code`; refuses rows and columns without any."""
-    advice = "leave the cell empty if there is no value, remove the row, or leave the column out (--drop)"
+@dataclass(frozen=True)
+class Readings:
+    """The features of a table.
+
+    given : what an estimator takes: the numbers, or the columns if some of them are not numbers.
+    X : the features as numbers [N, p], NaN where a reading is missing; names : of its columns.
+    notes : how columns that are not numbers were encoded.
+    """
+
+    given: np.ndarray | Columns
+    X: np.ndarray
+    names: list[str]
+    notes: list[str] = field(default_factory=list)
+
+
+ADVICE = "leave the cell empty if there is no value, remove the row, or leave the column out (--drop)"
+
+
+def readings_of(table: Table, used: list[str], code: float | None) -> Readings:
+    """The features, missing where a cell is empty or equals `code`; refuses rows and columns without any reading."""
+    _refuse_empty(table, [name for name in used if table.is_empty(name)])
+    words = [name for name in used if not table.holds_numbers(name)]
     try:
-        X = table.readings(used, advice, code)
-    except GpumError:
-        _refuse_text(table, used)
-        raise
-    empty = [used[k] for k in np.flatnonzero(np.isnan(X).all(0))]
+        kinds = {column.name: column for column in Encoding.of(_columns(table, words)).columns}
+    except TextColumns as error:
+        _refuse_text(table, error)
+    encoding = Encoding([kinds.get(name) or Column(name, "number") for name in used])
+    found = _readings(table, encoding, code, ADVICE)
+    _refuse_empty(table, [found.names[k] for k in np.flatnonzero(np.isnan(found.X).all(0))])
+    return found
+
+
+def readings_like(table: Table, encoding: Encoding, code: float | None) -> Readings:
+    """The columns of a fit in another table, missing where a cell is empty or equals `code`."""
+    return _readings(table, encoding, code, "leave the cell empty if there is no value, or remove the row")
+
+
+def _readings(table: Table, encoding: Encoding, code: float | None, advice: str) -> Readings:
+    numbers = [column.name for column in encoding.columns if column.kind == "number"]
+    found = dict(zip(numbers, table.readings(numbers, advice, code).T, strict=True)) if numbers else {}
+    used = [column.name for column in encoding.columns]
+    given = Columns(used, [found[name] if name in found else table.columns[name] for name in used])
+    X = encoding.encoded(given)
+    for row in np.flatnonzero(np.isnan(X).all(1))[:1]:
+        raise GpumError(f"{table.row_name(int(row))} of {table.source} has no value in any feature; remove the row")
+    return Readings(X if encoding.is_plain else given, X, encoding.names, encoding.notes)
+
+
+def _columns(table: Table, names: list[str]) -> Columns:
+    return Columns(names, [table.columns[name] for name in names])
+
+
+def _refuse_empty(table: Table, empty: list[str]) -> None:
+    """Raise an error that names the columns without any value."""
     if len(empty) == 1:
         raise GpumError(f"column {empty[0]!r} of {table.source} has no value in any row; leave it out ({_drop(empty)})")
     if empty:
         said = f"{len(empty)} columns of {table.source} have no value in any row: {listed(empty)}"
         raise GpumError(f"{said}; leave them out ({_drop(empty)})")
-    return X
 
 
-def _refuse_text(table: Table, used: list[str]) -> None:
-    """Raise an error that names all features with text."""
-    texts = [name for name in used if table.is_text(name)]
-    if not texts:
-        return
-    examples = [f"{name!r} ({table.words(name)[0]!r})" for name in texts]
-    said = f"{len(texts)} columns of {table.source} hold text: {listed(examples)}; features are numbers: leave them out"
-    if len(texts) == 1:
-        example = table.words(texts[0])[0]
-        said = f"column {texts[0]!r} of {table.source} holds text ({example!r}), but features are numbers; leave it out"
-    raise GpumError(f"{said} ({_drop(texts)}); a column that names the rows is named by --index")
+def _refuse_text(table: Table, error: TextColumns) -> NoReturn:
+    """Raise an error that names all columns that cannot be encoded."""
+    names = list(error.reasons)
+    said = f"{len(names)} columns of {table.source} hold text that cannot be encoded as categories: "
+    said += "; ".join(reason.replace(" of X", "") for reason in error.reasons.values())
+    if len(names) == 1:
+        said = error.reasons[names[0]].replace(" of X", f" of {table.source}")
+    leave = "leave it out" if len(names) == 1 else "leave them out"
+    raise GpumError(f"{said}; {leave} ({_drop(names)}); a column that names the rows is named by --index") from None
 
 
 def _drop(names: list[str]) -> str:
@@ -117,16 +161,17 @@ def gaps_in(X: np.ndarray) -> str:
 
 def features_of(table: Table, fitted: Fitted, model: Path) -> list[str]:
     """The model's features, if the table has them all."""
-    missing = [name for name in fitted.features if name not in table.columns]
+    used = fitted.columns
+    missing = [name for name in used if name not in table.columns]
     if missing:
-        near = _nearest(missing[0], [name for name in table.columns if name not in fitted.features])
+        near = _nearest(missing[0], [name for name in table.columns if name not in used])
         hint = f"add {'them, under these names' if len(missing) > 1 else 'it, under this name'}"
         hint = _misread(table) or (f"if {near!r} is {missing[0]!r}, rename it" if near else hint)
-        what = f"{len(missing)} of the {len(fitted.features)} features of {model.name}: {listed(missing)}"
+        what = f"{len(missing)} of the {len(used)} features of {model.name}: {listed(missing)}"
         if len(missing) == 1:
             what = f"the feature {missing[0]} of {model.name}"
         raise GpumError(f"{table.source} lacks {what}; {hint}")
-    return fitted.features
+    return used
 
 
 def _nearest(name: str, names: list[str]) -> str | None:

@@ -115,9 +115,12 @@ def label(
         others = [name for name in table.columns if name not in {target, *dropped, *index_name}]
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": index_name, "--features": used})
-        X = readings_of(table, used, missing)
+        readings = readings_of(table, used, missing)
+        X = readings.X
+        for text in readings.notes:
+            note(text)
         if not features:
-            note_counting(X, used, bool(index_name))
+            note_counting(X, readings.names, bool(index_name))
         names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
         pictures = _pictures(X, names, images, image_shape)
         file = labels.LabelFile(label_path)
@@ -130,7 +133,7 @@ def label(
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
             "latent_dim": several(latent_dim), "geometry": geometry and several(geometry), "random_state": seed,
             "scale": scale, "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
-        })  # fmt: skip
+        }, None if readings.given is X else readings.names)  # fmt: skip
     finally:
         file.release()
 
@@ -138,7 +141,7 @@ def label(
 def _serve(
     data: Path, table: Table, target: str, X: np.ndarray, used: list[str], names: list[str], known: dict[int, str],
     classes: list[str] | None, pictures: Any, file: LabelFile, quiet: bool, port: int, browser: bool,
-    settings: dict[str, Any],
+    settings: dict[str, Any], encoded: list[str] | None,
 ) -> None:  # fmt: skip
     """Learn the geometry, then answer the page until Ctrl-C."""
     from ..estimators.classifier import GPUMClassifier
@@ -168,7 +171,7 @@ def _serve(
     done = f"Geometry from {path.name}" if geometry else f"Geometry learned, and stored in {path.name} ({size(path)}),"
     say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
     aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
-    session = Session(Work(data, table, target, X, used, names, known, pictures), aim, file)
+    session = Session(Work(data, table, target, X, used, names, known, pictures, encoded), aim, file)
     token, last = stored_address(data)
     content = setup(session)
     try:

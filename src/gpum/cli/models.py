@@ -150,7 +150,8 @@ def fit(
         others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
         used = named(table, "--features", features or []) or others
         check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
-        X = readings_of(table, used, missing)
+        readings = readings_of(table, used, missing)
+        X = readings.X
         numbers = {"--likelihood": likelihood != "gaussian", "--angle": angle is not None}
         classes = as_labelled(data, targets, classes, numbers)
         if unlabelled is None and any("-1" in (kind.classes or ()) for kind in labelled.kinds(data, targets).values()):
@@ -166,7 +167,7 @@ def fit(
             y = np.stack([labels_of(table, name) for name in targets], 1)
             labels = y if len(targets) > 1 else y[:, 0]
         if not features:
-            note_counting(X, used, bool(names))
+            note_counting(X, readings.names, bool(names))
     known = ", ".join(f"{name} known for {int(n)}" for name, n in zip(targets, (~np.isnan(y)).sum(0), strict=True))
     say(quiet, f"{data.name}: {counted(len(X), 'row')}, {counted(len(used), 'feature')}{gaps_in(X)}; {known}.")
     with stage("starting", out):
@@ -199,7 +200,7 @@ def fit(
         model = GPUMRegressor(**settings, hyperparameters=hyperparameters, likelihood=likelihood, period=angle)
     begin = time.perf_counter()
     with stage("fitting", out), collected() as warned, called(data.name):
-        model.fit(X, labels)
+        model.fit(readings.given, labels)
     seconds = time.perf_counter() - begin
     for text in model.notes_:
         if text not in warned:
@@ -217,7 +218,7 @@ def fit(
     }
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
     with stage(f"writing {out.name}", out):
-        model_io.save(model_io.Fitted(model, used, targets, X, y, rows, about), out, force=force)
+        model_io.save(model_io.Fitted(model, readings.names, targets, X, y, rows, about), out, force=force)
     say(quiet, f"Fitted in {duration(seconds)}; wrote {out} ({size(out)}).")
     read = [*_named("--decimal", decimal, "."), *_named("--encoding", encoding, "utf-8")]
     predictions, page = str(_free(Path("predictions.csv"))), str(_free(Path("report.html")))

@@ -48,17 +48,16 @@ def predict(
     with stage(f"reading {model.name}", out), collected():
         import numpy as np
 
+        from ..estimators.shell import check_rows
         from ..persistence import model_io
-        from .columns import features_of, named
+        from .columns import features_of, named, readings_like
 
         fitted = model_io.load(model)
     with stage(f"reading {data.name}", out):
         table = tables.read(data, decimal=decimal, encoding=encoding)
-        X = table.readings(
-            features_of(table, fitted, model),
-            "leave the cell empty if there is no value, or remove the row",
-            fitted.about.get("missing"),
-        )
+        features_of(table, fitted, model)
+        with collected():
+            X = check_rows(fitted.model, readings_like(table, fitted.encoding, fitted.about.get("missing")).given)
         names = named(table, "--index", [index] if index else [])
         stored = fitted.about.get("index")
         if not names and stored in table.columns:
@@ -80,7 +79,7 @@ def predict(
 
 
 def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.ndarray]:
-    """The columns of a prediction, made in chunks."""
+    """The columns of a prediction for encoded rows X, made in chunks."""
     import numpy as np
 
     from ..basics.progress import Reporter
@@ -93,11 +92,11 @@ def _predictions(fitted: Fitted, X: np.ndarray, verbose: int) -> dict[str, np.nd
             rows = X[begin : begin + CHUNK]
             n = len(rows)
             if hasattr(fitted.model, "classes_"):
-                predicted = fitted.model.predictive(rows)
+                predicted = fitted.model.model_.predictive(rows)
                 made.append((predicted.probabilities, predicted.latent, predicted.far))
                 report.advance(f"rows predicted: {begin + n} of {len(X)}", n)
                 continue
-            found = fitted.model.predictive(rows)
+            found = fitted.model.model_.predictive(rows)
             mean, std = (v.reshape(n, -1) for v in (found.mean, found.std))
             low, high = np.moveaxis(
                 (found.of_function() if chances else found).quantiles(INTERVAL).reshape(n, 2, -1), 1, 0

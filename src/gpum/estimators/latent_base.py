@@ -80,18 +80,18 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn the chart of a cloud X [N, p]; y is ignored."""
-        features.remember(self, X)
-        X = self._check(X)
+        X = self._check(features.read(self, X))
         rng = np.random.default_rng(checks.random_state(self.random_state).randint(2**31 - 1))
-        self.n_features_in_ = X.shape[1]
-        chosen = units.candidates(X, self.scale)[0]
-        self._scaling = Scaling.of(X, chosen.scale)
+        self.n_features_in_ = features.count(self, X)
+        indicators = features.indicators(self)
+        chosen = units.candidates(X, self.scale, indicators)[0]
+        self._scaling = Scaling.of(X, chosen.scale, indicators)
         self.unit_, self.offset_, self.scale_ = self._scaling.unit, self._scaling.offset, self._scaling.scale
         self._rows = self._scaling.rows(X)  # NaN where a reading is missing
         self._whole = fill_in(self._rows) if np.isnan(X).any() else Filled.complete(self._rows)
         self.history_: list[dict[str, Any]] = []
         checkpoint = open_checkpoint(self, X=X)
-        self.notes_ = checkpoint.notes
+        self.notes_ = [*features.notes(self), *checkpoint.notes]
         q = self._initial_dim(*X.shape)
         with (
             jax.enable_x64(True),

@@ -167,7 +167,11 @@ def _in_units(
     """
     given = estimator.latent_model
     fixed = isinstance(given, Chart) or _is_fitted(given)  # a given chart has units of its own
-    choices = [units.Units("none", 1.0, 0.0)] if fixed else units.candidates(cloud.X, estimator.scale)
+    choices = (
+        [units.Units("none", 1.0, 0.0)]
+        if fixed
+        else units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
+    )
     base, notes = learned.once("subset", lambda: with_subset(replace(cloud, unit=choices[0].unit), seed, random))
     names = geometry_names(estimator.geometry)
     kernels = KernelTask(
@@ -263,12 +267,12 @@ def fitted_latent_model(
         if run.folder is not None:
             model.set_params(checkpoint=str(Path(run.folder) / f"chart-{latent_dim}"))
         model.fit(X)
-    if X.shape[1] != model.n_features_in_:
+    if X.shape[1] != features.width(model):
         raise GpumError(
-            f"X has {X.shape[1]} columns, but the given latent model was fitted with {model.n_features_in_}; "
+            f"X has {X.shape[1]} columns, but the given latent model was fitted with {features.width(model)}; "
             "pass the same columns"
         )
-    features.same_names(estimator, model)
+    features.same_columns(estimator, model)
     return model
 
 

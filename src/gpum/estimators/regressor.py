@@ -68,6 +68,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     latent_model_, chart_, latent_ : the latent model of the chart of largest weight (None for a known chart), its
         chart, and the rows in it; all None where no geometry is a chart. `transform` gives the coordinates of rows in
         it, and is there where `geometry` has "chart" in it.
+    encoding_ : how columns of words, categories, booleans and dates of a data frame became numbers; only where there
+        are such columns (`docs/tables.md`).
     notes_ : sentences about what was left out, stopped early or could not be done as requested.
     best_setting_ : the setting of largest weight.
     length_scale_ : its length scale: √t of a heat kernel, κ of a Matérn kernel.

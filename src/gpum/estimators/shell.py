@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ from .latent_base import LatentModel
 from .stored import load as load
 from .stored import save as save
 
-COLUMNS = ("n_features_in_", "feature_names_in_", "classes_")  # what scikit-learn requires of a fitted estimator
+COLUMNS = (
+    "n_features_in_",
+    "feature_names_in_",
+    "encoding_",
+    "classes_",
+)  # what scikit-learn wants of a fitted estimator
 
 
 def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
@@ -65,11 +71,16 @@ def _model(self: Any) -> FittedModel:
 
 
 model = property(_model)
-notes = property(lambda self: list(self.model_.notes), doc="What was left out or could not be done as requested.")
+notes = property(
+    lambda self: list(dict.fromkeys([*features.notes(self), *self.model_.notes])),
+    doc="How columns were encoded, and what was left out or could not be done as asked.",
+)
 log_evidence = property(lambda self: self.model_.log_evidence, doc="Of the average, or of the best setting.")
 best_setting = property(lambda self: self.model_.best_setting, doc="The heaviest setting.")
 geometry_weights = property(lambda self: self.model_.geometry_weights, doc="Weight of each geometry by name.")
-relevance = property(lambda self: self.model_.relevance, doc="How much each column matters, from 0 to 1.")
+relevance = property(
+    lambda self: features.by_column(self, self.model_.relevance), doc="How much each column matters, from 0 to 1."
+)
 latent_model = property(lambda self: self.model_.latent_model, doc="The latent model of the chart that is shown.")
 chart = property(lambda self: self.model_.chart, doc="The chart of largest weight; None without one.")
 latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on that chart, [N, q].")
@@ -78,14 +89,15 @@ latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on
 def read_cloud(
     estimator: Any, X: Any, *, min_rows: int = 2, missing: bool = False, by_unit: bool = True
 ) -> Cloud:  # fmt: skip
-    """X, checked, in units in which squares of its numbers are numbers (`by_unit`); its columns are remembered."""
-    features.remember(estimator, X)
-    X = checks.cloud(X, "X", min_rows=min_rows, missing=missing)
+    """X, checked, in units in which squares of its numbers are numbers (`by_unit`); names and encoding are stored."""
+    X = checks.cloud(features.read(estimator, X), "X", min_rows=min_rows, missing=missing)
     checks.columns_read(X, "X")
-    scaling.check(X, "X")
-    estimator.n_features_in_ = X.shape[1]
-    unit = scaling.Scaling.of(X).unit if by_unit else 1.0
-    return Cloud(X, unit)
+    scaling.check(X, "X", features.encoded_names(estimator))
+    estimator.n_features_in_ = features.count(estimator, X)
+    if not by_unit:
+        return Cloud(X, 1.0)
+    cloud = Cloud(X, 1.0, offset=scaling.far_offsets(X))
+    return replace(cloud, unit=scaling.Scaling.of(cloud.centred).unit)
 
 
 def check_rows(estimator: Any, X: Any) -> np.ndarray:
@@ -147,14 +159,16 @@ def restored(self: Any) -> None:
     held = vars(self).pop("stored_", None)
     if not isinstance(held, StoredModel):
         raise GpumError("its settings are not there")
-    if held.cloud.X.shape[1] != self.n_features_in_:
-        raise GpumError(f"its cloud has shape {held.cloud.X.shape}, and {self.n_features_in_} features")
+    if held.cloud.X.shape[1] != features.width(self):
+        raise GpumError(f"its cloud has shape {held.cloud.X.shape}, and {features.width(self)} features")
     self._fitted = LazyModel(stored=held)
 
 
 def file_summary(self: Any) -> dict[str, Any]:
     """What `gpum info` says of the estimator."""
-    return {"kind": type(self).__name__, **self.model_.summary()}
+    names = {"features": list(map(str, self.feature_names_in_))} if hasattr(self, "feature_names_in_") else {}
+    own = {"n_features": self.n_features_in_, "notes": self.notes_, **names}
+    return {"kind": type(self).__name__, **self.model_.summary(), **own}
 
 
 def with_table(self: Any) -> model_io.Fitted:
@@ -163,7 +177,6 @@ def with_table(self: Any) -> model_io.Fitted:
     y = np.full((len(X), len(self.model_.outputs)), np.nan)
     for k, output in enumerate(self.model_.outputs):
         y[output.rows, k] = output.labels
-    names = getattr(self, "feature_names_in_", [f"X_{j + 1}" for j in range(X.shape[1])])
     targets = ["y"] if y.shape[1] == 1 else [f"y_{k + 1}" for k in range(y.shape[1])]
     about = {"settings": dict(self.model_.settings)}
-    return model_io.Fitted(self, [str(n) for n in names], targets, X, y, [str(i + 1) for i in range(len(X))], about)
+    return model_io.Fitted(self, features.names(self), targets, X, y, [str(i + 1) for i in range(len(X))], about)

@@ -28,6 +28,7 @@ SCALES = ("auto", "none", "standard", "robust")
 USUAL = 4.0
 SMALL = 8.0
 FEW = 0.95
+UNLIKELY = 1e-9  # the least probability of a common unit
 COLUMNS = 50  # of more columns, as of pictures, those of small spread are taken for what they are
 WORDS = {"none": "columns as they come", "standard": "columns standardised", "robust": "columns scaled by quartiles"}
 
@@ -47,21 +48,28 @@ class Units:
         return WORDS[self.scale]
 
 
-def candidates(X: np.ndarray, scale: Any) -> list[Units]:
-    """The units in which a cloud X [N, p] may be seen, the likeliest first."""
+def candidates(X: np.ndarray, scale: Any, indicators: np.ndarray | None = None) -> list[Units]:
+    """The units in which a cloud X [N, p] may be seen, the likeliest first.
+
+    Columns that stand for a category (`indicators`, [p] of bool) are never divided by their spread, which is that of
+    the number of rows in the category.
+    """
     checks.option(scale, "scale", SCALES)
     plain = Units("none", scaling.Scaling.of(X).unit, 0.0)
+    own = lambda spreads: spreads if indicators is None else np.where(indicators, 1.0, spreads)
     if scale == "none":
         return [plain]
     if scale != "auto":
-        return [Units(scale, scaling.spreads(X, robust=scale == "robust"), 0.0)]
+        return [Units(scale, own(scaling.spreads(X, robust=scale == "robust")), 0.0)]
     chance = common_unit(X)
     if chance == 1.0:
         return [plain]
     spreads = scaling.spreads(X)
     said = f"the spreads of the columns go from {spreads.min():.3g} to {spreads.max():.3g}"
     raw = Units("none", plain.unit, log(chance), f"{said}; the columns were used as they come")
-    standard = Units("standard", spreads, log(1 - chance), f"{said}; each column was divided by its standard deviation")
+    standard = Units(
+        "standard", own(spreads), log(1 - chance), f"{said}; each column was divided by its standard deviation"
+    )
     return [raw, standard] if chance >= 0.5 else [standard, raw]
 
 
@@ -71,7 +79,8 @@ def common_unit(X: np.ndarray) -> float:
     spreads = spreads[spreads > 0]
     if len(spreads) < 2:
         return 1.0
-    ratio = spreads[-1] / spreads[(len(spreads) - 1) // 2]
-    if ratio > USUAL:
-        return float(USUAL / ratio)
-    return FEW if len(spreads) <= COLUMNS and spreads[-1] > SMALL * spreads[0] else 1.0
+    largest = np.log(spreads[-1])  # logarithms: the ratio of 1e300 and 1e-300 is no number
+    ratio = largest - np.log(spreads[(len(spreads) - 1) // 2])
+    if ratio > log(USUAL):
+        return max(float(np.exp(log(USUAL) - ratio)), UNLIKELY)
+    return FEW if len(spreads) <= COLUMNS and largest - np.log(spreads[0]) > log(SMALL) else 1.0

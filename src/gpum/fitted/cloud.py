@@ -27,11 +27,13 @@ class Cloud:
     unit : the number that the rows are divided by, or one number for each column [p].
     rows : the rows in these units.
     subset : indices of the rows that geometries are learned from, ascending; None: all.
+    offset : what is subtracted before, 0 or one number for each column [p]: see `scaling.far_offsets`.
     """
 
     X: np.ndarray
     unit: np.ndarray | float
     subset: np.ndarray | None = None
+    offset: np.ndarray | float = 0.0
 
     def __len__(self) -> int:
         return len(self.X)
@@ -39,7 +41,12 @@ class Cloud:
     @cached_property
     def rows(self) -> np.ndarray:
         """The rows in units of the fit, [N, p]."""
-        return self.X if np.all(self.unit == 1) else self.X / self.unit
+        return self.centred if np.all(self.unit == 1) else self.centred / self.unit
+
+    @property
+    def centred(self) -> np.ndarray:
+        """The rows less the offset, [N, p]."""
+        return self.X if np.all(self.offset == 0) else self.X - self.offset
 
     @cached_property
     def original(self) -> np.ndarray:
@@ -74,7 +81,11 @@ class Cloud:
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         """Rows X [n, p], of the cloud or new, in the units of `rows`."""
         with np.errstate(over="ignore"):
-            return np.clip(X / self.unit, -LARGEST_ENTRY, LARGEST_ENTRY)
+            return np.clip((X - self.offset) / self.unit, -LARGEST_ENTRY, LARGEST_ENTRY)
+
+    def unscaled(self, rows: np.ndarray) -> np.ndarray:
+        """Rows [n, p] in the units of `rows`, in those in which X came."""
+        return rows * self.unit + self.offset
 
     def _index(self, rows: np.ndarray) -> np.ndarray:
         """Indices in the cloud of scaled rows, -1 for new rows, [n]."""
@@ -95,6 +106,9 @@ class Cloud:
             raise GpumError(f"its cloud has shape {self.X.shape} and units of shape {unit.shape}")
         if unit.dtype.kind not in "fi" or not np.all(np.isfinite(unit) & (unit > 0)):
             raise GpumError("the units of its columns are not positive numbers")
+        offset = np.asarray(self.offset)
+        if offset.shape not in ((), self.X.shape[1:]) or offset.dtype.kind not in "fi" or not np.isfinite(offset).all():
+            raise GpumError("the offsets of its columns are not numbers")
         subset = self.subset
         if subset is not None and not (subset.ndim == 1 and _are_rows(subset, len(self.X))):
             raise GpumError("its geometries were learned from rows that are not there")

@@ -178,7 +178,7 @@ class FittedModel:
         """Which rows, by where they stand among the learned ones, lie far from all others and have no label, [n]."""
         found = self.geometries.outlying.copy()
         for output in self.outputs:
-            learned = self.cloud.learned_at(output.rows)
+            learned = self.cloud._learned_at(output.rows)
             found[learned[learned >= 0]] = False
         return (own >= 0) & found[np.maximum(own, 0)]
 

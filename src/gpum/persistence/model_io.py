@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..basics.encoding import Column, Encoding
 from . import container
 from .tree import Reader, Writer
 
@@ -25,12 +26,23 @@ class Fitted:
     """
 
     model: Any
-    features: list[str]  # column names of X
+    features: list[str]  # column names of X, "colour=red" for a category
     targets: list[str]  # column names of y
-    X: np.ndarray  # [N, p]
+    X: np.ndarray  # [N, p], columns that are not numbers encoded
     y: np.ndarray  # [N, k], NaN where unlabelled
     rows: list[str]  # a name for each row
     about: dict[str, Any]
+
+    @property
+    def encoding(self) -> Encoding:
+        """How the columns of the table became those of X."""
+        found = getattr(self.model, "encoding_", None)
+        return Encoding([Column(name, "number") for name in self.features]) if found is None else found
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the table's columns from which X is made."""
+        return [column.name for column in self.encoding.columns]
 
     def __gpum_summary__(self) -> dict[str, Any]:
         """The summary of the model, with column names and the labels of each target."""
@@ -42,7 +54,7 @@ class Fitted:
             else:
                 target["range"] = [float(np.nanmin(y)), float(np.nanmax(y))]
         about = {k: v for k, v in self.about.items() if k != "settings"}
-        return {**found, "features": self.features, "names": self.targets, "about": about}
+        return {**found, "features": self.columns, "names": self.targets, "about": about}
 
     def __gpum_restored__(self) -> None:
         """Refuse a table whose sizes do not match."""

@@ -26,6 +26,8 @@ TAGS: dict[str, str] = {
     # the fitted model
     "model": "fitted.stored:StoredModel",
     "cloud": "fitted.cloud:Cloud",
+    "encoding": "basics.encoding:Encoding",
+    "encoding-column": "basics.encoding:Column",
     "geometries": "fitted.geometries:Geometries",
     "geometries-of-table": "report.labelling.learned:LearnedGeometries",
     # posteriors

@@ -8,27 +8,25 @@ NaN, NA, N/A, null or none is a missing value.
 from __future__ import annotations
 
 import gzip
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from numbers import Number
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..basics.cells import MISSING as MISSING
+from ..basics.cells import could_be_number, is_missing, number_advice
 from ..basics.checks import GpumError
 from . import delimited, npz
 from .atomic import existing, replacing
 
-MISSING = {"", "nan", "na", "n/a", "null", "none"}
 PACKED = ".gz"
-LONGEST = 60  # characters of a number with a unit
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
-NAME_COMMA = "if the comma is the decimal mark, name it (decimal=',', on the command line --decimal ,)"
-NAME_NO_COMMA = "if the point is the decimal mark, do not name the comma"
 
 
 @dataclass
@@ -88,11 +86,39 @@ class Table:
             return []
         cells = {cell.strip() for cell in self.text(name)}
         cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in ignoring}
-        return [] if any(_could_be_number(cell) for cell in cells) else sorted(cells)
+        return [] if any(could_be_number(cell) for cell in cells) else sorted(cells)
 
     def is_text(self, name: str, ignoring: Collection[str | None] = ()) -> bool:
         """Whether the cells of a column, except `ignoring`, are words: no numbers, also with a unit or percent sign."""
-        return any(_advice(word, self.decimal) is None for word in self.words(name, ignoring))
+        return any(number_advice(word, self.decimal) is None for word in self.words(name, ignoring))
+
+    def is_empty(self, name: str) -> bool:
+        """Whether no cell of a column has a value."""
+        column = self.columns[name]
+        return bool(np.isnan(column).all()) if column.dtype.kind == "f" else all(map(is_missing, column))
+
+    def holds_numbers(self, name: str) -> bool:
+        """Whether a column is one of numbers: half of its different values or more are, also with a unit."""
+        column = self.columns[name]
+        if column.dtype.kind not in "OU":
+            return column.dtype.kind in "iuf"
+        known = {cell.strip() if isinstance(cell, str) else cell for cell in column if not is_missing(cell)}
+        numbers = [
+            not isinstance(cell, bool)
+            and (isinstance(cell, Number) or (isinstance(cell, str) and self._seems_number(cell)))
+            for cell in known
+        ]
+        return sum(numbers) > 0 and 2 * sum(numbers) >= len(numbers)
+
+    def marks(self, name: str, advice: str) -> np.ndarray:
+        """A column as numbers by which its cells can be compared: its numbers, or a number for each word."""
+        if self.columns[name].dtype.kind == "b" or self.holds_numbers(name) or self.is_empty(name):
+            return self.numbers(name, advice)
+        words = (blake2b(cell.strip().encode(), digest_size=6).digest() for cell in self.text(name))
+        return np.array([float(int.from_bytes(word)) for word in words])
+
+    def _seems_number(self, text: str) -> bool:
+        return could_be_number(text) or number_advice(text, self.decimal) is not None
 
     def text(self, name: str) -> list[str]:
         """A column as text."""
@@ -112,7 +138,7 @@ class Table:
                 return float(text.replace(self.decimal, ".") if "." not in text else "no number")
             return float(text)
         except (TypeError, ValueError):
-            hint = (_advice(text, self.decimal) if isinstance(text, str) else None) or f"correct it, {advice}"
+            hint = (number_advice(text, self.decimal) if isinstance(text, str) else None) or f"correct it, {advice}"
             raise GpumError(f"{self._where(name, row)} is {str(cell)!r}, which is not a number; {hint}") from None
 
     def _where(self, name: str, row: int) -> str:
@@ -158,7 +184,7 @@ def check_ending(path: Any) -> str:
 
 def are_numbers(names: Sequence[str]) -> bool:
     """Whether names of columns look like a row of numbers, which happens if a file has no header."""
-    return all(_could_be_number(name) for name in names if name)
+    return all(could_be_number(name) for name in names if name)
 
 
 Found = tuple[list[str], list[np.ndarray], list[int] | None]
@@ -174,34 +200,6 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise GpumError(f"column {unnamed[0]} of {path} has no name; name it, or (from pandas) write with index=False")
     if twice:
         raise GpumError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
-
-
-def _could_be_number(cell: str) -> bool:
-    try:
-        float(cell.replace(",", "."))
-    except ValueError:
-        return False
-    return True
-
-
-def _advice(text: str, decimal: str) -> str | None:
-    """Advice about a number with a unit or with marks of thousands; None if the text is not such a number."""
-    if len(text) > LONGEST:
-        return None
-    other = "," if decimal == "." else "."
-    plain = re.sub(rf"(?<=\d)[ \u00a0\u202f'{other}](?=\d{{3}}(?!\d))", "", text)  # without marks of thousands
-    with_unit = re.fullmatch(r"(.*\d)\s*(%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
-    if with_unit and (_is_number(with_unit[1], decimal) or _is_number(with_unit[1], other)):
-        return f"write the number alone, without {with_unit[2]!r}"
-    in_thousands = plain != text and _is_number(plain, decimal)
-    if _is_number(text, other):
-        thousands = f"; if it marks thousands, write {plain}" if in_thousands else ""
-        return (NAME_COMMA if decimal == "." else NAME_NO_COMMA) + thousands
-    return f"write it without marks of thousands, {plain}" if in_thousands else None
-
-
-def _is_number(text: str, decimal: str) -> bool:
-    return bool(re.fullmatch(rf"[+-]?(\d+[{decimal}]?\d*|[{decimal}]\d+)([eE][+-]?\d+)?", text))
 
 
 def _read_parquet(path: Path, *_: str) -> Found:

@@ -97,8 +97,6 @@ def _json(contents: dict[str, Any]) -> str:
 def _contents(fitted: Fitted) -> dict[str, Any]:
     model, X = fitted.model, fitted.X
     outlines: dict[Any, Any] = {}
-    varied = np.argsort(-X.std(0), kind="stable")[:SHOWN_FEATURES]
-    varied.sort()
     view = View(X)
     named = hasattr(model, "classes_")
     targets = classes.targets(fitted, _common(fitted, 0, outlines)) if named else _targets(fitted, outlines)
@@ -116,11 +114,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
             "fractions": view.fractions,
         },
         "magnification": column(evaluate(model.chart_, magnification, model.latent_)) if charted else None,
-        "features": {
-            "names": [short(fitted.features[j]) for j in varied],
-            "axes": columns(X[:, varied]),
-            "of": X.shape[1],
-        },
+        "features": _features(fitted),
         "ard": column(model.latent_model_.ard_) if learned else None,
         "extents": column(extents(model)) if charted else None,
         "cautions": findings.about_cloud(fitted),
@@ -134,6 +128,20 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
     }
     return contents if len(shown) == len(X) else _thinned(contents, shown, len(X))
+
+
+def _features(fitted: Fitted) -> dict[str, Any]:
+    """The columns of the table that vary most: numbers, or words and dates as they are in the table."""
+    spreads, owners = fitted.X.std(0), fitted.encoding.owners
+    widest = np.maximum.reduceat(spreads, np.unique(owners, return_index=True)[1])
+    varied = np.sort(np.argsort(-widest, kind="stable")[:SHOWN_FEATURES])
+    cells = [fitted.encoding.decoded(fitted.X, j) for j in varied]
+    words = [any(isinstance(cell, str) for cell in some) for some in cells]
+    return {
+        "names": [short(fitted.columns[j]) for j in varied],
+        "axes": [some if text else column(np.array(some, float)) for some, text in zip(cells, words, strict=True)],
+        "of": fitted.X.shape[1],
+    }
 
 
 def _about(about: dict[str, Any]) -> list[list[str]]:
@@ -215,7 +223,7 @@ def edges_of(model: Any, title: str, X: np.ndarray, view: View) -> dict[str, Any
     pairs = pairs[pairs[:, 0] < pairs[:, 1]]
     shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SHOWN_EDGES)).astype(int)]
     used, ends = np.unique(shown, return_inverse=True)
-    nodes = atlas.nodes_[used]
+    nodes = model.model_.cloud.unscaled(atlas.nodes_[used])
     flat = X.shape[1] < 3
     near = neighbours.nearest(X, 1, nodes)[1][:, 0] if flat else None
     return {

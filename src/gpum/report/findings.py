@@ -127,7 +127,7 @@ def rows_and_setting(fitted: Fitted, k: int, n_labels: int, settings: EvidenceOv
     """Key figures that every kind of target has: two of the table, then those of the fit."""
     model = fitted.model
     first, weight = next(iter(geometry_weights(model, k).items()))
-    N, p = fitted.X.shape
+    N, p = len(fitted.X), len(fitted.columns)
     found = [
         ["Rows", f"{N:,}", f"{n_labels:,} with a label"],
         ["Features", f"{p:,}", f"{first}: {percent(weight)} of the weight"],

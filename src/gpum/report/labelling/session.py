@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from ...basics.cells import is_missing
 from ...persistence import labelled
 from ...persistence.labels import Kind, LabelFile, Line, RowFinder
 from ...persistence.tables import Table
+from ..cells import short
 from ..findings import percent, the
 from .beliefs import Belief, Classes, Labels, Numbers
 from .pictures import Pictures
@@ -46,11 +48,12 @@ class Work:
     path: Path
     table: Table
     target: str
-    X: np.ndarray
+    X: np.ndarray  # columns that are not numbers are encoded
     features: list[str]
     names: list[str]
     start: Labels
     pictures: Pictures | None = None
+    encoded: list[str] | None = None  # names of the columns of X, if they are not the features
 
 
 class Session:
@@ -307,20 +310,32 @@ class Session:
         row = self._row(row)
         with self.changed:
             belief, labels = self.belief, dict(self.labels)
-        X, names = self.work.X, self.work.names
+        names = self.work.names
         known = np.array([r for r in labels if r != row], int)
         away = self._unit * _distances(self._rows[[row]], self._rows[known])[0] if len(known) else np.zeros(0)
         nearest = [int(k) for k in np.argsort(away, kind="stable")[:NEIGHBOURS] if np.isfinite(away[k])]
-        shown = [] if self.work.pictures is not None else list(zip(self.work.features, X[row].tolist(), strict=True))
+        shown = [] if self.work.pictures is not None else self._cells(row)
         return {
             "row": row,
             "name": names[row],
             "picture": self.work.pictures is not None and self.work.pictures.has(row),
-            "columns": [[name, value if np.isfinite(value) else None] for name, value in shown[:LISTED]],
+            "columns": shown[:LISTED],
             "more": max(len(shown) - LISTED, 0),
             "near": [[int(known[k]), names[known[k]], labels[int(known[k])], float(away[k])] for k in nearest],
             **({} if belief is None else belief.detail(row)),
         }
+
+    def _cells(self, row: int) -> list[list[Any]]:
+        """Names and values of the columns of a row: numbers, or the words of the table; None where one is missing."""
+        work = self.work
+        if work.encoded is None:
+            values = work.X[row].tolist()
+            return [[name, v if np.isfinite(v) else None] for name, v in zip(work.features, values, strict=True)]
+        cells = [work.table.columns[name][row] for name in work.features]
+        return [
+            [name, None if is_missing(cell) else cell if isinstance(cell, int | float) else short(cell)]
+            for name, cell in zip(work.features, cells, strict=True)
+        ]
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:

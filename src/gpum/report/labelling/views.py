@@ -33,7 +33,7 @@ def setup(session: Session) -> dict[str, Any]:
         "names": [short(name) for name in work.names],
         "pictures": "" if work.pictures is None else "pixels" if isinstance(work.pictures, Pixels) else "files",
         "file": session.file.path.name,
-        "views": views(target.model, _shown(work.X), work.features),
+        "views": views(target.model, _shown(work.X), work.encoded or work.features),
     }
 
 

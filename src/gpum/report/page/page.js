@@ -38,6 +38,8 @@ function colours() {
   return scaled(values, range, c.ramp);
 }
 
+const reading = (v) => (typeof v === "string" ? safe(v) : number(v)); // words and dates are text
+
 function hoverTexts() {
   const t = target();
   return data.rows.map((name, i) => {
@@ -47,7 +49,7 @@ function hoverTexts() {
       `${safe(t.name)}: ${known(t.y[i]) ? number(t.y[i]) : "no label"}`,
       `${MEAN}: ${number(t.mean[i])}${data.confusion ? `, ${SPREAD}:` : " ±"} ${number(t.std[i], 3)}`,
       `on the map: ${place}`,
-      ...data.features.names.map((f, j) => `${safe(f)}: ${number(data.features.axes[j][i])}`),
+      ...data.features.names.map((f, j) => `${safe(f)}: ${reading(data.features.axes[j][i])}`),
     ].join("<br>");
   });
 }

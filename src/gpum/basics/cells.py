@@ -1,0 +1,109 @@
+"""Single cells of a table: which are missing, and which are numbers, truth values or dates."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, date, datetime
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+MISSING = {"", "nan", "na", "n/a", "null", "none"}
+TRUTH = {"true": 1.0, "false": 0.0}
+DAY = re.compile(r"\d{4}-\d\d-\d\d(?![\d-])")
+DAYS = np.timedelta64(1, "D")
+LONGEST = 60  # characters of a number with a unit
+NAME_COMMA = "if the comma is the decimal mark, name it (decimal=',', on the command line --decimal ,)"
+NAME_NO_COMMA = "if the point is the decimal mark, do not name the comma"
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell holds no value: None, NaN, NaT, pandas' NA, and empty text or a word of MISSING."""
+    if cell is None or cell is getattr(sys.modules.get("pandas"), "NA", None):
+        return True
+    if isinstance(cell, str):
+        return cell.strip().lower() in MISSING
+    return isinstance(cell, Number | np.generic | date) and bool(cell != cell)
+
+
+def number(cell: Any) -> float | None:
+    """A cell as a number, also one that is written as text; None if it is none."""
+    if isinstance(cell, str) and "_" in cell:  # Python would read 1_000 as a number
+        return None
+    if not isinstance(cell, str | Number | np.bool_) or isinstance(cell, complex):
+        return None
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except ValueError:
+        return None
+
+
+def truth(cell: Any) -> float | None:
+    """True and false, also as words, as 1 and 0; so are the numbers 1 and 0. None for other cells."""
+    if isinstance(cell, bool | np.bool_):
+        return float(cell)
+    if isinstance(cell, str) and cell.strip().lower() in TRUTH:
+        return TRUTH[cell.strip().lower()]
+    found = number(cell)
+    return found if found in (0.0, 1.0) else None
+
+
+def day(cell: Any) -> float | None:
+    """A date, also one that is written as 2024-12-31 or 2024-12-31T08:30, as days since 1970; None for other cells."""
+    if isinstance(cell, str):
+        if not DAY.match(cell.strip()):
+            return None
+        try:
+            cell = datetime.fromisoformat(cell.strip())
+        except ValueError:
+            return None
+    if isinstance(cell, datetime) and cell.tzinfo is not None:
+        cell = cell.astimezone(UTC).replace(tzinfo=None)
+    if not isinstance(cell, date | np.datetime64):
+        return None
+    return float((np.datetime64(cell).astype("M8[us]") - np.datetime64(0, "us")) / DAYS)
+
+
+def day_name(days: float) -> str:
+    """Days since 1970 as a date, with its time unless that is midnight."""
+    seconds = np.datetime64(0, "s") + np.timedelta64(round(days * 86400), "s")
+    return str(seconds).removesuffix("T00:00:00")
+
+
+def word(cell: Any) -> str:
+    """A cell as a category: whole numbers without decimals, text without spaces around it."""
+    if isinstance(cell, bool | np.bool_) or not isinstance(cell, Number):
+        return str(cell).strip()
+    found = float(cell)  # type: ignore[arg-type]
+    return str(int(found)) if found.is_integer() else repr(found)
+
+
+def could_be_number(cell: str) -> bool:
+    """Whether text is a number, with a decimal point or comma."""
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def number_advice(text: str, decimal: str = ".") -> str | None:
+    """Advice about a number with a unit or with marks of thousands; None if the text is not such a number."""
+    if len(text) > LONGEST:
+        return None
+    other = "," if decimal == "." else "."
+    plain = re.sub(rf"(?<=\d)[ \u00a0\u202f'{other}](?=\d{{3}}(?!\d))", "", text)  # without marks of thousands
+    with_unit = re.fullmatch(r"(.*\d)\s*(%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
+    if with_unit and (_is_number(with_unit[1], decimal) or _is_number(with_unit[1], other)):
+        return f"write the number alone, without {with_unit[2]!r}"
+    in_thousands = plain != text and _is_number(plain, decimal)
+    if _is_number(text, other):
+        thousands = f"; if it marks thousands, write {plain}" if in_thousands else ""
+        return (NAME_COMMA if decimal == "." else NAME_NO_COMMA) + thousands
+    return f"write it without marks of thousands, {plain}" if in_thousands else None
+
+
+def _is_number(text: str, decimal: str) -> bool:
+    return bool(re.fullmatch(rf"[+-]?(\d+[{decimal}]?\d*|[{decimal}]\d+)([eE][+-]?\d+)?", text))
