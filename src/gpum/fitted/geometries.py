@@ -71,7 +71,7 @@ class Geometries:
         if not families:
             raise NoSurface(f"no geometry can be used on this cloud: {'; '.join(said)}")
         family = join(families, priors)
-        family = replace(family, notes=[*said, *family.notes], repeated=cloud.repeated)
+        family = replace(family, notes=[*said, *family.notes])
         return cls(cloud, usable, family, kernels)
 
     @property

@@ -59,7 +59,7 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     smoothness = list(geometries.kernels.smoothness)
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
-    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted, family.repeated))
+    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated))
     spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
     prior = float(logsumexp([s.log_prior for s in family.settings if family.geometry_of[s.space] == flat])) - log(2)
     settings = [
@@ -70,7 +70,8 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     for k, member in enumerate(found, len(family.spaces)):
         for name in names:
             covariance = Stationary(SMOOTHNESS[name], SCALES[name] / SCALES[fitted])
-            settings.append(Setting(k, covariance, prior + member.log_weight - log(len(names)), name))
+            weight = prior + member.log_weight - log(len(names))
+            settings.append(Setting(k, covariance, weight, name, expects_noise=geometries.cloud.repeated))
     geometries = _with_spaces(geometries, flat, spaces)
     rows = [*family.rows, *(space.at(points) for space in spaces)]
     every = geometries.family

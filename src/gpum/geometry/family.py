@@ -37,7 +37,8 @@ class Setting:
 
     `level` is the boundary level (`NO_BOUNDARY`: none at all; None: the space has no family of levels), `scales` the
     range in which the covariance's scale may move (None: it cannot), `open_ends` those ends ("low", "high") beyond
-    which the kernel would still change. `about` says in words what else the setting is.
+    which the kernel would still change. `about` says in words what else the setting is. With `expects_noise` the prior
+    of the labels' noise is that of rows which were observed more than once (`inference.gp`).
     """
 
     space: int
@@ -48,6 +49,7 @@ class Setting:
     scales: tuple[float, float] | None = None
     open_ends: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    expects_noise: bool = False
 
     @property
     def scale(self) -> float:
@@ -71,8 +73,7 @@ class Setting:
 class Family:
     """Spaces, settings on them, the cloud's representation in each space, and which geometry each space belongs to.
 
-    `notes` say what was left out or could not be done as requested. In a cloud with `repeated` rows the same row was
-    observed more than once: labels are then expected to have noise.
+    `notes` say what was left out or could not be done as requested.
     """
 
     spaces: list[Space]
@@ -80,7 +81,6 @@ class Family:
     rows: list[np.ndarray]
     geometry_of: list[int]
     notes: list[str] = field(default_factory=list)
-    repeated: bool = False
 
     @classmethod
     def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:

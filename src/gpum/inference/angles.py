@@ -32,14 +32,14 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
     labels, n = LabelRows(family, known), len(y)
     a, own = gp.A0 + n, np.ones(n) if noise is None else noise
-    prior = gp.ratio_prior(family.repeated)
 
     def score(setting: Setting, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
         one = gp.decompose(setting.covariance, at, np.cos(y[some]), own[some])
         other, shape = one.of(np.sin(y[some])), gp.A0 + len(at)
         b0 = gp.signal_rate(gp.RATIOS) / 2  # cos y and sin y of any angle have variance ½
         b = b0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
-        log_p = gp.A0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + setting.log_prior + prior
+        prior = setting.log_prior + gp.ratio_prior(setting)
+        log_p = gp.A0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
         return log_p, ((one, other), b / (shape - 1))
 
     found, total, notes = gp.weighed(family, labels, score)

@@ -54,8 +54,12 @@ Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, An
 # one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
 A0, B0 = 1.0, 3.0
 RATIOS = np.logspace(-6, 2, 13)  # r: noise between 0.1 % of the signal's sd and ten times it
-RATIO_MEAN, RATIO_SD = -2.0, 1.5  # of log₁₀ r: noise of 10 % of the signal's sd, give or take a factor of 6
-# Where rows of the cloud are repeated (`Family.repeated`): noise of 30 % of the signal's sd, or a factor of 2 from it.
+# log₁₀ r is normal: noise of 3 % of the signal's sd, give or take a factor of 3; with probability NOISY it is noise as
+# large as the signal instead. With few labels the first decides, 100 noisy labels overrule it.
+RATIO_MEAN, RATIO_SD = -3.0, 1.0
+NOISY, NOISY_MEAN, NOISY_SD = 0.05, 0.0, 1.0
+# Where rows were observed more than once (`Setting.expects_noise`): noise of 30 % of the signal's sd, or a factor of 2
+# from it.
 REPEATED_MEAN, REPEATED_SD = -1.0, 0.5
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
@@ -79,14 +83,18 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def ratio_units(repeated: bool) -> tuple[float, float]:
-    """Mean and standard deviation of log₁₀ r."""
-    return (REPEATED_MEAN, REPEATED_SD) if repeated else (RATIO_MEAN, RATIO_SD)
-
-
-def ratio_prior(repeated: bool) -> np.ndarray:
+def ratio_prior(setting: Setting) -> np.ndarray:
     """Log prior weights of RATIOS."""
-    mean, sd = ratio_units(repeated)
+    if setting.expects_noise:
+        return _normal(REPEATED_MEAN, REPEATED_SD)
+    return np.logaddexp(
+        log(1 - NOISY) + _normal(RATIO_MEAN, RATIO_SD),
+        log(NOISY) + _normal(NOISY_MEAN, NOISY_SD),
+    )
+
+
+def _normal(mean: float, sd: float) -> np.ndarray:
+    """Log weights of RATIOS under a normal distribution of log₁₀ r."""
     return log_softmax(-0.5 * ((np.log10(RATIOS) - mean) / sd) ** 2)
 
 
@@ -140,12 +148,11 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
-    found, total, notes = weighed(family, labels, partial(_score, y, own, ratio_prior(family.repeated)))
+    found, total, notes = weighed(family, labels, partial(_score, y, own))
     components = [Component(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
     constant = gammaln(a) - gammaln(A0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(
         components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes,
-        family.repeated,
     )  # fmt: skip
 
 
@@ -174,13 +181,14 @@ def weighed(
 
 
 def _score(
-    y: np.ndarray, noise: np.ndarray, prior: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
+    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
 ) -> tuple[np.ndarray, tuple[Decomposed, np.ndarray]]:
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
     d = decompose(setting.covariance, a, y[some], noise[some])
     b0 = signal_rate(RATIOS)
     shape, b = A0 + len(a) / 2, b0 + 0.5 * d.quadratic(RATIOS)
-    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * d.log_det(RATIOS) + setting.log_prior + prior
+    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * d.log_det(RATIOS)
+    log_p = log_p + setting.log_prior + ratio_prior(setting)
     return log_p, (d, b / (shape - 1))
 
 
@@ -229,9 +237,7 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = LabelRows(family, known), len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = promising(
-        family, labels, partial(_score, y, np.ones(n) if noise is None else noise, ratio_prior(False))
-    )
+    settings, said = promising(family, labels, partial(_score, y, np.ones(n) if noise is None else noise))
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
@@ -276,7 +282,7 @@ def leave_one_out(
     one, y0 = np.ones(n), y - y.mean()
     m = mean - y.mean()
     a = A0 + (n - 1) / 2
-    prior, found = ratio_prior(posterior.repeated), []
+    found = []
     for component in posterior.components:
         r = component.ratios
         c, by_y, by_one = inverse_parts(component.d, r, y0, one)
@@ -285,7 +291,8 @@ def leave_one_out(
         b0 = signal_rate(r)
         b, signal, log_p = b0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
         if averaged:
-            log_p = component.setting.log_prior + prior + A0 * np.log(b0) - a * np.log(b)
+            prior = component.setting.log_prior + ratio_prior(component.setting)
+            log_p = prior + A0 * np.log(b0) - a * np.log(b)
             log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))

@@ -130,7 +130,6 @@ class Posterior(Mixture[Component]):
     dof: float
     log_evidence: float
     notes: tuple[str, ...] = ()
-    repeated: bool = False  # whether rows of the cloud are; see `gp.ratio_prior`
     spread: ClassVar[float] = 1.0  # variance of the noise over σ²
 
     @staticmethod

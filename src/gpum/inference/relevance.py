@@ -43,6 +43,11 @@ MANY = 500  # labels above which a kernel of full rank takes so long that few me
 LARGEST = 10**6  # numbers in the derivatives of K by all lengths
 
 
+def ratio_units(repeated: bool) -> tuple[float, float]:
+    """Mean and standard deviation of log₁₀ r while lengths are learned: wide, unless rows were observed repeatedly."""
+    return (gp.REPEATED_MEAN, gp.REPEATED_SD) if repeated else (-2.0, 1.5)
+
+
 @dataclass(frozen=True)
 class Member:
     """Inverse squared lengths of all columns, [p], and the log of their prior mass; see the module."""
@@ -65,7 +70,7 @@ class Labels:
 
     def _ratio(self, w: float) -> tuple[float, float]:
         """r and dr/dw."""
-        mean, sd = gp.ratio_units(self.repeated)
+        mean, sd = ratio_units(self.repeated)
         r = 10 ** (mean + sd * w)
         return r, r * log(10) * sd
 
@@ -111,7 +116,7 @@ class Labels:
 
     def climb(self, tau: float, start: np.ndarray) -> np.ndarray:
         """theta of a maximum."""
-        mean, sd = gp.ratio_units(self.repeated)
+        mean, sd = ratio_units(self.repeated)
         ends = (np.log10(gp.RATIOS[[0, -1]]) - mean) / sd
         bounds = [(-LARGEST_Z, LARGEST_Z)] * (len(start) - 1) + [(ends[0], ends[1])]
         found = minimize(
