@@ -57,7 +57,7 @@ RATIOS = np.logspace(-6, 2, 13)  # r: noise between 0.1 % of the signal's sd and
 # log₁₀ r is normal: noise of 3 % of the signal's sd, give or take a factor of 3; with probability NOISY it is noise as
 # large as the signal instead. With few labels the first decides, 100 noisy labels overrule it.
 RATIO_MEAN, RATIO_SD = -3.0, 1.0
-NOISY, NOISY_MEAN, NOISY_SD = 0.05, 0.0, 1.0
+NOISY, NOISY_MEAN, NOISY_SD = 0.02, 0.0, 1.0
 # Where rows were observed more than once (`Setting.expects_noise`): noise of 30 % of the signal's sd, or a factor of 2
 # from it.
 REPEATED_MEAN, REPEATED_SD = -1.0, 0.5
