@@ -126,7 +126,7 @@ def test_a_few_numbers_among_words_are_categories():
 
 def test_a_data_frame_with_words_is_fitted_and_predicted(fitted, tmp_path):
     X, y = houses()
-    assert fitted.n_features_in_ == 5
+    assert fitted.n_features_in_ == len(fitted.relevance_) == 5
     assert list(fitted.feature_names_in_) == list(X.columns)
     assert np.corrcoef(fitted.predict(X), y)[0, 1] > 0.95
     notes = "; ".join(fitted.notes_)
