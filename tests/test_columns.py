@@ -368,14 +368,14 @@ def finite_answers(make, X, y):
 MODELS = st.sampled_from([GPUMRegressor(**FLAT), GPUMRegressor(**FLAT | {"geometry": "graph"}), GPUMClassifier(**FLAT)])
 
 
-@covers(seconds=0.1, answered=0.3)
+@covers(seconds=0.1, answered=0.7)
 @given(st.data())
 def test_any_table_of_numbers_is_answered_or_refused_in_a_sentence(data):
     X, y = data.draw(tables(COLUMNS))
     finite_answers(data.draw(MODELS), X, y)
 
 
-@covers(seconds=0.1, answered=0.3)
+@covers(seconds=0.1, answered=0.58)
 @given(st.data())
 def test_any_table_of_words_is_answered_or_refused_in_a_sentence(data):
     X, y = data.draw(tables({**OTHERS, "numbers": COLUMNS["numbers"], "gaps": COLUMNS["gaps"]}))
