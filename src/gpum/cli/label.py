@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
 
     from ..persistence.labels import Kind, LabelFile
     from ..persistence.tables import Table
+    from .columns import Readings
 
 LONGEST = 80  # characters of a class
 MOST = 50  # classes for which there are buttons
@@ -133,7 +134,7 @@ def label(
         _serve(data, table, target, X, used, names, known, chosen, pictures, file, quiet, port, browser, {
             "latent_dim": several(latent_dim), "geometry": geometry and several(geometry), "random_state": seed,
             "scale": scale, "n_jobs": n_jobs, "verbose": int(not quiet), "warm_start": True,
-        }, None if readings.given is X else readings.names)  # fmt: skip
+        }, readings)  # fmt: skip
     finally:
         file.release()
 
@@ -141,7 +142,7 @@ def label(
 def _serve(
     data: Path, table: Table, target: str, X: np.ndarray, used: list[str], names: list[str], known: dict[int, str],
     classes: list[str] | None, pictures: Any, file: LabelFile, quiet: bool, port: int, browser: bool,
-    settings: dict[str, Any], encoded: list[str] | None,
+    settings: dict[str, Any], readings: Readings,
 ) -> None:  # fmt: skip
     """Learn the geometry, then answer the page until Ctrl-C."""
     from ..estimators.classifier import GPUMClassifier
@@ -167,10 +168,11 @@ def _serve(
         note(f"{path.name} is of other numbers, other settings or another version, or damaged; it is learned again.")
     doing = "reading the geometry" if geometry else "learning the geometry"
     with stage(doing, path), collected(), called(data.name):
-        model = learned.learn(model, X, path, geometry, like=data)
+        model = learned.learn(model, X, path, geometry, data, readings.given)
     done = f"Geometry from {path.name}" if geometry else f"Geometry learned, and stored in {path.name} ({size(path)}),"
     say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
     aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
+    encoded = None if readings.given is X else readings.names
     session = Session(Work(data, table, target, X, used, names, known, pictures, encoded), aim, file)
     token, last = stored_address(data)
     content = setup(session)

@@ -21,6 +21,7 @@ from sklearn.decomposition import PCA
 
 from ..basics import neighbours
 from ..basics.missing import fill_in
+from ..estimators.features import by_column
 from ..geometry.family import NO_BOUNDARY
 from ..manifold import evaluate, magnification
 from ..persistence.atomic import check_writable, replacing
@@ -261,12 +262,12 @@ def _common(fitted: Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
 
 def _relevance(fitted: Fitted, k: int) -> list[list[Any]]:
     """The most relevant columns of output k, where that is known: name, relevance from 0 to 1, and in words."""
-    found = fitted.model.model_.relevance
+    found = by_column(fitted.model, fitted.model.model_.relevance)
     if found is None or np.isnan(np.atleast_2d(found)[k]).any():
         return []
     found = np.atleast_2d(found)[k]
     most = np.argsort(-found, kind="stable")[:SHOWN_COLUMNS]
-    return [[short(fitted.features[j]), round(float(found[j]), 4), findings.percent(float(found[j]))] for j in most]
+    return [[short(fitted.columns[j]), round(float(found[j]), 4), findings.percent(float(found[j]))] for j in most]
 
 
 def _targets(fitted: Fitted, outlines: dict[Any, Any]) -> list[dict[str, Any]]:

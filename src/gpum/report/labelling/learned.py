@@ -86,18 +86,22 @@ def stored(model: Any, X: np.ndarray, path: Path) -> Geometries | None:
     return found.geometries if ours and found.geometries.cloud.X.shape == X.shape else None
 
 
-def learn(model: Any, X: np.ndarray, path: Path, found: Geometries | None = None, like: Any = None) -> Any:
+def learn(
+    model: Any, X: np.ndarray, path: Path, found: Geometries | None = None, like: Any = None, given: Any = None
+) -> Any:  # fmt: skip
     """`model` (with warm_start), fitted with the geometries `found`, or with new ones that are stored at `path`.
 
-    A new file has the permissions of the file `like`: it holds the numbers of the table.
+    A new file has the permissions of the file `like`: it holds the numbers of the table. `given` are the columns of
+    which X are the encoded numbers, if some of them are not numbers.
     """
+    columns = X if given is None else given
     if found is not None:
-        reuse(model, X, found)
+        reuse(model, columns, found)
     y = np.full(len(X), np.nan)
     y[list(DUMMY)] = 0.0, 1.0
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the scale of largest evidence", UserWarning)  # of the artificial labels
-        model.fit(X, y)
+        model.fit(columns, y)
     if found is None:
         learned = model.model_.geometries
         plain = replace(learned, kernels=replace(learned.kernels, n_jobs=None, verbose=0))
