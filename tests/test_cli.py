@@ -526,7 +526,7 @@ def test_files_of_save_are_read_by_every_command(data, tmp_path):
     model.save(tmp_path / "m.gpum")
     said = gpum("info", tmp_path / "m.gpum")
     assert said.exit_code == 0, said.output
-    for text in ("GPUMRegressor", "rows", "40", "3, no names", "target y", "10 labels", "flat space 100%"):
+    for text in ("GPUMRegressor", "rows", "40", "3, no names", "target y", "10 labels", "flat space"):
         assert text in said.output, said.output
     result = gpum("report", tmp_path / "m.gpum", "--out", tmp_path / "r.html")
     assert result.exit_code == 0, result.output

@@ -31,7 +31,7 @@ def roll():
     ],
 )
 def test_how_likely_a_common_unit_is(X, chance):
-    assert units.common_unit(X) == pytest.approx(chance, rel=0.5)
+    assert units.common_unit(X) == pytest.approx(chance, rel=0.5, abs=1e-9)
 
 
 def test_spreads_of_any_numbers():
@@ -110,3 +110,14 @@ def test_a_latent_model_scales_its_columns(roll):
     assert np.ptp(np.log(model.scale_)) == pytest.approx(np.log(X.std(0).max() / X.std(0).min()))
     with pytest.raises(GpumError, match="scale is 'standard', but latent_model is"):
         GPUMRegressor(latent_model=model, scale="standard").fit(X, roll[1])
+
+
+def test_a_chart_that_the_cloud_does_not_show_is_left_out_beside_other_geometries():
+    """Rows that fill six dimensions: with its noise free the latent model uses none of its own."""
+    X = np.random.default_rng(0).standard_normal((60, 6))
+    make = lambda geometry: GPUMRegressor(2, geometry=geometry, smoothness="heat", random_state=0)
+    with odd.quiet():
+        both, alone = (make(geometry).fit(X, X[:, 0]) for geometry in (["chart", "flat"], "chart"))
+    assert set(both.geometry_weights_) == {"flat"}
+    assert any("chart is left out" in note and "no such surface" in note for note in both.notes_)
+    assert alone.latent_model_.collapsed_

@@ -297,7 +297,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return f" (in GPUMRegressor and GPUMClassifier: latent_model={type(self).__name__}({q}, {text}))"
 
         trouble = ""
-        if collapsed(self._model(), best):
+        self.collapsed_ = collapsed(self._model(), best)
+        if self.collapsed_:
             trouble = (
                 f"with the noise free, a latent dimension of {q} collapses: the data show no "
                 "such surface; the chart fitted with small noise is used. Use a smaller latent_dim, or 'auto'"
@@ -315,7 +316,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )
         if trouble:
             warnings.warn(trouble, ConvergenceWarning, stacklevel=3)
-        return [outcome.held] if "collapses" in trouble else list(outcome.finalists)
+        return [outcome.held] if self.collapsed_ else list(outcome.finalists)
 
     def _mapping(self, found: Posterior) -> Mapping:
         """The posterior of φ in the units of the chart."""

@@ -41,6 +41,7 @@ class BayesianGPLVM(LatentModel):
     latent_, latent_variance_ : means and variances of q(X), [N, q], most relevant dimension first.
     ard_ : relevances 1/ell², [q].
     bound_ : the variational bound reached (nats, of the scaled data); history_ : every round of every start.
+    collapsed_ : whether the data show no surface of this dimension: with its noise free, a latent dimension is unused.
     converged_, start_, n_iter_ : whether, and from which start, the best run converged, and in how many iterations.
     chart_ : the learned chart, in the units of the data; for a cloud smaller than 1e-30 or larger than 1e30 in units of
         unit_, which is 1 otherwise.

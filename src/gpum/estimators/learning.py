@@ -226,9 +226,16 @@ def _build(
         return Built.one(_in_checkpoint(ChartGeometry(given, X), run))
     every = isinstance(given, str) or (getattr(_thawed(given), "latent_dim", 0) is None and not _is_fitted(given))
 
+    alone = geometry_names(estimator.geometry) == ["chart"]
+
     def charts(latent_dim: Any, verbose: int) -> Iterator[ChartGeometry]:
         options = {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
         model = fitted_latent_model(estimator, given, X, n_rows, latent_dim, run, **options)
+        if every and not alone and model.collapsed_:
+            raise NoSurface(
+                f"with the noise free, a latent dimension of {model.latent_dim_} collapses: the data show no "
+                "such surface"
+            )
         # A model with its own dimension is used alone; otherwise distinct fits of other starts are used as well.
         for one in model._different_fits() if every else [model]:
             yield _in_checkpoint(one._geometry(X), run)
