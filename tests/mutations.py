@@ -78,8 +78,8 @@ MUTANTS = [
     mutant(
         "evidence: prior of settings",
         "gp",
-        "+ setting.log_prior + prior\n",
-        "+ prior\n",
+        "log_p + setting.log_prior + ratio_prior(setting)",
+        "log_p + ratio_prior(setting)",
         "gp",
         "diagnostics",
     ),

@@ -91,7 +91,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._whole = fill_in(self._rows) if np.isnan(X).any() else Filled.complete(self._rows)
         self.history_: list[dict[str, Any]] = []
         checkpoint = open_checkpoint(self, X=X)
-        self.notes_ = [*features.notes(self), *checkpoint.notes]
+        self.notes_ = checkpoint.notes  # more may come
+        self.notes_[:0] = features.notes(self)
         q = self._initial_dim(*X.shape)
         with (
             jax.enable_x64(True),
