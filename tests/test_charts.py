@@ -66,6 +66,7 @@ def test_inside():
     assert evaluate(RECTANGLE, "inside", np.array([[0.5, 1], [0.5, 4]])).tolist() == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spectral", "brownian"])
 def test_box_metric_and_inside_make_a_chart(method):
     """A subclass that says nothing of angles has none."""

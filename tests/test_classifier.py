@@ -327,6 +327,7 @@ def test_many_labels_are_screened_and_it_is_told(fitted):
     assert model.score(X, y) > 0.98
 
 
+@pytest.mark.slow
 def test_labels_beyond_the_modes(fitted, monkeypatch, tmp_path):
     """Above MANY labels all is in modes: the same probabilities, also from a file; what is of full rank is told."""
     _, X, y = fitted

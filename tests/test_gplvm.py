@@ -127,6 +127,7 @@ def test_gradient_of_the_likelihood_equals_finite_differences():
     check_gradient(likelihood.negative_log_likelihood, theta, bound.compress(S), 1e-6)
 
 
+@pytest.mark.slow
 def test_blocks_change_nothing(monkeypatch):
     theta, S = problem(N=50)
     data = bound.compress(S)

@@ -224,6 +224,7 @@ def test_bad_arguments(change, message):
         heat_kernel(ROLL, **arguments)
 
 
+@pytest.mark.slow
 def test_chart_independence():
     """(r, z) and (arc length, z): two charts of one roll, walked as they stand, agree as dt becomes small."""
     u0, u1 = ROLL.arc_length(ROLL.r)

@@ -137,6 +137,7 @@ def test_rows_are_placed_once(ring, small_parts, monkeypatch):
     assert seen == [3]
 
 
+@pytest.mark.slow
 def test_many_labels_are_screened_and_little_is_lost(ring, monkeypatch):
     """Against all settings on all labels."""
     X, _, truth = ring
@@ -171,6 +172,7 @@ def test_classes_of_a_large_cloud(small_parts):
     assert len(np.unique(many.suggest(3))) == 3
 
 
+@pytest.mark.slow
 def test_same_labels_anew_on_a_warm_large_cloud(ring, small_parts):
     X, y, truth = ring
     model = GPUMRegressor(1, geometry="graph", warm_start=True, random_state=0).fit(X, y)

@@ -118,6 +118,7 @@ def test_gplvm_learns_the_roll(roll):
     assert np.all(model.latent_variance_ == 0)
 
 
+@pytest.mark.slow
 def test_auto_dimension_of_the_roll(roll):
     model = BayesianGPLVM(latent_dim="auto", random_state=0).fit(roll.X)
     assert model.latent_dim_ == 2

@@ -184,6 +184,7 @@ def sheet():
     return S / np.sqrt(np.mean(S**2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Variational(), ByPoints()])
 def test_all_finalists_come_back_best_first(model, sheet):
     seen = []

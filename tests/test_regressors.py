@@ -183,6 +183,7 @@ def test_refits_reuse_the_geometry(roll_model, labelled, monkeypatch):
     make("GPUM", roll_model).fit(X, np.where(np.arange(len(y)) % 7 == 0, truth, np.nan))
 
 
+@pytest.mark.slow
 def test_hyperparameters_and_boundary_options(roll_model, labelled):
     X, y, truth = labelled
     unknown = np.isnan(y)

@@ -152,6 +152,7 @@ def test_too_many_modes_are_announced(monkeypatch):
         eigenpairs(EmbeddedChart(lambda x: x, [(0, 1.0)]), 1e-5)
 
 
+@pytest.mark.slow
 def test_learned_chart_kernel(roll_model):
     """On the learned chart of a roll the kernel is the roll's own, within what chart and boundary allow."""
     chart = roll_model.chart_
@@ -235,6 +236,7 @@ def test_accuracy_stands_in_the_result():
     assert (pairs.n_connected_components, pairs.torn) == (1, False)
 
 
+@pytest.mark.slow
 def test_a_mesh_that_cannot_be_used_is_an_error():
     """A ring narrower than the raster's cells; and a step far longer than it is wide."""
     with pytest.raises(ValueError, match=r"has \d+ connected components.*loosen the boundary level"):

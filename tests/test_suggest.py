@@ -138,6 +138,7 @@ def test_enough_labels_are_told():
     assert not GPUMClassifier(geometry="flat").fit(cloud, codes(4)).suggestions().enough
 
 
+@pytest.mark.slow
 def test_chosen_labels_beat_random_ones():
     """A bent sheet, noise 0.02: 12 suggested labels against 12 random ones, 10 times; better on average by far."""
     rng = np.random.default_rng(1)

@@ -19,7 +19,7 @@ from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
 from ..inference.classes import classify
 from ..inference.outputs import ClassOutput
-from . import learning, shell
+from . import learning, shell, units
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
@@ -97,7 +97,9 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
         def evidence(geometries: Geometries) -> float:
-            return infer(geometries, labels.known, labels.codes, len(labels.classes)).posterior.log_evidence
+            some = units.judges(len(labels.known))
+            found = infer(geometries, labels.known[some], labels.codes[some], len(labels.classes))
+            return found.posterior.log_evidence
 
         return learning.learn(self, cloud, labels.everyone, cluster_spaces, evidence, random=True)
 

@@ -114,7 +114,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         def evidence(geometries: Geometries) -> float:
-            return sum(infer(geometries, *column).posterior.log_evidence for column in labels.columns())
+            return sum(infer(geometries, *some).posterior.log_evidence for some in labels.judges())
 
         return learning.learn(self, cloud, labels.y, graph_spaces, evidence, random=False)
 

@@ -16,6 +16,7 @@ from ..basics.checks import GpumError
 from ..fitted import Predictive
 from ..inference.likelihoods import LIKELIHOODS
 from ..inference.outputs import INFERENCE, Angle, Target
+from . import units
 
 FOLDS = "in a cross-validation use cv=gpum.LabelledKFold(), which has labels in every fold"
 LARGEST_LABEL = 1e150  # squares of labels must not overflow
@@ -43,6 +44,15 @@ class Labels:
     def several(self) -> bool:
         """Whether y has two dimensions."""
         return self.y.ndim == 2
+
+    def judges(self) -> Iterator[tuple[np.ndarray, Target]]:
+        """As `columns`, with no more labels than choose between units of the columns of X."""
+        for column, target in self.columns():
+            known = np.flatnonzero(~np.isnan(column))
+            some = units.judges(len(known))
+            few = np.full(len(column), np.nan)
+            few[known[some]] = column[known[some]]
+            yield few, target.only(some)
 
     def columns(self) -> Iterator[tuple[np.ndarray, Target]]:
         """Each column [N], with what it is."""

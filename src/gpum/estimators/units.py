@@ -23,6 +23,7 @@ import numpy as np
 from ..basics import checks, scaling
 
 CHEAP = ("graph", "flat")  # geometries that are built in both units
+JUDGES = 100  # labels that choose between units; of more, as many are drawn
 LEAST = 0.01  # weight from which both are used
 SCALES = ("auto", "none", "standard", "robust")
 USUAL = 4.0
@@ -71,6 +72,11 @@ def candidates(X: np.ndarray, scale: Any, indicators: np.ndarray | None = None) 
         "standard", own(spreads), log(1 - chance), f"{said}; each column was divided by its standard deviation"
     )
     return [raw, standard] if chance >= 0.5 else [standard, raw]
+
+
+def judges(n: int) -> np.ndarray:
+    """Which of n labels choose between units: all, or JUDGES of them, always the same, ascending."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:JUDGES])
 
 
 def common_unit(X: np.ndarray) -> float:

@@ -41,6 +41,11 @@ class Target:
     noise_std: np.ndarray | None = None
     trials: np.ndarray | None = None
 
+    def only(self, some: np.ndarray) -> Target:
+        """The same for some of the labels."""
+        noise, trials = (None if v is None else v[some] for v in (self.noise_std, self.trials))
+        return replace(self, noise_std=noise, trials=trials)
+
 
 @dataclass(frozen=True)
 class Output:

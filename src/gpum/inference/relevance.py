@@ -39,7 +39,7 @@ LARGEST_Z = 4.5  # ρ/τ from 5e-6 to 2e5
 STEPS = 60  # of the climb
 SAME = 1.0  # squared distance in units of q below which two maxima are one
 SEEN = 250  # labels that the lengths are learned from; all labels weigh them
-MANY = 500  # labels above which a kernel of full rank takes so long that few members are scored
+MANY = 200  # labels above which a kernel of full rank takes so long that few members are scored
 LARGEST = 10**6  # numbers in the derivatives of K by all lengths
 
 
