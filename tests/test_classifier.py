@@ -320,6 +320,7 @@ def test_warm_start_keeps_the_geometry(fitted):
     np.testing.assert_array_equal(warm, clone(model).fit(X, other).label_distributions_)
 
 
+@pytest.mark.slow
 def test_many_labels_are_screened_and_it_is_told(fitted):
     _, X, y = fitted
     model = GPUMClassifier(geometry="graph", smoothness="heat").fit(X, y)

@@ -25,6 +25,7 @@ def real_data(real_data, monkeypatch):
     monkeypatch.setenv("GPUM_DATA", str(real_data))
 
 
+@pytest.mark.slow
 def test_known_surface(run):
     found = run("known_surface")
     c, r = 3 / (2 * np.pi), np.array([6, 14])

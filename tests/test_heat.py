@@ -148,6 +148,7 @@ def test_four_dimensions_by_histograms():
     assert (std[0] / exact).max() < 0.02
 
 
+@pytest.mark.slow
 def test_histograms_say_when_they_are_too_coarse():
     box = EmbeddedChart(lambda x: x, [(0.0, 2.0)] * 5)
     with pytest.warns(UserWarning, match="too small for a histogram"):

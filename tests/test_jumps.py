@@ -85,6 +85,7 @@ def test_what_conducts_less_than_nothing_is_left_out_and_counted():
     assert np.all(nodes.process.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
 
 
+@pytest.mark.slow
 def test_features_are_the_kernel_and_depend_on_nothing_else():
     """Inner products are K_t less its mean; a point's features do not depend on the others, nor on workers."""
     K, mass, points = ring(48)
@@ -109,6 +110,7 @@ def sphere():
     return X, Atlas(2).fit(X)
 
 
+@pytest.mark.slow
 def test_paths_cross_the_charts_of_an_atlas(sphere):
     """The kernel from paths is that of the operator of their jumps, which is near the surface's own."""
     X, atlas = sphere

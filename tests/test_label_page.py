@@ -55,6 +55,7 @@ def check_stored(table, rows):
     assert [(int(line["row"]) - 1, line["value"]) for line in given] == [(r, parse_number(truth(r))) for r in rows]
 
 
+@pytest.mark.slow
 def test_ten_kills_lose_and_double_nothing(label_table):
     """SIGKILL between a request and its answer; the same request again, to the server that comes back."""
     child, rng = Child(label_table), random.Random(0)

@@ -91,7 +91,9 @@ def test_same_seed_same_fit_and_pickle(model):
     np.testing.assert_array_equal(a.chart_.boundary.levels(3), b.chart_.boundary.levels(3))
 
 
-@pytest.mark.parametrize(("model", "backend"), [(BayesianGPLVM, "loky"), (GPLVM, "threading")])
+@pytest.mark.parametrize(
+    ("model", "backend"), [pytest.param(BayesianGPLVM, "loky", marks=pytest.mark.slow), (GPLVM, "threading")]
+)
 def test_fit_does_not_depend_on_the_workers(model, backend):
     S = small_cloud()
     alone = model(random_state=3, n_jobs=1).fit(S)

@@ -370,6 +370,7 @@ def test_draws_without_error_or_overflow(browser, pages, name, width):
     assert browser.errors() == []
 
 
+@pytest.mark.slow
 def test_plots_follow_their_boxes(browser, pages):
     """Also where no window is resized; and no words are cut off on a narrow screen."""
     browser.open(pages / "curve.html", 1280)
@@ -477,6 +478,7 @@ def test_colours_switch(browser, pages):
     assert browser.errors() == []
 
 
+@pytest.mark.slow
 def test_lasso_lists_rows(browser, pages):
     browser.open(pages / "sheet.html")
     x, y = where(browser, 50)

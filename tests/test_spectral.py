@@ -73,6 +73,7 @@ def test_functions_on_a_cut_mesh_are_smooth():
     np.testing.assert_allclose(found.mean(1) / found.mean(), exact / exact.mean(), rtol=0.01)
 
 
+@pytest.mark.slow
 def test_three_dimensions():
     box = EmbeddedChart(lambda x: x, [(0, 1), (0, 2), (0, 1.5)])
     expected = np.sort(

@@ -112,6 +112,7 @@ def test_a_latent_model_scales_its_columns(roll):
         GPUMRegressor(latent_model=model, scale="standard").fit(X, roll[1])
 
 
+@pytest.mark.slow
 def test_a_chart_that_the_cloud_does_not_show_is_left_out_beside_other_geometries():
     """Rows that fill six dimensions: with its noise free the latent model uses none of its own."""
     X = np.random.default_rng(0).standard_normal((60, 6))
