@@ -5,7 +5,7 @@ import pytest
 
 import odd
 import public_names
-from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions
+from gpum import Atlas, BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions
 
 
 def test_public_names_and_signatures_are_as_promised():
@@ -23,6 +23,7 @@ def test_public_names_and_signatures_are_as_promised():
         (lambda: GPUMRegressor(target="angle"), "period=360.0"),
         (lambda: GPUMClassifier(n_inducing=5), r"latent_model=BayesianGPLVM\(n_inducing=...\)"),
         (lambda: GPUMClassifier().set_params(max_time=2.0), r"kernel=KernelOptions\(max_time=...\)"),
+        (lambda: Atlas(2, random_state=0), "no seed: an atlas is not random"),
         (lambda: BayesianGPLVM(boundary_level=0.3), "boundary=..., the level itself"),
     ],
 )

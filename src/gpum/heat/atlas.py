@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from ..basics import checks
+from ..basics import checks, renamed
 from ..basics.checks import NoSurface
 from ..basics.threads import one_blas_thread
 from ..manifold.atlas import SimplexProjection, SimplicialSurface, surface
@@ -80,9 +80,13 @@ class Atlas:
     notes_ : what was merged, left out or changed, in sentences.
     """
 
+    @renamed.arguments(random_state="no seed: an atlas is not random")
     def __init__(self, dim: int = 2, *, n_neighbors: int | None = None):
         self.dim = dim
         self.n_neighbors = n_neighbors
+
+    pieces_ = renamed.attribute("connected_components_")
+    n_pieces_ = renamed.attribute("n_connected_components_")
 
     def __repr__(self) -> str:
         return f"Atlas(dim={self.dim})"
