@@ -49,6 +49,7 @@ pipeline = Pipeline(
                 geometry="chart",
                 latent_model=BayesianGPLVM(n_inducing=20),
                 kernel=KernelOptions(boundary=0.5),
+                scale="none",  # so that the search decides about the scaling, not the labels
                 random_state=0,
             ),
         ),
