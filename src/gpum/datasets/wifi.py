@@ -28,9 +28,8 @@ def fetch_wifi(*, subset: str = "paper", data_home: Any = None) -> Bunch:
 
     Parameters
     ----------
-    subset : "paper" (36 positions: every sixth of the first tour), "tour" (its 215 positions) or "all" (394, a second
-    tour
-        too).
+    subset : "paper" (36 positions: every sixth of the first tour), "tour" (its 215 positions) or "all" (394, with a
+        second tour).
     data_home : folder of the data; default the environment variable GPUM_DATA, else the user's cache. The file
         `uw-floor.txt` is downloaded into it if it is not there (284 kB).
 

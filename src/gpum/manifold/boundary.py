@@ -94,13 +94,15 @@ class VarianceBoundary(Boundary):
 class CorridorBoundary(Boundary):
     """Corridors and simplices on the distinct rows of the cloud, each with the level from which on it belongs.
 
+    Space is divided into bins, and only the corridors and simplices that touch the bin of x are tested. All arrays are
+    padded to a few sizes; corridors and simplices of the padding have level infinity.
+
+    Attributes
+    ----------
     vertices : the distinct rows [n, q] as frame·x, chart coordinates in which the mean metric is the identity.
     corridors : row numbers [E, 2]. Corridor e is the points within `radius` of the segment between its two vertices.
     simplices : row numbers [K, q + 1]. Simplex c is the points whose weights to_weights (frame·x - v), with v its first
         vertex, are ≥ 0 and sum to ≤ 1.
-
-    Space is divided into bins, and only the corridors and simplices that touch the bin of x are tested. All arrays are
-    padded to a few sizes; corridors and simplices of the padding have level infinity.
     """
 
     level: Any
