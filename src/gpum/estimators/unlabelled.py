@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..basics import checks
 from ..basics.checks import GpumError
 
 AUTO = "auto"
@@ -39,6 +40,8 @@ def split_labels(y: Any, unlabelled: Any = AUTO) -> tuple[np.ndarray, np.ndarray
     y = np.asarray(y)
     if y.ndim != 1:
         raise GpumError(f"y has shape {y.shape}; give one class for each row, [rows]")
+    if np.ndim(unlabelled) != 0:
+        raise GpumError(f"unlabelled is {checks.shown(unlabelled)}; give the one value that marks rows without a label")
     marker = MARKER if is_auto(unlabelled) else None if _is_missing(unlabelled) else unlabelled
     entries = y.tolist() if y.dtype.kind != "M" else list(y)
     known = np.array([not (_is_missing(entry) or _is_marker(entry, marker)) for entry in entries], bool)
