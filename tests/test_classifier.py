@@ -248,7 +248,7 @@ def test_a_subset_of_rows_does_not_change_what_an_entry_means():
 
 
 def test_another_marker_makes_minus_one_a_class():
-    with pytest.raises(GpumError, match="unlabelled is .*give the one value"):
+    with pytest.raises(GpumError, match=r"unlabelled is .*give the one value"):
         split_labels([-1, 1], unlabelled=np.zeros(2))
     assert split_labels([-1, 1, 9], unlabelled=9)[0].tolist() == [True, True, False]
     assert split_labels(["-1", "1", "9", ""], unlabelled=9)[0].tolist() == [True, True, False, False]
