@@ -158,7 +158,7 @@ def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes
 
 def graph_spaces(
     X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, widths: Sequence[float] = WIDTHS,
-    n_modes: int | None = None, n_jobs: int | None = None,
+    n_modes: int | None = None, n_jobs: int | None = -1,
 ) -> list[GraphSpace]:  # fmt: skip
     """Candidates for graph Matérn: every number of neighbours with every width, without nearly disconnected graphs.
 
@@ -178,7 +178,7 @@ def graph_spaces(
 
 
 def cluster_spaces(
-    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, n_jobs: int | None = None
+    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, n_jobs: int | None = -1
 ) -> list[GraphSpace]:  # fmt: skip
     """Graphs for classes, one for each number of neighbours: borders between classes run where rows are few.
 
