@@ -43,7 +43,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             geometries = self._geometries(cloud, labels)
             outputs = []
             for column, target in labels.columns():
-                geometries, output = complete(geometries, column, target)
+                geometries, output = infer_with_lengths(geometries, column, target)
                 outputs.append(output)
             warn_of_edges(outputs)
             shell.store_model(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
@@ -147,7 +147,7 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
         return regress(*geometries.labelled(known), y[known], target, known)
 
 
-def complete(geometries: Geometries, y: np.ndarray, target: Target) -> tuple[Geometries, Output]:
+def infer_with_lengths(geometries: Geometries, y: np.ndarray, target: Target) -> tuple[Geometries, Output]:
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):

@@ -64,9 +64,7 @@ def _check_parameters(estimator: Any) -> None:
         raise GpumError(
             f"latent_model is a known chart, but geometry is {estimator.geometry!r}; use geometry='chart' or 'average'"
         )
-    if estimator.scale in ("standard", "robust") and (
-        isinstance(estimator.latent_model, Chart) or _is_fitted(estimator.latent_model)
-    ):
+    if estimator.scale in ("standard", "robust") and _has_units(estimator.latent_model):
         raise GpumError(
             f"scale is {estimator.scale!r}, but latent_model is a chart or a fitted latent model, which has units of "
             "its own; use scale='auto' or 'none', and scale X before the latent model is fitted"
@@ -99,9 +97,7 @@ def read_cloud(estimator: Any, X: Any) -> Cloud:
     _check_parameters(estimator)
     given = estimator.latent_model
     known = isinstance(given, Chart)
-    cloud = shell.read_cloud(
-        estimator, X, min_rows=2 if known else 3, missing=not known, by_unit=not known and not _is_fitted(given)
-    )
+    cloud = shell.read_cloud(estimator, X, min_rows=2 if known else 3, missing=not known, by_unit=not _has_units(given))
     if known and cloud.X.shape[1] != given.dim:
         raise GpumError(
             f"X has {cloud.X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
@@ -165,13 +161,7 @@ def _in_units(
     Where the units are not certain, graphs and flat space are built in both and weighed by the labels; charts and
     atlases are learned in the better units only.
     """
-    given = estimator.latent_model
-    fixed = isinstance(given, Chart) or _is_fitted(given)  # a given chart has units of its own
-    choices = (
-        [units.Units("none", 1.0, 0.0)]
-        if fixed
-        else units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
-    )
+    choices = learned.once("units", partial(_units, estimator, cloud))
     base, notes = learned.once("subset", lambda: with_subset(replace(cloud, unit=choices[0].unit), seed, random))
     names = geometry_names(estimator.geometry)
     kernels = KernelTask(
@@ -207,6 +197,13 @@ def _in_units(
         more = replace(more, geometries=[ScaledGeometry(one, scale, other.words) for one in more.geometries], notes=[])
         own = own.weighed(best.log_prior, more, other.log_prior)
     return joined(clouds[best.scale], own, f"{best.note} (scale='auto'; the labels give this {chance:.0%})")
+
+
+def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
+    """The units that the columns of the cloud may have, the likeliest first."""
+    if _has_units(estimator.latent_model):
+        return [units.Units("none", 1.0, 0.0)]
+    return units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
 
 
 def _or_none(make: Callable[[], Built]) -> Built:
@@ -340,6 +337,11 @@ def _value(parameter: Any) -> Any:
 
 def _thawed(given: Any) -> Any:
     return given.estimator if isinstance(given, FrozenEstimator) else given
+
+
+def _has_units(given: Any) -> bool:
+    """Whether a `latent_model` is a known chart or a fitted model, so that X must stay in its units."""
+    return isinstance(given, Chart) or _is_fitted(given)
 
 
 def _is_fitted(given: Any) -> bool:

@@ -25,12 +25,8 @@ from .latent_base import LatentModel
 from .stored import load as load
 from .stored import save as save
 
-COLUMNS = (
-    "n_features_in_",
-    "feature_names_in_",
-    "encoding_",
-    "classes_",
-)  # what scikit-learn wants of a fitted estimator
+# Attributes of a fitted estimator that describe its columns and classes.
+COLUMNS = ("n_features_in_", "feature_names_in_", "encoding_", "classes_")
 
 
 def settings_of(estimator: BaseEstimator) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     varies = spread > 0
     if not relevance.usable(len(known), int(varies.sum())):
         return Labelled(geometries, family, at)
-    points = _points(geometries, flat) if family is geometries.family else _unscaled(family, flat)
+    learned = family is geometries.family  # else the labelled rows were projected
+    points = _points(geometries, flat) if learned else _unscaled(family, flat)
     smoothness = list(geometries.kernels.smoothness)
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
@@ -73,8 +74,8 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
             weight = prior + member.log_weight - log(len(names))
             settings.append(Setting(k, covariance, weight, name, expects_noise=geometries.cloud.repeated))
     geometries = _with_spaces(geometries, flat, spaces)
-    rows = [*family.rows, *(space.at(points) for space in spaces)]
     every = geometries.family
+    rows = every.rows if learned else [*family.rows, *(space.at(points) for space in spaces)]
     family = replace(family, spaces=every.spaces, settings=settings, rows=rows, geometry_of=every.geometry_of)
     return Labelled(geometries, family, at)
 

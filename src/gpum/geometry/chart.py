@@ -165,14 +165,7 @@ class ChartGeometry:
     def _brownian(self, chart: Chart, task: KernelTask) -> Family:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
         levels = path_levels(chart, spaces.levels_of(chart, task.options.boundary))
-        asked = (
-            task.options.n_paths,
-            task.options.step_size,
-            task.options.max_time,
-            task.options.n_path_starts,
-            task.seed,
-        )
-        kind = (task.options.boundary == "variance", *asked)
+        kind = (task.options.boundary == "variance", *_of_paths(task))
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
         with Reporter(task.verbose, len(levels), "simulating Brownian paths") as report:
@@ -191,14 +184,7 @@ class ChartGeometry:
 
     def _paths(self, chart: Chart, task: KernelTask) -> PathRows:
         """Paths of Euler steps in the chart."""
-        asked = (
-            task.options.n_paths,
-            task.options.step_size,
-            task.options.max_time,
-            task.options.n_path_starts,
-            task.seed,
-        )
-        return PathRows.of(path_features(chart, self.rows, *asked, n_jobs=task.n_jobs), self.rows)
+        return PathRows.of(path_features(chart, self.rows, *_of_paths(task), n_jobs=task.n_jobs), self.rows)
 
     def _jumps(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathRows:
         """Paths of a jump process from node to node along curves."""
@@ -208,6 +194,12 @@ class ChartGeometry:
             nodes.stiffness, nodes.mass, points, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
         )
         return PathRows.of(features, self.rows)
+
+
+def _of_paths(task: KernelTask) -> tuple[int, float | None, float | None, int | None, int]:
+    """What paths of Euler steps depend on: their number, step, largest time and starts, and the seed."""
+    options = task.options
+    return options.n_paths, options.step_size, options.max_time, options.n_path_starts, task.seed
 
 
 def _eigenfunctions(charts: Sequence[Chart], n_modes: int, rows: np.ndarray) -> tuple[Any, np.ndarray]:

@@ -45,8 +45,8 @@ from .quantiles import mixture_quantiles
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
-# Of a setting with labels `some` (places among all of them) at a: the logs of the masses of its components, evidence
-# times prior up to a constant, and what else its part of a posterior is made of.
+# Scores a setting on the labels with indices `some`, whose rows in its space are a. It returns the log weights of its
+# components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
 Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 
 # σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
@@ -83,19 +83,18 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def ratio_prior(setting: Setting) -> np.ndarray:
-    """Log prior weights of RATIOS."""
-    if setting.expects_noise:
-        return _normal(REPEATED_MEAN, REPEATED_SD)
-    return np.logaddexp(
-        log(1 - NOISY) + _normal(RATIO_MEAN, RATIO_SD),
-        log(NOISY) + _normal(NOISY_MEAN, NOISY_SD),
-    )
-
-
 def _normal(mean: float, sd: float) -> np.ndarray:
     """Log weights of RATIOS under a normal distribution of log₁₀ r."""
     return log_softmax(-0.5 * ((np.log10(RATIOS) - mean) / sd) ** 2)
+
+
+RATIO_PRIOR = np.logaddexp(log(1 - NOISY) + _normal(RATIO_MEAN, RATIO_SD), log(NOISY) + _normal(NOISY_MEAN, NOISY_SD))
+REPEATED_PRIOR = _normal(REPEATED_MEAN, REPEATED_SD)
+
+
+def ratio_prior(setting: Setting) -> np.ndarray:
+    """Log prior weights of RATIOS."""
+    return REPEATED_PRIOR if setting.expects_noise else RATIO_PRIOR
 
 
 def signal_rate(r: np.ndarray) -> np.ndarray:
@@ -159,7 +158,7 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
 def weighed(
     family: Family, labels: LabelRows, score: Score
 ) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, tuple[str, ...]]:
-    """Settings that are not too light to be kept, with the weights of their components and what `score` found besides.
+    """Settings that are not too light, with the weights of their components and what else `score` found.
 
     Also the log of the mass of all settings, and what to say of it. What `score` found for a setting that is too light
     is let go at once: with many labels it is large.
@@ -170,13 +169,13 @@ def weighed(
     for space in sorted({setting.space for setting in settings}):
         mine = [k for k, setting in enumerate(settings) if setting.space == space]
         tasks = [partial(score, settings[k], labels[space], slice(None)) for k in mine]
-        for k, one in zip(mine, results(tasks, None if len(labels) > ALONE else 1), strict=True):
+        for k, one in zip(mine, results(tasks, -1 if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
             if mass[k] > least:
                 scores[k], least = one, max(least, mass[k] + log(KEEP))
         scores = {k: one for k, one in scores.items() if mass[k] > least}
-    kept = logsumexp(mass[sorted(scores)])
-    found = [(settings[k], np.exp(scores[k][0] - kept), scores[k][1]) for k in sorted(scores)]
+    total = logsumexp(mass[sorted(scores)])
+    found = [(settings[k], np.exp(scores[k][0] - total), scores[k][1]) for k in sorted(scores)]
     return found, float(logsumexp(mass)), notes
 
 
@@ -204,7 +203,7 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
     few = {space: labels.some(space, some) for space in {setting.space for setting in settings}}
     tasks = [partial(_mass, score, setting, few[setting.space], some) for setting in settings]
-    found = np.array(list(results(tasks, None)))
+    found = np.array(list(results(tasks, -1)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(settings[k].covariance, few[settings[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
@@ -214,14 +213,14 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
             f"numbers each; give at most {int(LARGEST**0.5):,} labels, or another geometry beside (graph, atlas)"
         )
     left = set(full[room:])
-    kept = [setting for k, setting in enumerate(settings) if k in order and k not in left]
+    retained = [setting for k, setting in enumerate(settings) if k in order and k not in left]
     said = (
-        f"with {n:,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(kept):,} "
+        f"with {n:,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(retained):,} "
         "saw all"
     )
     if left:
         said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
-    return kept, (said,)
+    return retained, (said,)
 
 
 def _mass(score: Score, setting: Setting, a: np.ndarray, some: np.ndarray) -> float:
