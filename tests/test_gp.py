@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, Spectral, Stationary
-from gpum.inference import gp
+from gpum.inference import doubt, gp
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
 
@@ -33,6 +33,11 @@ def covariances():
 def family(settings, *rows):
     """Settings on spaces in which the cloud is `rows`."""
     return Family([None] * len(rows), settings, list(rows), [0] * len(rows))
+
+
+def geometries(settings, *rows):
+    """The same, each space a geometry of its own."""
+    return replace(family(settings, *rows), geometry_of=list(range(len(rows))))
 
 
 def at(*rows):
@@ -218,7 +223,8 @@ def test_three_labels_do_not_collapse_the_noise():
 
 @pytest.mark.parametrize("n", [2, 3, 12, 40])  # fewer and more labels than features
 @pytest.mark.parametrize("mode", ["average", "evidence"])
-def test_leave_one_out_is_a_fit_without_the_label(n, mode, monkeypatch):
+@pytest.mark.parametrize("family", [family, geometries])
+def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
     """The closed form against refits: for "average" of all settings, for "evidence" with hyperparameters fixed."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
     y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * RNG.standard_normal(n)
@@ -251,6 +257,24 @@ def test_leave_one_out_needs_two_labels():
     posterior = gp.average(family([Setting(0, Stationary(1.5), 0.0)], X), np.arange(1), np.zeros(1))
     with pytest.raises(ValueError, match="at least 2"):
         gp.leave_one_out(posterior, np.ones(1))
+
+
+def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
+    """Between geometries evidence to the power TRUST counts, within one all of it; weights give evidence back."""
+    monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
+    y = np.sin(5 * X[:12, 0])
+    settings = [Setting(0, Stationary(1.5, s), np.log(0.3)) for s in (0.2, 0.6)]
+    settings.append(Setting(1, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), np.log(0.4)))
+    found = gp.average(geometries(settings, X, PHI), np.arange(12), y)
+    each = [gp.average(family([s], X, PHI), np.arange(12), y).log_evidence for s in settings]  # with its prior weight
+    evidence = [np.logaddexp(*each[:2]) - np.log(0.6), each[2] - np.log(0.4)]
+    a, b, c = (component.weight for component in found.components)
+    assert np.log(a / b) == pytest.approx(each[0] - each[1])
+    ratio = np.log(0.6 / 0.4) + doubt.TRUST * (evidence[0] - evidence[1])
+    assert np.log((a + b) / c) == pytest.approx(ratio)
+    masses = [np.logaddexp.reduce(mass) for mass in found.log_masses()]
+    assert masses - masses[0] == pytest.approx(np.array(each) - each[0])
+    assert found.log_evidence == pytest.approx(np.logaddexp.reduce(each))
 
 
 def test_joined_families_have_equal_prior_weight():

@@ -11,7 +11,7 @@ Predictions from it are in `posterior`.
 
 "average": r runs over a grid (log₁₀ r ~ N(-3, 1)), σ_h² ~ InvGamma(A0, B0) is integrated in closed form, which makes
 each prediction a Student t with 2a degrees of freedom, a = A0 + n/2, b = B0 + Q/2; settings and ratios are weighted
-by evidence times prior. "evidence": the one setting, scale, σ_h² and r of largest evidence.
+by evidence times prior, geometries as in `doubt`. "evidence": the one setting, scale, σ_h² and r of largest evidence.
 
 Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follow from those of all labels:
 
@@ -40,6 +40,7 @@ from ..basics.checks import GpumError
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
 from ..heat.covariances import Covariance
+from .doubt import Doubt
 from .posterior import Component, Decomposed, Posterior
 from .quantiles import mixture_quantiles
 
@@ -147,36 +148,39 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
-    found, total, notes = weighed(family, labels, partial(_score, y, own))
+    found, total, doubt, notes = weighed(family, labels, partial(_score, y, own))
     components = [Component(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
     constant = gammaln(a) - gammaln(A0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(
         components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes,
+        doubt,
     )  # fmt: skip
 
 
 def weighed(
     family: Family, labels: LabelRows, score: Score
-) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, tuple[str, ...]]:
+) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, Doubt, tuple[str, ...]]:
     """Settings that are not too light, with the weights of their components and what else `score` found.
 
-    Also the log of the mass of all settings, and what to say of it. What `score` found for a setting that is too light
-    is let go at once: with many labels it is large.
+    Also the log of the mass of all settings, the geometries of those that are not too light, and what to say of it.
+    What `score` found for a setting that is too light is let go at once: with many labels it is large.
     """
     settings, notes = promising(family, labels, score)
-    mass, least = np.full(len(settings), -np.inf), -np.inf
+    mass, doubt = np.full(len(settings), -np.inf), Doubt.of(family, settings)
     scores: dict[int, tuple[np.ndarray, Any]] = {}
     for space in sorted({setting.space for setting in settings}):
         mine = [k for k, setting in enumerate(settings) if setting.space == space]
         tasks = [partial(score, settings[k], labels[space], slice(None)) for k in mine]
         for k, one in zip(mine, results(tasks, -1 if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
-            if mass[k] > least:
-                scores[k], least = one, max(least, mass[k] + log(KEEP))
-        scores = {k: one for k, one in scores.items() if mass[k] > least}
-    total = logsumexp(mass[sorted(scores)])
-    found = [(settings[k], np.exp(scores[k][0] - total), scores[k][1]) for k in sorted(scores)]
-    return found, float(logsumexp(mass)), notes
+            if mass[k] > mass[mine].max() + log(KEEP):
+                scores[k] = one
+        log_w = doubt.log_weights(mass)
+        scores = {k: one for k, one in scores.items() if log_w[k] > log_w.max() + log(KEEP)}
+    used = sorted(scores)
+    shift = log_w - mass - logsumexp(log_w[used])
+    found = [(settings[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
+    return found, float(logsumexp(mass)), doubt.only(used), notes
 
 
 def _score(
@@ -295,8 +299,8 @@ def leave_one_out(
             log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
-    log_p, means, variances = (np.concatenate(v, 1).T for v in zip(*found, strict=True))
-    weights = np.exp(log_p - logsumexp(log_p, axis=0))
+    weights = posterior.doubted([log_p for log_p, _, _ in found])
+    means, variances = (np.concatenate([one[k] for one in found], 1).T for k in (1, 2))
     middle = np.sum(weights * means, 0)
     variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
     dof = 2 * a if averaged else np.inf

@@ -5,8 +5,8 @@ As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s
     log p(y | setting, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
 
 σ_h² runs over a grid with the prior of `gp`, InvGamma(A0, B0); settings and signals are weighted by evidence times
-prior. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as there, and a component's weight
-without label i is its weight over the density that it gave to y_i.
+prior, geometries as in `doubt`. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as
+there, and a component's evidence without label i is its evidence over the density that it gave to y_i.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ def average(
         log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
         return log_p + prior + setting.log_prior, d
 
-    found, total, notes = weighed(family, labels, score)
+    found, total, doubt, notes = weighed(family, labels, score)
     components = [Component(setting, d, ratios, w, signals) for setting, w, d in found]
     constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), np.inf, total + constant, notes
-    )
+        components, labels.of({component.setting.space for component in components}), np.inf, total + constant, notes,
+        doubt,
+    )  # fmt: skip
 
 
 def heaviest(found: Posterior) -> Posterior:
@@ -55,17 +56,12 @@ def heaviest(found: Posterior) -> Posterior:
 
 def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances [components, n] of f at each label as the others predict it."""
-    log_w, means, variances = [], [], []
-    for component in posterior.components:
+    log_p, means, variances = [], [], []
+    for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
         c, alpha = inverse_parts(component.d, component.ratios, y)
         variance = component.signal / c  # of the label, its noise included
-        log_w.append(
-            np.log(np.maximum(component.weights, 1e-300))
-            + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance))
-        )
+        log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)))
         means.append(y[:, None] - alpha / c)
         own = component.signal * component.ratios / np.broadcast_to(component.d.precision, len(y))[:, None]
         variances.append(np.maximum(variance - own, 1e-12 * variance))
-    log_p = np.concatenate(log_w, 1).T
-    weights = np.exp(log_p - logsumexp(log_p, axis=0))
-    return weights, np.concatenate(means, 1).T, np.concatenate(variances, 1).T
+    return posterior.doubted(log_p), np.concatenate(means, 1).T, np.concatenate(variances, 1).T

@@ -17,8 +17,10 @@ from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.special import logsumexp
 
 from ..geometry.family import Setting
+from .doubt import Doubt
 from .quantiles import mixture_quantiles
 
 S = TypeVar("S", bound="WeightedSetting")
@@ -94,6 +96,7 @@ class Mixture(Generic[S]):
     """A posterior that is a mixture over settings, whatever the likelihood."""
 
     components: list[S]
+    doubt: Doubt | None = None  # None: weights are evidence times prior
 
     @property
     def best(self) -> S:
@@ -104,6 +107,14 @@ class Mixture(Generic[S]):
     def spaces(self) -> set[int]:
         """The spaces for which rows must be projected."""
         return {component.setting.space for component in self.components}
+
+    def log_masses(self) -> list[np.ndarray]:
+        """Log of evidence times prior of each component, [ratios] each, up to a constant."""
+        log_w = [np.log(np.maximum(component.weights, 1e-300)) for component in self.components]
+        if self.doubt is None:
+            return log_w
+        total = np.array([logsumexp(one) for one in log_w])
+        return [one + s for one, s in zip(log_w, self.doubt.log_masses(total) - total, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -130,12 +141,21 @@ class Posterior(Mixture[Component]):
     dof: float
     log_evidence: float
     notes: tuple[str, ...] = ()
+    doubt: Doubt | None = None
     spread: ClassVar[float] = 1.0  # variance of the noise over σ²
 
     @staticmethod
     def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Draws of the noise over σ."""
         return rng.standard_normal(shape)
+
+    def doubted(self, log_p: Sequence[np.ndarray]) -> np.ndarray:
+        """Weights [components and ratios, n] from evidence times prior, [n, ratios] of each component."""
+        if self.doubt is not None:
+            mass = np.array([logsumexp(one, axis=1) for one in log_p])
+            log_p = [p + s[:, None] for p, s in zip(log_p, self.doubt.log_weights(mass) - mass, strict=True)]
+        flat = np.concatenate(log_p, 1).T
+        return np.exp(flat - logsumexp(flat, axis=0))
 
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[tuple[Component, np.ndarray, np.ndarray]]:
         """Each component with its means [n, J] and variances [n, J]."""

@@ -41,6 +41,7 @@ TAGS: dict[str, str] = {
     "posterior-classes": "inference.classes:ClassPosterior",
     "component": "inference.posterior:Component",
     "component-classes": "inference.classes:ClassComponent",
+    "doubt": "inference.doubt:Doubt",
     "decomposition": "inference.posterior:Decomposed",
     "counts": "inference.observations:Counts",
     "successes": "inference.observations:Successes",

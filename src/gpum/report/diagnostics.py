@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from ..basics import checks
@@ -158,12 +159,14 @@ def shown_chart(model: Any) -> str | None:
 
 def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
     """The settings that the posterior consists of, over their scale."""
-    components = sorted(_output(model, output).posterior.components, key=lambda component: -component.weight)
+    posterior = _output(model, output).posterior
+    order = sorted(range(len(posterior.components)), key=lambda k: -posterior.components[k].weight)
+    components, masses = ([every[k] for k in order] for every in (posterior.components, posterior.log_masses()))
     settings = [component.setting for component in components]
     titles, geometry_of = model.model_.geometries.titles, model.model_.geometries.family.geometry_of
     scale = np.array([s.scale for s in settings])
     weight = np.array([component.weight for component in components])
-    log_evidence = np.log(weight) - [component.setting.log_prior for component in components]
+    log_evidence = np.array([logsumexp(mass) - s.log_prior for mass, s in zip(masses, settings, strict=True)])
     return EvidenceOverScale(
         [titles[geometry_of[s.space]] for s in settings],
         [s.smoothness for s in settings],
