@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from gpum import GPUMRegressor
-from gpum.fitted.relevance import TITLE
+from gpum.fitted.relevance import TITLE, with_lengths
 from gpum.geometry.family import Setting
 from gpum.heat.covariances import Stationary
 from gpum.inference import gp, relevance
@@ -317,3 +317,18 @@ def test_rows_far_from_all_others_have_the_prior(geometry):
     assert np.abs((mean - y)[known]).mean() < 0.7 * np.nanstd(labels)  # rows with labels keep what these say
     labels[119] = y[119]
     assert model.fit(X, labels).predict(X[[119]]) > 1000  # as this one does, once it has a label
+
+
+def test_lengths_are_a_kind_of_geometry_of_their_own(fitted):
+    """Prior weights are equal over all kinds, the one that labels add included."""
+    model, X, y, _ = fitted
+    geometries = model.model_.geometries
+    labelled = with_lengths(geometries, np.arange(LABELS), y[:LABELS, None])
+    prior = np.zeros(len(labelled.geometries.members))
+    for setting in labelled.family.settings:
+        prior[labelled.family.geometry_of[setting.space]] += np.exp(setting.log_prior)
+    own = [member.title == TITLE for member in labelled.geometries.members]
+    kinds = len(set(geometries.names))
+    others = prior[~np.array(own)].sum()
+
+    assert others == pytest.approx(kinds / (kinds + 1))

@@ -1,8 +1,8 @@
 """Flat space with a length scale for every column: spaces that labels add to the geometries of a cloud.
 
 Geometries are learned from the cloud alone. Lengths of columns depend on the labels, and every output has its own:
-`with_lengths` adds their spaces to flat space's. They stand beside it as a geometry of their own, with half of its
-prior weight.
+`with_lengths` adds their spaces to flat space's. They are one more kind of geometry: prior weights are equal over all
+kinds, this one included.
 """
 
 from __future__ import annotations
@@ -62,11 +62,9 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     X = points[at][:, varies] / spread[varies]
     found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated))
     spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
-    prior = float(logsumexp([s.log_prior for s in family.settings if family.geometry_of[s.space] == flat])) - log(2)
-    settings = [
-        replace(s, log_prior=s.log_prior - log(2)) if family.geometry_of[s.space] == flat else s
-        for s in family.settings
-    ]
+    kinds = len(set(geometries.names))
+    settings = [replace(s, log_prior=s.log_prior + log(kinds / (kinds + 1))) for s in family.settings]
+    prior = float(logsumexp([s.log_prior for s in family.settings])) - log(kinds + 1)
     names = smoothness if len(known) <= relevance.MANY else [fitted]
     for k, member in enumerate(found, len(family.spaces)):
         for name in names:
