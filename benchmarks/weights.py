@@ -176,7 +176,7 @@ def alone(labelled, z: np.ndarray, test: np.ndarray) -> list[tuple]:
     for g, member in enumerate(geometries.members):
         some = [s for s in family.settings if family.geometry_of[s.space] == g]
         if some:
-            prior = float(logsumexp([s.log_prior for s in some]))
+            prior = family.log_priors[g]
             posterior = gp.average(replace(family, settings=some), labelled.at, z)
             kind = "lengths" if member.title == TITLE else member.name
             found.append((kind, prior, posterior.log_evidence - prior, *posterior.moments(rows)))
@@ -189,8 +189,8 @@ def scored(trial: dict, power: float, own_kind: bool) -> tuple[float, float]:
     kinds, prior, means, y = np.array(kinds), np.array(prior), np.array(means), trial["y"]
     variances = np.maximum(variances, 1e-12)
     if "lengths" in kinds and not own_kind:
-        both = np.isin(kinds, ("flat", "lengths"))
-        prior[both] += np.log(0.5)
+        n = len(set(kinds))
+        prior = np.where(np.isin(kinds, ("flat", "lengths")), np.log(0.5 / (n - 1)), prior + np.log(n / (n - 1)))
     log_w = prior + power * np.array(evidence)
     w = np.exp(log_w - logsumexp(log_w))
     mean = w @ means

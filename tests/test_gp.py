@@ -37,7 +37,8 @@ def family(settings, *rows):
 
 def geometries(settings, *rows):
     """The same, each space a geometry of its own."""
-    return replace(family(settings, *rows), geometry_of=list(range(len(rows))))
+    prior = [np.log(sum(np.exp(s.log_prior) for s in settings if s.space == k)) for k in range(len(rows))]
+    return replace(family(settings, *rows), geometry_of=list(range(len(rows))), log_priors=prior)
 
 
 def at(*rows):

@@ -321,14 +321,13 @@ def test_rows_far_from_all_others_have_the_prior(geometry):
 
 def test_lengths_are_a_kind_of_geometry_of_their_own(fitted):
     """Prior weights are equal over all kinds, the one that labels add included."""
-    model, X, y, _ = fitted
+    model, _, y, _ = fitted
     geometries = model.model_.geometries
     labelled = with_lengths(geometries, np.arange(LABELS), y[:LABELS, None])
-    prior = np.zeros(len(labelled.geometries.members))
-    for setting in labelled.family.settings:
-        prior[labelled.family.geometry_of[setting.space]] += np.exp(setting.log_prior)
-    own = [member.title == TITLE for member in labelled.geometries.members]
     kinds = len(set(geometries.names))
-    others = prior[~np.array(own)].sum()
-
-    assert others == pytest.approx(kinds / (kinds + 1))
+    own = [member.title == TITLE for member in labelled.geometries.members]
+    prior = np.exp(labelled.family.log_priors)
+    assert prior[own] == pytest.approx([1 / (kinds + 1)])
+    assert prior.sum() == pytest.approx(1)
+    others = [s.log_prior for s in labelled.family.settings if not own[labelled.family.geometry_of[s.space]]]
+    assert logsumexp(others) == pytest.approx(np.log(kinds / (kinds + 1)))

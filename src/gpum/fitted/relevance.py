@@ -13,7 +13,6 @@ from math import log
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..geometry.base import Geometry
 from ..geometry.family import Family, Setting
@@ -64,17 +63,22 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
     kinds = len(set(geometries.names))
     settings = [replace(s, log_prior=s.log_prior + log(kinds / (kinds + 1))) for s in family.settings]
-    prior = float(logsumexp([s.log_prior for s in family.settings])) - log(kinds + 1)
     names = smoothness if len(known) <= relevance.MANY else [fitted]
     for k, member in enumerate(found, len(family.spaces)):
         for name in names:
             covariance = Stationary(SMOOTHNESS[name], SCALES[name] / SCALES[fitted])
-            weight = prior + member.log_weight - log(len(names))
+            weight = member.log_weight - log(kinds + 1) - log(len(names))
             settings.append(Setting(k, covariance, weight, name, expects_noise=geometries.cloud.repeated))
     geometries = _with_spaces(geometries, flat, spaces)
     every = geometries.family
     rows = every.rows if learned else [*family.rows, *(space.at(points) for space in spaces)]
-    family = replace(family, spaces=every.spaces, settings=settings, rows=rows, geometry_of=every.geometry_of)
+    log_priors = [
+        -log(kinds + 1) if member.title == TITLE else prior + log(kinds / (kinds + 1))
+        for member, prior in zip(geometries.members, every.log_priors, strict=True)
+    ]
+    family = replace(
+        family, spaces=every.spaces, settings=settings, rows=rows, geometry_of=every.geometry_of, log_priors=log_priors
+    )
     return Labelled(geometries, family, at)
 
 
@@ -105,6 +109,7 @@ def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[ScaledSpace
     if TITLE not in titles:
         members.append(_renamed(members[flat]))
         titles.append(TITLE)
+        family = replace(family, log_priors=[*family.log_priors, 0.0])
     points = _points(geometries, flat)
     family = replace(
         family,

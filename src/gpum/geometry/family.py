@@ -73,7 +73,8 @@ class Setting:
 class Family:
     """Spaces, settings on them, the cloud's representation in each space, and which geometry each space belongs to.
 
-    `notes` say what was left out or could not be done as requested.
+    `notes` say what was left out or could not be done as requested. `log_priors` are the log prior weights of the
+    geometries, which the settings' own contain; empty: there is one geometry.
     """
 
     spaces: list[Space]
@@ -81,6 +82,7 @@ class Family:
     rows: list[np.ndarray]
     geometry_of: list[int]
     notes: list[str] = field(default_factory=list)
+    log_priors: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:
@@ -134,7 +136,8 @@ def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) 
         spaces += family.spaces
         rows += family.rows
         geometry_of += [owner] * len(family.spaces)
-    return Family(spaces, settings, rows, geometry_of, [note for family in families for note in family.notes])
+    notes = [note for family in families for note in family.notes]
+    return Family(spaces, settings, rows, geometry_of, notes, list(log_priors))
 
 
 def smoothness_names(smoothness: str) -> list[str]:

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from ..geometry.family import Family, Setting
 
-TRUST = 0.7
+TRUST = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,7 @@ class Doubt:
     @classmethod
     def of(cls, family: Family, settings: Sequence[Setting]) -> Doubt:
         """For some settings of a family."""
-        prior = np.full(max(family.geometry_of) + 1, -np.inf)
-        for setting in family.settings:
-            g = family.geometry_of[setting.space]
-            prior[g] = np.logaddexp(prior[g], setting.log_prior)
+        prior = np.array(family.log_priors or np.zeros(max(family.geometry_of) + 1))
         return cls(np.array([family.geometry_of[setting.space] for setting in settings], int), prior)
 
     def only(self, some: Sequence[int]) -> Doubt:
