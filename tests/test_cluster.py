@@ -17,7 +17,9 @@ from gpum.geometry import graphs, spaces
 from gpum.geometry.base import KernelTask
 from gpum.geometry.chart import ChartGeometry
 from gpum.geometry.family import smoothness_names
+from gpum.persistence import tables
 from oracles import ROLL
+from test_cli import gpum
 
 T = np.linspace(-1, 1, 30)
 CURVE = np.stack([np.sin(2 * T), np.cos(2 * T), 0.3 * T], 1) + 0.01 * np.random.default_rng(0).standard_normal((30, 3))
@@ -48,7 +50,7 @@ def cluster_that_loses_a_worker(after):
         killer = threading.Thread(target=kill_when_busy)
         killer.start()
         with joblib.parallel_config(backend="dask"):
-            yield
+            yield client
         killer.join()
     assert killed
 
@@ -259,7 +261,7 @@ def test_what_blocks_cannot_answer_is_refused_before_anything_is_computed(array,
         model.predict(pytest.importorskip("dask").delayed(np.zeros)((9, 4)))
     rows = near(curve_fit)
     rows[5] = np.inf
-    with pytest.raises(GpumError, match="infinity") as error:
+    with pytest.raises(GpumError, match="infinite") as error:
         model.predict(array.from_array(rows, (3, 4))[3:]).compute()
     assert "block 0" in error.value.__notes__[0]
 
@@ -282,3 +284,58 @@ def test_the_model_is_one_node_of_the_graph_and_travels_as_its_file(array, curve
     assert max(map(len, tasks)) < size + 10_000
     again = pickle.loads(pickle.dumps(found))
     np.testing.assert_allclose(again.compute(), curve_fit.model.predict(rows), rtol=1e-9, atol=1e-12)
+
+
+@pytest.fixture
+def table(curve_fit, tmp_path):
+    """A model file and a table of 300 new rows; predictions of these in one process."""
+    curve_fit.model.save(tmp_path / "m.gpum")
+    rng = np.random.default_rng(2)
+    rows = curve_fit.X[rng.integers(0, 40, 300)] + 0.001 * rng.standard_normal((300, 4))
+    tables.write(tmp_path / "new.csv", {f"X_{k + 1}": column for k, column in enumerate(rows.T)})
+    result = gpum("predict", tmp_path / "m.gpum", tmp_path / "new.csv", "--out", tmp_path / "alone.csv", "-q")
+    assert result.exit_code == 0, result.output
+    return tmp_path, rows
+
+
+def predicted_by(client, folder):
+    """The table, predicted by a cluster."""
+    address = client.scheduler.address
+    args = ["predict", folder / "m.gpum", folder / "new.csv", "--out", folder / "p.csv", "--cluster", address, "-q"]
+    result = gpum(*args)
+    assert result.exit_code == 0, result.output
+    return tables.read(folder / "p.csv")
+
+
+def same_table(found, other):
+    assert list(found.columns) == list(other.columns)
+    for name in found.columns:
+        np.testing.assert_allclose(found.numbers(name, ""), other.numbers(name, ""), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_table_is_predicted_by_a_cluster(table, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(tables, "ROWS", 70)
+    folder, _ = table
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        same_table(predicted_by(client, folder), tables.read(folder / "alone.csv"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_predictions_of_a_cluster_that_loses_a_worker(array, curve_fit, table, monkeypatch):
+    """Of a Dask array and of a file, with many small blocks; the model that the worker held is sent once more."""
+    monkeypatch.setattr(tables, "ROWS", 3)
+    folder, rows = table
+    expected = curve_fit.model.predict(rows, return_std=True)
+    with cluster_that_loses_a_worker(after=0.5) as client:
+        found = curve_fit.model.predict(array.from_array(rows, (2, 4)), return_std=True)
+        found = [future.result() for future in client.compute(list(found))]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    with cluster_that_loses_a_worker(after=0.5) as client:
+        same_table(predicted_by(client, folder), tables.read(folder / "alone.csv"))
