@@ -78,7 +78,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         include_noise: bool = True,
         trials: Any = None,
     ) -> Any:
-        """Mean for rows X, of the cloud or new; with their std or covariance.
+        """Mean for rows X, of the cloud or new; with their std or covariance. Lazy for a Dask array or data frame.
 
         Both are of a new observation, or, with include_noise=False, of the function itself. Of likelihood="binomial" an
         observation counts the successes of `trials`, a number or [rows]; None: of one, and the mean is the probability.

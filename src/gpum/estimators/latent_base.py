@@ -125,7 +125,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Latent coordinates of rows X [n, p], fitted or new: posterior means [n, q] (and sds [n, q]).
 
         The fitted mapping does not change; each row is projected independently, starting from the nearest fitted rows.
-        Of a row whose distance is a million times the width of the cloud only the direction is used.
+        Of a row whose distance is a million times the width of the cloud only the direction is used. Lazy for a Dask
+        array or data frame.
         """
         check_is_fitted(self, "chart_")
         found = self._means(features.like_fitted(self, X))

@@ -29,7 +29,7 @@ from . import delimited, npz, parquet
 from .atomic import existing, replacing
 
 PACKED = ".gz"
-ROWS, CELLS = 10_000, 1 << 18  # at most, of a block
+ROWS, CELLS = 4096, 1 << 20  # at most, of a block; a fitted model has as many rows in all spaces at once
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 
 
