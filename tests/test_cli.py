@@ -153,6 +153,20 @@ def test_an_error_in_a_later_block_names_the_row_and_leaves_nothing(model, tmp_p
     assert not list(tmp_path.glob(".*"))
 
 
+def test_notes_about_several_blocks_are_one(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS", 7)
+    predictive = FittedModel.predictive
+
+    def warned(self, X):
+        warnings.warn(f"odd cells (in {len(X)} rows)", stacklevel=1)
+        return predictive(self, X)
+
+    monkeypatch.setattr(FittedModel, "predictive", warned)
+    tables.write(tmp_path / "new.csv", curve())
+    result = gpum("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv", "-q")
+    assert result.stderr == "Note: odd cells (in 7 rows); the same holds for other blocks of rows\n"
+
+
 def test_a_cluster_that_is_not_there(model, data, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     out = tmp_path / "p.csv"

@@ -68,7 +68,7 @@ def collected(in_blocks: bool = False) -> Iterator[list[str]]:
             kinds.setdefault(re.sub(r"\d+", "0", text) if in_blocks else text, []).append(text)
     for text, *others in kinds.values():
         messages.append(text)
-        note(as_options(text) + f"; {len(others)} more blocks of rows have such a note" * bool(others))
+        note(as_options(text) + "; the same holds for other blocks of rows" * bool(others))
 
 
 @contextmanager

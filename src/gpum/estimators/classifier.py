@@ -121,7 +121,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
 
     @blocks.lazy(lambda self: blocks.Answer((len(self.classes_),)))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class for rows X, of the cloud or new, [rows, classes]; lazy for a Dask array or frame."""
+        """Probability of each class for rows X, of the cloud or new, [rows, classes]; lazy for a Dask collection."""
         return self.predictive(X).probabilities
 
     @blocks.lazy(lambda self: blocks.Answer(dtype=self.classes_.dtype))
