@@ -13,7 +13,6 @@ most memory held, and the error of the prediction.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -122,7 +121,7 @@ def file_to_file(sizes: list[int]) -> None:
     """`gpum predict` from file to file on a local cluster, for files of several sizes."""
     from distributed import Client, LocalCluster
 
-    titles = ("rows", "MB in, out", "s", "s per 10⁶", "GiB of workers", "GiB of gpum", "rmse")
+    titles = ("rows", "MB in, out", "s", "s per 10⁶", "workers' s per 10⁶", "GiB of workers", "GiB of gpum", "rmse")
     table = Table(*titles, title="File to file")
     options: Any = {"n_workers": WORKERS, "threads_per_worker": 1, "memory_limit": MEMORY, "dashboard_address": None}
     with tempfile.TemporaryDirectory() as folder:
@@ -136,24 +135,33 @@ def file_to_file(sizes: list[int]) -> None:
                 args = ["predict", model, data, "--out", out, "--force", "-q", "--cluster", address]
                 begin = time.perf_counter()
                 command = subprocess.Popen([sys.executable, "-m", "gpum", *map(str, args)])
-                _, status, usage = os.wait4(command.pid, 0)
+                own = 0.0
+                while command.poll() is None:
+                    own = max(own, most_memory(command.pid))
+                    time.sleep(0.2)
                 seconds = time.perf_counter() - begin
-                memory = [f"{kib / 2**20:.2f}" for kib in client.run(most_memory).values()]
-            if status:
+                memory = [f"{gib:.2f}" for gib in client.run(most_memory).values()]
+                cores = sum(client.run(time.process_time).values())
+            if command.returncode:
                 raise SystemExit("gpum predict failed")
             first, found = next(tables.blocks(data)), next(tables.blocks(out))
             error = found.numbers("y_mean", "")[:1000] - first.numbers("truth", "")[:1000]
             sizes_of_files = ", ".join(f"{path.stat().st_size / 1e6:.0f}" for path in (data, out))
             table.add_row(
-                f"{n:,}", sizes_of_files, f"{seconds:.0f}", f"{seconds / n * 1e6:.0f}", ", ".join(memory),
-                f"{usage.ru_maxrss / 2**20:.2f}", f"{np.sqrt(np.mean(error**2)):.4f}",
+                f"{n:,}", sizes_of_files, f"{seconds:.0f}", f"{seconds / n * 1e6:.0f}",
+                f"{cores / n * 1e6:.0f}", ", ".join(memory),
+                f"{own:.2f}", f"{np.sqrt(np.mean(error**2)):.4f}",
             )  # fmt: skip
     Console(width=120).print(table)
 
 
-def most_memory() -> int:
-    """The most memory that this process has held, in KiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def most_memory(process: int | str = "self") -> float:
+    """The most memory that a process has held, in GiB; unlike getrusage without that of the process that started it."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0.0
+    return max((int(line.split()[1]) / 2**20 for line in lines if line.startswith("VmHWM")), default=0.0)
 
 
 if __name__ == "__main__":
