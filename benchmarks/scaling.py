@@ -6,6 +6,8 @@ most memory held, and the error of the prediction.
     python benchmarks/scaling.py            1 000, 10 000 and 100 000 rows
     python benchmarks/scaling.py 5000       other sizes
     python benchmarks/scaling.py --subset   a subset of 5 000 rows against all of them: lengths and error
+    python benchmarks/scaling.py --files    `gpum predict` from Parquet to Parquet, 10⁶ and 10⁷ rows of 20 columns, on a
+                                            local Dask cluster of two workers (or other sizes: --files 100000)
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,10 +28,13 @@ from rich.table import Table
 from gpum import GPUMRegressor, datasets
 from gpum.fitted import cloud as clouds
 from gpum.manifold import evaluate, length
+from gpum.persistence import tables
 
 SIZES = (1_000, 10_000, 100_000)
 BOTH = 5_000  # rows of which a subset and all are compared
 COLUMNS, NOISE, LABELLED = 50, 0.02, 0.01
+FILES, FILE_COLUMNS, LEARNED = (1_000_000, 10_000_000), 20, 2_000  # rows of files; their columns; rows of the fit
+WORKERS, MEMORY = 2, "4GiB"
 
 
 def roll(n: int, fraction: float = LABELLED, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,9 +101,74 @@ def subset_and_all() -> None:
     )
 
 
+def rows_of_a_file(n: int, labelled: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `roll`, in FILE_COLUMNS columns; all seeds have the same frame."""
+    cloud = datasets.make_swiss_roll(labelled, n - labelled, grid=False, random_state=seed)
+    frame = np.linalg.qr(np.random.default_rng(0).standard_normal((FILE_COLUMNS, 3)))[0]
+    noise = np.random.default_rng([1, seed]).standard_normal((n, FILE_COLUMNS))
+    return cloud.X @ frame.T + NOISE * noise, cloud.y, cloud.y_true
+
+
+def write_rows(path: Path, n: int) -> None:
+    """A Parquet file of n rows, written in blocks."""
+    with tables.writing(path) as add:
+        for k, begin in enumerate(range(0, n, 100_000)):
+            X, _, truth = rows_of_a_file(min(100_000, n - begin), 2, k + 1)
+            add({**{f"X_{j + 1}": column for j, column in enumerate(X.T)}, "truth": truth})
+
+
+def file_to_file(sizes: list[int]) -> None:
+    """`gpum predict` from file to file on a local cluster, for files of several sizes."""
+    from distributed import Client, LocalCluster
+
+    titles = ("rows", "MB in, out", "s", "s per 10⁶", "workers' s per 10⁶", "GiB of workers", "GiB of gpum", "rmse")
+    table = Table(*titles, title="File to file")
+    options: Any = {"n_workers": WORKERS, "threads_per_worker": 1, "memory_limit": MEMORY, "dashboard_address": None}
+    with tempfile.TemporaryDirectory() as folder:
+        model, data, out = (Path(folder, name) for name in ("m.gpum", "in.parquet", "out.parquet"))
+        X, y, _ = rows_of_a_file(LEARNED, LEARNED // 10, 0)
+        GPUMRegressor(2, geometry="chart", random_state=0).fit(X, y).save(model)
+        for n in sizes:
+            write_rows(data, n)
+            with LocalCluster(**options) as cluster, Client(cluster) as client:
+                address = cluster.scheduler_address
+                args = ["predict", model, data, "--out", out, "--force", "-q", "--cluster", address]
+                begin = time.perf_counter()
+                command = subprocess.Popen([sys.executable, "-m", "gpum", *map(str, args)])
+                own = 0.0
+                while command.poll() is None:
+                    own = max(own, most_memory(command.pid))
+                    time.sleep(0.2)
+                seconds = time.perf_counter() - begin
+                memory = [f"{gib:.2f}" for gib in client.run(most_memory).values()]
+                cores = sum(client.run(time.process_time).values())
+            if command.returncode:
+                raise SystemExit("gpum predict failed")
+            first, found = next(tables.blocks(data)), next(tables.blocks(out))
+            error = found.numbers("y_mean", "")[:1000] - first.numbers("truth", "")[:1000]
+            sizes_of_files = ", ".join(f"{path.stat().st_size / 1e6:.0f}" for path in (data, out))
+            table.add_row(
+                f"{n:,}", sizes_of_files, f"{seconds:.0f}", f"{seconds / n * 1e6:.0f}",
+                f"{cores / n * 1e6:.0f}", ", ".join(memory),
+                f"{own:.2f}", f"{np.sqrt(np.mean(error**2)):.4f}",
+            )  # fmt: skip
+    Console(width=120).print(table)
+
+
+def most_memory(process: int | str = "self") -> float:
+    """The most memory that a process has held, in GiB; unlike getrusage without that of the process that started it."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0.0
+    return max((int(line.split()[1]) / 2**20 for line in lines if line.startswith("VmHWM")), default=0.0)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(int(sys.argv[2]))))
+    elif sys.argv[1:2] == ["--files"]:
+        file_to_file([int(n) for n in sys.argv[2:]] or list(FILES))
     elif sys.argv[1:2] == ["--subset"]:
         subset_and_all()
     else:

@@ -111,14 +111,71 @@ def test_predict_agrees_with_the_estimator(model, tmp_path, ending):
     assert values["y_low95"][7] < values["y_mean"][7] < values["y_high95"][7]
 
 
-def test_predictions_do_not_depend_on_the_chunks(model, data, tmp_path, monkeypatch):
-    gpum("predict", model, data, "--out", tmp_path / "whole.csv")
-    monkeypatch.setattr(sys.modules["gpum.cli.predict"], "CHUNK", 7)
-    result = gpum("predict", model, data, "--out", tmp_path / "chunks.csv", "-q")
-    assert result.output == ""
-    whole, chunks = (tables.read(tmp_path / f"{name}.csv") for name in ("whole", "chunks"))
+@pytest.mark.parametrize("ending", ["csv.gz", "parquet", "npz"])
+def test_predictions_do_not_depend_on_the_blocks(model, data, tmp_path, monkeypatch, ending):
+    """A table is read, predicted and written seven rows at a time, in order, and notes are about all of it."""
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    new = curve(noise=0.001)
+    new["c1"][[20, 30]] = 50.0
+    tables.write(tmp_path / f"new.{ending}", new)
+    gpum("predict", model, tmp_path / f"new.{ending}", "--out", tmp_path / "whole.csv")
+    monkeypatch.setattr(tables, "ROWS", 7)
+    sizes = count_predicted(monkeypatch)
+    result = gpum("predict", model, tmp_path / f"new.{ending}", "--out", tmp_path / f"blocks.{ending}", "-q")
+    assert sizes == [7] * 5 + [5]
+    assert "far from the fitted surface: 2 of 40, the first is r20" in result.output
+    whole, blocks = tables.read(tmp_path / "whole.csv"), tables.read(tmp_path / f"blocks.{ending}")
+    assert blocks.text("id") == whole.text("id") == new["id"]
+    assert list(blocks.columns) == list(whole.columns)
     for name in list(whole.columns)[1:]:
-        assert np.allclose(whole.numbers(name, ""), chunks.numbers(name, ""), rtol=1e-9, atol=1e-12)
+        assert np.allclose(whole.numbers(name, ""), blocks.numbers(name, ""), rtol=1e-9, atol=1e-12)
+
+
+def count_predicted(monkeypatch):
+    """How many rows each block has that is predicted from now on."""
+    seen, predictive = [], FittedModel.predictive
+    monkeypatch.setattr(FittedModel, "predictive", lambda self, X: seen.append(len(X)) or predictive(self, X))
+    return seen
+
+
+def test_an_error_in_a_later_block_names_the_row_and_leaves_nothing(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS", 7)
+    columns = curve()
+    out, seen = tmp_path / "p.csv", count_predicted(monkeypatch)
+    for value, words in {"n/k": "row 31 (line 32), is 'n/k'", "inf": "row 31 (line 32), is infinite"}.items():
+        changed = {**columns, "c2": [value if k == 30 else str(v) for k, v in enumerate(columns["c2"])]}
+        tables.write(tmp_path / "new.csv", changed)
+        refused(gpum("predict", model, tmp_path / "new.csv", "--out", out, "-q"), words)
+        assert seen == [7] * 4
+        assert not out.exists()
+        seen.clear()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_notes_about_several_blocks_are_one(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS", 7)
+    predictive = FittedModel.predictive
+
+    def warned(self, X):
+        warnings.warn(f"odd cells (in {len(X)} rows)", stacklevel=1)
+        return predictive(self, X)
+
+    monkeypatch.setattr(FittedModel, "predictive", warned)
+    tables.write(tmp_path / "new.csv", curve())
+    result = gpum("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv", "-q")
+    assert result.stderr == "Note: odd cells (in 7 rows); the same holds for other blocks of rows\n"
+
+
+def test_a_cluster_that_is_not_there(model, data, tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    out = tmp_path / "p.csv"
+    monkeypatch.setattr("gpum.cli.blocks.PATIENCE", 0.2)
+    for address in ("tcp://127.0.0.1:9", "nonsense"):
+        refused(gpum("predict", model, data, "--out", out, "--cluster", address, "-q"), "no Dask scheduler answers")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    refused(gpum("predict", model, data, "--out", out, "--cluster", "tcp://127.0.0.1:9", "-q"), "gpum[dask]")
+    assert not out.exists()
 
 
 def test_what_the_model_file_says(model):

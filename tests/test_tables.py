@@ -368,3 +368,73 @@ def test_labels_go_back_into_text_of_any_encoding(tmp_path):
         assert labelled.export(path, "größe") == 1
         assert path.read_bytes() == "\r\n".join(["\ufeff" + header, "1;2;", "3;4;7.5", "5;6;", ""]).encode(encoding)
         beside(path).unlink()
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, ".csv.gz"])
+def test_blocks_are_the_table(tmp_path, monkeypatch, ending):
+    """Written and read three rows at a time, it is the table that is written and read at once."""
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+    monkeypatch.setattr(tables, "ROWS", 3)
+    columns = {"name": [f"r{k}\n" for k in range(8)], "x": np.arange(8) / 3, "far": np.arange(8) % 2 == 0}
+    path, once = tmp_path / f"t{ending}", tmp_path / f"once{ending}"
+    with tables.writing(path) as add:
+        for begin in (0, 5):
+            add({name: column[begin : begin + 5] for name, column in columns.items()})
+    tables.write(once, columns)
+    for file in (path, once):
+        found = list(tables.blocks(file))
+        assert (len(found[0]), found[0].first) == (3, 0)
+        assert max(len(block) for block in found) == 3
+        assert [name for block in found for name in block.text("name")] == columns["name"]
+        assert np.array_equal(np.concatenate([block.numbers("x", "") for block in found]), columns["x"])
+        last = found[-1]
+        assert last.row_name(len(last) - 1).split(" (")[0] == "row 8"
+        assert last.lines is None or last.lines == tables.read(file).lines[-len(last) :]
+    if ending.startswith((".csv", ".tsv")):
+        assert path.read_bytes() == once.read_bytes()
+
+
+def test_a_block_is_read_when_it_is_taken(tmp_path, monkeypatch):
+    """What is wrong further down is an error when that block is taken, with the number of its row and line."""
+    monkeypatch.setattr(tables, "ROWS", 3)
+    good = "a,b\n" + "1,2\n" * 6
+    for rest, words in {
+        "1,2,3\n": "line 8, has 3 cells",
+        '"x': "line 8, cannot be read",
+        b"\xff,1\n": r"is not UTF-8 text \(line 8\)",
+        "\0,1\n": "holds zero bytes",
+    }.items():
+        path = save(tmp_path / "t.csv", good.encode() + (rest if isinstance(rest, bytes) else rest.encode()))
+        with pytest.raises(ValueError, match=words):
+            list(tables.blocks(path))
+    blocks = tables.blocks(save(tmp_path / "t.csv", good + "x,1\n"))
+    assert [next(blocks).numbers("a", "").tolist() for _ in range(2)] == [[1.0] * 3] * 2
+    with pytest.raises(ValueError, match=r"row 7 \(line 8\), is 'x'"):
+        next(blocks).numbers("a", "")
+    blocks = tables.blocks(save(tmp_path / "long.csv", "a,b\n" + "1,2\n" * 100_000 + "1\n"))
+    assert len(next(blocks)) == 3
+    for content, words in {"\n \n": "is empty", "\n\na,b\n": "no rows", "": "is empty"}.items():
+        with pytest.raises(ValueError, match=words):
+            list(tables.blocks(save(tmp_path / "t.csv", content)))
+    with pytest.raises(ValueError, match="not a gzip file"):
+        list(tables.blocks(save(tmp_path / "t.csv.gz", gzip.compress(good.encode() * 99)[:-20])))
+    found = list(tables.blocks(save(tmp_path / "t.csv", "\ufeffä;b\r\n1,5;2\r\n".encode("utf-16-le")), decimal=","))
+    assert found[0].numbers("ä", "").tolist() == [1.5]
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, ".csv.gz"])
+def test_interrupted_blocks_leave_the_file_as_it_was(tmp_path, ending):
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+    path = save(tmp_path / f"t{ending}", "before")
+
+    def write_some():
+        with tables.writing(path) as add:
+            add({"x": np.arange(5.0)})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_some()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]

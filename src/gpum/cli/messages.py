@@ -52,31 +52,38 @@ def stage(doing: str, out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def collected() -> Iterator[list[str]]:
-    """Warnings of the library become notes; the one about far rows is left to the caller, which can name them."""
+def collected(in_blocks: bool = False) -> Iterator[list[str]]:
+    """Warnings of the library become notes; the one about far rows is left to the caller, which can name them.
+
+    With `in_blocks` those that differ in numbers only, since they are about different blocks of rows, become one note.
+    """
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         yield messages
+    kinds: dict[str, list[str]] = {}
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         if "far from the fitted surface" not in text:
-            messages.append(text)
-            note(as_options(text))
+            kinds.setdefault(re.sub(r"\d+", "0", text) if in_blocks else text, []).append(text)
+    for text, *others in kinds.values():
+        messages.append(text)
+        note(as_options(text) + "; the same holds for other blocks of rows" * bool(others))
 
 
 @contextmanager
-def called(name: str) -> Iterator[None]:
+def called(name: str, first: int = 0) -> Iterator[None]:
     """Messages of the library in the words of the command line.
 
-    The cloud, X or S, is called by its file name, y is the target, parameters are options, and rows count from 1.
+    The cloud, X or S, is called by its file name, y is the target, parameters are options, and rows count from 1; if
+    X is a block of a table, `first` rows are above it.
     """
     try:
         yield
     except ValueError as error:
-        text = re.sub(r"\b[XS] has\b", f"{name} has", str(error))
+        text = re.sub(r"\b[XS] has\b", f"{name} has", str(error)).replace(" of X ", f" of {name} ")
         text = re.sub(r"\by (?=is|has|holds|must)", "the target ", text)
-        text = re.sub(r"(?<=\b[ai][tn] row )\d+", lambda found: str(int(found[0]) + 1), text)
+        text = re.sub(r"(?<=\b[ai][tn] row )\d+", lambda found: str(int(found[0]) + first + 1), text)
         raise GpumError(as_options(text)) from error
 
 

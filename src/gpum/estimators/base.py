@@ -17,7 +17,7 @@ from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
 from ..fitted.relevance import with_lengths
 from ..inference.outputs import Output, Target, as_numbers, regress
-from . import shell
+from . import blocks, shell
 from .targets import Labels, score
 
 
@@ -69,6 +69,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
     __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
+    @blocks.lazy(blocks.of_rows)
     def predict(
         self,
         X: Any,
@@ -77,7 +78,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         include_noise: bool = True,
         trials: Any = None,
     ) -> Any:
-        """Mean for rows X, of the cloud or new; with their std or covariance.
+        """Mean for rows X, of the cloud or new; with their std or covariance. Lazy for a Dask array or data frame.
 
         Both are of a new observation, or, with include_noise=False, of the function itself. Of likelihood="binomial" an
         observation counts the successes of `trials`, a number or [rows]; None: of one, and the mean is the probability.
@@ -89,6 +90,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             return found.mean, found.cov
         return (found.mean, found.std) if return_std else found.mean
 
+    @blocks.lazy(blocks.of_quantiles)
     def predict_quantiles(
         self, X: Any, quantiles: Any = (0.025, 0.5, 0.975), include_noise: bool = True, trials: Any = None
     ) -> np.ndarray:

@@ -19,7 +19,7 @@ from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
 from ..inference.classes import classify
 from ..inference.outputs import ClassOutput
-from . import learning, shell, units
+from . import blocks, learning, shell, units
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
@@ -119,10 +119,12 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
     __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
+    @blocks.lazy(lambda self: blocks.Answer((len(self.classes_),)))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class for rows X, of the cloud or new, [rows, classes]."""
+        """Probability of each class for rows X, of the cloud or new, [rows, classes]; lazy for a Dask collection."""
         return self.predictive(X).probabilities
 
+    @blocks.lazy(lambda self: blocks.Answer(dtype=self.classes_.dtype))
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of rows X, of the cloud or new."""
         p = self.predict_proba(X)
@@ -133,6 +135,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         log_p = np.log(np.maximum(self.predict_proba(X), 1e-300))  # some are exactly zero
         return log_p[:, 1] - log_p[:, 0] if len(self.classes_) == 2 else log_p
 
+    @blocks.lazy(blocks.of_chart)
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X (and their sds), where a geometry is a chart: on that of largest weight."""
         return shell.coordinates(self, X, return_std)

@@ -21,7 +21,7 @@ from ..geometry.family import smoothness_names
 from ..geometry.flat import FlatGeometry, flat_geometry
 from ..geometry.graph import GraphGeometry
 from ..persistence.checkpoint import Checkpoint
-from . import learning, shell
+from . import blocks, learning, shell
 from .base import GPRegressor
 from .targets import Labels
 
@@ -104,6 +104,7 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
     latent_model_: Any = shell.latent_model
     latent_: Any = shell.latent
 
+    @blocks.lazy(blocks.of_chart)
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, fitted or new (and their sds)."""
         return shell.coordinates(self, X, return_std)

@@ -99,12 +99,23 @@ def like_fitted(estimator: BaseEstimator, X: Any) -> np.ndarray:
             )
         return checks.cloud(_encoded(estimator, encoding, table), "X", missing=_takes_nan(estimator))
     X = checks.cloud(X, "X", missing=_takes_nan(estimator))
-    if X.shape[1] != estimator.n_features_in_:
+    check_count(estimator, X.shape[1])
+    return X
+
+
+def check_count(estimator: Any, count: int) -> None:
+    """Refuse rows with more or fewer columns than in the fit."""
+    if count != estimator.n_features_in_:
         raise GpumError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            f"X has {count} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
             "features as input; pass the columns of the fitted cloud in the same order"
         )
-    return X
+
+
+def check_names(estimator: Any, frame: Any) -> None:
+    """Refuse a data frame whose columns have other names than in the fit, or another order or number."""
+    validate_data(estimator, frame, reset=False, skip_check_array=True, ensure_2d=False)
+    check_count(estimator, frame.shape[1])
 
 
 def same_columns(estimator: BaseEstimator, other: BaseEstimator) -> None:

@@ -38,7 +38,7 @@ from ..manifold import LearnedChart, corridor_boundary, evaluate
 from ..manifold.metric import expected_metric
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
-from . import features, units
+from . import blocks, features, units
 from .latent_checks import BOUNDARIES, check, start_list
 from .stored import load, open_checkpoint, save
 
@@ -120,11 +120,13 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Fit, and return the latent means of the rows of X."""
         return self.fit(X).latent_
 
+    @blocks.lazy(blocks.of_chart)
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X [n, p], fitted or new: posterior means [n, q] (and sds [n, q]).
 
         The fitted mapping does not change; each row is projected independently, starting from the nearest fitted rows.
-        Of a row whose distance is a million times the width of the cloud only the direction is used.
+        Of a row whose distance is a million times the width of the cloud only the direction is used. Lazy for a Dask
+        array or data frame.
         """
         check_is_fitted(self, "chart_")
         found = self._means(features.like_fitted(self, X))

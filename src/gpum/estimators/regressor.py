@@ -10,7 +10,7 @@ from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import graph_spaces
-from . import learning, shell
+from . import blocks, learning, shell
 from .base import GPRegressor, infer
 from .targets import Labels
 
@@ -131,6 +131,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
 
     diffusion_time_ = renamed.attribute("length_scale_, which is its square root")
 
+    @blocks.lazy(blocks.of_chart)
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, fitted or new (and their sds), on the chart of largest weight."""
         return shell.coordinates(self, X, return_std)

@@ -20,7 +20,7 @@ from ..basics.checks import GpumError
 from ..fitted import Cloud, FittedModel, LazyModel, StoredModel
 from ..inference.design import Suggestions
 from ..persistence import model_io
-from . import features
+from . import blocks, features
 from .latent_base import LatentModel
 from .stored import load as load
 from .stored import save as save
@@ -114,6 +114,7 @@ def predictive(self: Any, X: Any) -> Any:
     return found
 
 
+@blocks.lazy(lambda self: blocks.Answer(dtype=np.dtype(bool)))
 def far_from_surface(self: Any, X: Any) -> np.ndarray:
     """Which rows X are so far from the fitted surface that their prediction is the prior's, [rows] of bool."""
     return self.model_.predictive(check_rows(self, X)).far

@@ -3,13 +3,16 @@
 Text has a header line. It is UTF-8, or what its byte order mark says, or an encoding that is named; CSV and TXT may be
 separated by commas, semicolons or tabs, and every text may be compressed (`.csv.gz`). In every format an empty cell,
 NaN, NA, N/A, null or none is a missing value.
+
+Text and Parquet can also be read and written in blocks of rows, so that memory does not grow with the file.
 """
 
 from __future__ import annotations
 
 import gzip
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -22,10 +25,11 @@ import numpy as np
 from ..basics.cells import MISSING as MISSING
 from ..basics.cells import could_be_number, is_missing, number_advice
 from ..basics.checks import GpumError
-from . import delimited, npz
+from . import delimited, npz, parquet
 from .atomic import existing, replacing
 
 PACKED = ".gz"
+ROWS, CELLS = 4096, 1 << 20  # at most, of a block; a fitted model has as many rows in all spaces at once
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 
 
@@ -38,13 +42,14 @@ class Table:
     lines: list[int] | None = None  # the line at which each row ends in a text file
     decimal: str = "."
     encoding: str = "utf-8"
+    first: int = 0  # rows of the file above this block
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
     def row_name(self, row: int) -> str:
         """The name of a row (counted from 0) for messages."""
-        return f"row {row + 1}" + (f" (line {self.lines[row]})" if self.lines else "")
+        return f"row {self.first + row + 1}" + (f" (line {self.lines[row]})" if self.lines else "")
 
     def numbers(self, name: str, advice: str) -> np.ndarray:
         """A column as float64, NaN where a value is missing; `advice` ends the message about other cells."""
@@ -52,7 +57,9 @@ class Table:
         if column.dtype.kind in "biuf":
             found = column.astype(np.float64)
         else:
-            found = np.array([self._number(name, row, cell, advice) for row, cell in enumerate(column)])
+            plain = self._plain_numbers(column)
+            cells = (self._number(name, row, cell, advice) for row, cell in enumerate(column))
+            found = np.array(list(cells)) if plain is None else plain
         if np.isinf(found).any():
             row = int(np.flatnonzero(np.isinf(found))[0])
             raise GpumError(f"{self._where(name, row)} is infinite; correct it, {advice}")
@@ -127,6 +134,15 @@ class Table:
             return ["" if np.isnat(cell) else str(cell) for cell in column]
         return [str(cell) for cell in column.tolist()]
 
+    def _plain_numbers(self, column: np.ndarray) -> np.ndarray | None:
+        """Cells of text as numbers, if all are numbers as Python writes them; several times as fast as one by one."""
+        try:
+            if self.decimal != "." or any("_" in cell for cell in column):  # Python would read 1_000 as a number
+                return None
+            return column.astype(np.float64)
+        except (TypeError, ValueError):
+            return None
+
     def _number(self, name: str, row: int, cell: Any, advice: str) -> float:
         text = cell.strip() if isinstance(cell, str) else cell
         if text is None or (isinstance(text, str) and text.lower() in MISSING):
@@ -147,6 +163,40 @@ class Table:
 
 def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
     """Read the table in a file, whose ending gives the format. Text may have a decimal comma and another encoding."""
+    path, ending = _checked(path, decimal, encoding)
+    names, columns, lines = READERS[ending](path, decimal, encoding)
+    _check_names(path, names)
+    if not columns or not len(columns[0]):
+        raise _no_rows(path)
+    return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal, encoding)
+
+
+def blocks(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Iterator[Table]:
+    """As `read`, in blocks of at most ROWS rows and about CELLS cells; each is read when it is taken.
+
+    Of an NPZ file, which has to be read whole, they are parts of its arrays.
+    """
+    path, ending = _checked(path, decimal, encoding)
+    first = 0
+    for names, columns, lines in BLOCKS[ending](path, decimal, encoding):
+        _check_names(path, names)
+        if columns and len(columns[0]):
+            yield Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal, encoding, first)
+            first += len(columns[0])
+    if not first:
+        raise _no_rows(path)
+
+
+def _rows_of_a_block(columns: int) -> int:
+    return max(1, min(ROWS, CELLS // max(columns, 1)))
+
+
+def _no_rows(path: Path) -> GpumError:
+    return GpumError(f"{path} has a header but no rows; add rows")
+
+
+def _checked(path: Any, decimal: str, encoding: str) -> tuple[Path, str]:
+    """The path and ending of a file that can be read in this way."""
     ending = check_ending(path)
     path = existing(path)
     if not path.stat().st_size:
@@ -155,18 +205,24 @@ def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
         raise GpumError(f"decimal is {decimal!r}; it must be '.' or ','")
     if ending in (".npz", ".parquet") and (decimal, encoding) != (".", "utf-8"):
         raise GpumError(f"decimal and encoding are for tables of text, but {path} ends in {ending}; leave them out")
-    names, columns, lines = READERS[ending](path, decimal, encoding)
-    _check_names(path, names)
-    if not columns or not len(columns[0]):
-        raise GpumError(f"{path} has a header but no rows; add rows")
-    return Table(path.name, dict(zip(names, columns, strict=True)), lines, decimal, encoding)
+    return path, ending
 
 
 def write(path: Any, columns: dict[str, Any]) -> None:
     """Write columns of equal length; the file is written completely or not at all."""
+    with writing(path) as add:
+        add(columns)
+
+
+@contextmanager
+def writing(path: Any) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that adds rows to a new table: columns of the same names and types in each call, at least one.
+
+    The file appears when the scope ends without an error, or not at all. NPZ is held in memory until then.
+    """
     ending = check_ending(path)
-    with replacing(path) as file:
-        WRITERS[ending](file, columns)
+    with replacing(path) as file, WRITERS[ending](file) as add:
+        yield add
 
 
 def check_ending(path: Any) -> str:
@@ -178,7 +234,7 @@ def check_ending(path: Any) -> str:
         hint = f"{'save the table as CSV, or ' * (ending in SHEETS)}use one of {known} (text also as .csv{PACKED})"
         raise GpumError(f"{path} {what}, which names no known format; {hint}")
     if ending == ".parquet":
-        _parquet()
+        parquet.available()
     return ending
 
 
@@ -202,61 +258,58 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise GpumError(f"{path} has more than one column {twice[0]!r}; rename or remove one of them")
 
 
-def _read_parquet(path: Path, *_: str) -> Found:
-    parquet = _parquet()
-    try:
-        table = parquet.ParquetFile(path).read()
-        used = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
-        return [table.column_names[k] for k in used], [_of_arrow(table.column(k)) for k in used], None
-    except Exception as error:  # whatever pyarrow raises at a file that is not one
-        said = " ".join(str(error).split())
-        raise GpumError(f"{path} is not a Parquet file, or damaged, or not of plain columns ({said})") from None
-
-
-def _of_arrow(column: Any) -> np.ndarray:
-    if hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):  # categories: to_numpy misreads gaps
-        column = column.cast(column.type.value_type)
-    return np.asarray(column.to_numpy())
-
-
-def _write_parquet(file: BinaryIO, columns: dict[str, Any]) -> None:
-    parquet = _parquet()
-    import pyarrow
-
-    parquet.write_table(pyarrow.table({name: np.asarray(column) for name, column in columns.items()}), file)
-
-
-def _parquet() -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise GpumError("Parquet needs pyarrow; install it with `pip install 'gpum[parquet]'`, or use CSV") from None
-    return parquet
-
-
 def _read_npz(path: Path, *_: str) -> Found:
     found = npz.read(path)
     return [name for name, _ in found], [column for _, column in found], None
 
 
-def _write_packed(file: BinaryIO, columns: dict[str, Any], ending: str) -> None:
-    with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
-        delimited.write(packed, columns, ending)  # type: ignore[arg-type]
+def _blocks_of_npz(path: Path, *_: str) -> Iterator[Found]:
+    names, columns, _lines = _read_npz(path)
+    count = _rows_of_a_block(len(columns))
+    for begin in range(0, len(columns[0]) if columns else 0, count):
+        yield names, [column[begin : begin + count] for column in columns], None
+
+
+@contextmanager
+def _writing_npz(file: BinaryIO) -> Iterator[Callable[[dict[str, Any]], None]]:
+    found: list[dict[str, Any]] = []
+    yield found.append
+    npz.write(file, {name: np.concatenate([np.asarray(block[name]) for block in found]) for name in found[0]})
+
+
+@contextmanager
+def _writing_packed(file: BinaryIO, ending: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+    with (
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
+        delimited.writing(packed, ending) as add,  # type: ignore[arg-type]
+    ):
+        yield add
 
 
 def _text_reader(ending: str) -> Callable[[Path, str, str], Found]:
     return lambda path, decimal, encoding: delimited.read(path, ending, decimal, encoding)
 
 
+def _text_blocks(ending: str) -> Callable[[Path, str, str], Iterator[Found]]:
+    return lambda path, decimal, encoding: delimited.blocks(path, ending, decimal, encoding, _rows_of_a_block)
+
+
 READERS: dict[str, Callable[[Path, str, str], Found]] = {
     **{ending: _text_reader(ending) for ending in delimited.SEPARATORS},
     **{ending + PACKED: _text_reader(ending) for ending in delimited.SEPARATORS},
-    ".parquet": _read_parquet,
+    ".parquet": lambda path, *_: parquet.read(path),
     ".npz": _read_npz,
 }
-WRITERS: dict[str, Callable[[BinaryIO, dict[str, Any]], None]] = {
-    **{ending: partial(delimited.write, ending=ending) for ending in delimited.SEPARATORS},
-    **{ending + PACKED: partial(_write_packed, ending=ending) for ending in delimited.SEPARATORS},
-    ".parquet": _write_parquet,
-    ".npz": npz.write,
+BLOCKS: dict[str, Callable[[Path, str, str], Iterator[Found]]] = {
+    **{ending: _text_blocks(ending) for ending in delimited.SEPARATORS},
+    **{ending + PACKED: _text_blocks(ending) for ending in delimited.SEPARATORS},
+    ".parquet": lambda path, *_: parquet.blocks(path, _rows_of_a_block),
+    ".npz": _blocks_of_npz,
+}
+Added = AbstractContextManager[Callable[[dict[str, Any]], None]]
+WRITERS: dict[str, Callable[[BinaryIO], Added]] = {
+    **{ending: partial(delimited.writing, ending=ending) for ending in delimited.SEPARATORS},
+    **{ending + PACKED: partial(_writing_packed, ending=ending) for ending in delimited.SEPARATORS},
+    ".parquet": parquet.writing,
+    ".npz": _writing_npz,
 }
