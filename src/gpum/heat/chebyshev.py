@@ -42,9 +42,9 @@ class Largest:
     residuals: np.ndarray
 
     @property
-    def reached(self) -> np.ndarray:
-        """Which pairs have a residual below RESIDUAL, [k] of bool."""
-        return self.residuals <= RESIDUAL
+    def residual(self) -> float:
+        """The largest residual; all pairs are reached where it is at most RESIDUAL."""
+        return float(self.residuals.max())
 
 
 def largest(A: csr_matrix, k: int, n_jobs: int | None = -1) -> Largest:

@@ -39,7 +39,7 @@ from scipy.special import logsumexp, softmax
 
 from ..basics.checks import GpumError
 from ..geometry.family import Family, LabelRows, Setting
-from ..heat.covariances import Covariance, Weighted
+from ..heat.covariances import Covariance, SharedDistances, Weighted
 from .posterior import Mixture, RowsInSpaces, WeightedSetting
 from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
 
@@ -87,25 +87,27 @@ class ClassPosterior(Mixture[ClassComponent]):
     def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
         """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
         found = np.zeros((len(rows), self.n_classes))
+        shared = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
         for component in self.components:
             k = component.setting.space
             at = rows.at[k]
             assert at is not None, "rows were not projected for a space that the posterior uses"
             points = rows.around[k] or [at]
-            p = sum(self._at(component, b) for b in points) / len(points)
+            p = sum(self._at(component, b, of) for b, of in zip(points, shared, strict=False)) / len(points)
             found += np.where(rows.far[k][:, None], component.weight / self.n_classes, p)
         return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
 
-    def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+    def known(self, component: ClassComponent, b: np.ndarray, shared: SharedDistances | None = None) -> np.ndarray:
         """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
         labels = self.labels[component.setting.space]
         assert labels is not None
+        covariance = component.setting.covariance
         few = len(labels) == component.alpha.shape[1]
-        return correlation(component.setting.covariance, b, labels) if few else modes(component.setting.covariance, b)
+        return correlation(covariance, b, labels, shared) if few else modes(covariance, b)
 
-    def _at(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+    def _at(self, component: ClassComponent, b: np.ndarray, shared: SharedDistances) -> np.ndarray:
         """Probabilities times the weights of a component, [n, C]."""
-        K = self.known(component, b)
+        K = self.known(component, b, shared)
         found = np.zeros((len(b), self.n_classes))
         for r, weight, alpha, R in zip(component.ratios, component.weights, component.alpha, component.R, strict=True):
             variance = np.maximum(1 - np.sum((K @ R) * K, 1), 0.0) + r
@@ -113,10 +115,12 @@ class ClassPosterior(Mixture[ClassComponent]):
         return found
 
 
-def correlation(covariance: Covariance, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def correlation(
+    covariance: Covariance, a: np.ndarray, b: np.ndarray, shared: SharedDistances | None = None
+) -> np.ndarray:  # fmt: skip
     """The kernel without its constant, scaled to k(x, x) = 1, [n, m]."""
     of_a, of_b = (np.sqrt(np.maximum(covariance.diag(x) - 1, 1e-12)) for x in (a, b))
-    return (covariance.gram(a, b) - 1) / of_a[:, None] / of_b
+    return ((shared or SharedDistances()).gram(covariance, a, b) - 1) / of_a[:, None] / of_b
 
 
 def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
@@ -126,8 +130,7 @@ def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
 
 def effective_dimensions(family: Family) -> np.ndarray:
     """The effective dimension d of each setting on the cloud, [settings], computed from DIMENSION_ROWS rows."""
-    some = np.random.default_rng(0).permutation(len(family.rows[0]))[:DIMENSION_ROWS]  # rows may be sorted
-    rows = [r[some] for r in family.rows]
+    rows = [r[np.random.default_rng(0).permutation(len(r))[:DIMENSION_ROWS]] for r in family.rows]  # may be sorted
     found = []
     for setting in family.settings:
         K = correlation(setting.covariance, rows[setting.space], rows[setting.space])
