@@ -13,7 +13,8 @@ from ..basics.checks import GpumError
 
 SUBSET = 3000  # rows from which geometries are learned: two dimensions of charts, three of atlases in a few minutes
 GRAPH_ROWS = 100_000  # rows on which graphs are built, at most
-SMOOTH_ROWS = 20_000  # the same on a smooth surface, which fewer rows resolve
+SMOOTH_ROWS = 10_000  # the same on a smooth surface, which fewer rows resolve
+COPIES = 10  # rows from which geometries are learned if more than SUBSET rows are all equal
 COVERING = 20  # one in so many rows of a random subset is chosen to cover the cloud, so that small groups are included
 REPEATED = 100  # rows count as observed repeatedly where more than one row in so many is a copy
 LARGEST_ENTRY = 1e100  # entries of new rows, in units of the cloud, are limited to this size
@@ -154,6 +155,9 @@ def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, l
             f"{n - len(distinct):,} rows are copies of others: the geometries were learned from the {len(distinct):,} "
             "distinct rows"
         )
+    if len(distinct) == 1 and n > SUBSET:
+        subset = np.arange(COPIES)
+        notes.append(f"all {n:,} rows are equal: the geometries were learned from {COPIES} of them")
     if cloud.large:
         subset = distinct[_chosen(cloud.rows[distinct], seed, random)]
         drawn = "most of them drawn at random, so that they show where rows are few, the rest " if random else ""

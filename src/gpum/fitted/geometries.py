@@ -123,7 +123,9 @@ class Geometries:
         Where it does not contain the whole cloud, it has `beside` other rows, drawn at random.
         """
         own = self.cloud._learned_at(known)
-        if self.cloud.many is None and np.all(own >= 0):  # rows, or copies of rows, that all geometries are learned from
+        if self.cloud.many is None and np.all(
+            own >= 0
+        ):  # rows, or copies of rows, that all geometries are learned from
             return self.family, own
         others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(self.cloud)), known))[:beside]
         asked = np.concatenate([known, others])

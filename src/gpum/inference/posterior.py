@@ -182,9 +182,7 @@ class Posterior(Mixture[Component]):
         variance = np.maximum(component.setting.covariance.diag(b)[:, None] - G**2 @ inverse, 0.0)
         return G @ (component.d.z[:, None] * inverse), component.signal * variance
 
-    def _project(
-        self, component: Component, b: np.ndarray, shared: SharedDistances
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _project(self, component: Component, b: np.ndarray, shared: SharedDistances) -> tuple[np.ndarray, np.ndarray]:
         labels = _known(self.labels[component.setting.space])
         G = shared.times(component.setting.covariance, b, labels, component.d.U)
         return G, 1 / (component.d.S[:, None] + component.ratios)
