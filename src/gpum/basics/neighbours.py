@@ -188,8 +188,8 @@ def _nearest_of_others(points: np.ndarray, label: np.ndarray, rows: np.ndarray) 
         apart[label[some, None] == label] = np.inf
         which[begin : begin + step] = apart.argmin(1)
     for begin in range(0, len(rows), step):
-        some = slice(begin, begin + step)
-        best[some] = distance(points, np.stack([rows[some], which[some]], 1))
+        pairs = np.stack([rows[begin : begin + step], which[begin : begin + step]], 1)
+        best[begin : begin + step] = distance(points, pairs)
     return best, which
 
 

@@ -30,7 +30,7 @@ class Cloud:
     unit : the number that the rows are divided by, or one number for each column [p].
     rows : the rows in these units.
     subset : indices of the rows that geometries are learned from, ascending; None: all.
-    many : indices of the rows of a large cloud that graphs are built on, ascending; None: those of the other geometries.
+    many : indices of the rows of a large cloud that graphs are built on, ascending; None: as for other geometries.
     offset : what is subtracted before, 0 or one number for each column [p]: see `scaling.far_offsets`.
     """
 

@@ -113,15 +113,15 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, n_modes: int | None = None, n_jobs: int | None = None,
-    verbose: int = 0,
+    *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, n_modes: int | None = None,
+    n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The geometries of a cloud [N, p].
 
     `charts(q, verbose)` learns the charts of one dimension; with `once` it is called for the first dimension only.
-    `graph` makes the graphs, of the rows `many` [M, p] where these are given. Atlases and graphs that are in `checkpoint` are not recomputed. By default all geometries
-    are built in parallel threads. Atlases and graphs also use the workers of joblib; a latent model uses them for its
-    starts.
+    `graph` makes the graphs, of the rows `many` [M, p] where these are given. Atlases and graphs that are in
+    `checkpoint` are not recomputed. By default all geometries are built in parallel threads. Atlases and graphs also
+    use the workers of joblib; a latent model uses them for its starts.
     """
     dims = dimensions(latent_dim)
     filled = fill_in(X) if np.isnan(X).any() else None  # for charts the latent model handles this

@@ -100,7 +100,7 @@ def _by_columns(task: Callable[[np.ndarray], np.ndarray], V: np.ndarray, n_jobs:
 def _inner(a: np.ndarray, b: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """aᵀb [m, m] in float64."""
     tasks = [partial(_product_of_rows, a[k : k + ROWS], b[k : k + ROWS]) for k in range(0, len(a), ROWS)]
-    return sum(results(tasks, n_jobs))
+    return np.sum(list(results(tasks, n_jobs)), axis=0)
 
 
 def _product_of_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -234,7 +234,7 @@ def _evidence(
             found.append(propagate(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
     for begin in range(0, len(chosen) if in_full else 0, size):
         some = [family.settings[i] for i in chosen[begin : begin + size]]
-        K = np.array([correlation(s.covariance, *[labels[s.space]] * 2) for s in some])
+        K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in some])
         found.append(propagate(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
     log_evidence, without, settled = (
         np.concatenate([getattr(s, name) for s in found]) for name in ("log_evidence", "without", "settled")
