@@ -95,6 +95,16 @@ def test_graphs_are_built_on_all_rows_and_charts_of_a_solid_are_left_out(fitted)
     assert np.sqrt(np.mean((regressor.predict(X) - X[:, 8] - truth) ** 2)) < 0.1
 
 
+def test_a_wrong_label_does_not_make_all_rows_unsure(fitted):
+    X, truth, classifier, _ = fitted
+    y = np.where(np.arange(3300) < 30, truth, -1)
+    y[5] = (y[5] + 1) % 3
+    p = GPUMClassifier(random_state=0).fit(X, y).predict_proba(X)[30:]
+    assert np.mean(p.argmax(1) == truth[30:]) > 0.99
+    assert p.max(1).mean() > 0.968
+    assert classifier.predict_proba(X).max(1).mean() > p.max(1).mean()
+
+
 def test_rows_of_the_cloud_are_looked_up(fitted, monkeypatch):
     X, _, classifier, regressor = fitted
     expected = classifier.predict_proba(X), regressor.predict(X)

@@ -22,7 +22,9 @@ Classes in data are purer than those of a Gaussian process: borders between them
 Probabilities are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ. The prior is log γ ~ N(0, SHARP_SD²), centred
 at no sharpening. Two log scores log p(class) inform about γ:
 
-    labels         the leave-one-out prediction of each label whose class has other labels
+    labels         the leave-one-out prediction of each label whose class has other labels. On a graph of a large cloud
+                   predictions are sure of nearly all rows, and a single label of an unusual row would rule out any
+                   sharpening: there a fraction ε of the labels is taken to say nothing, (1 - ε) p + ε/C.
     the cloud      predicted classes are taken as true, as many labels are put on other rows, and the remaining rows
                    are predicted from these. Where clusters are clear, it does not matter which rows have labels. All
                    rows together count as ELSEWHERE labels of each class.
@@ -50,6 +52,7 @@ SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
 SHARP_SD = 0.6  # of log γ
 ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
 TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
+ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
 FIRST_SWEEPS = 3  # of a first look at all settings
 HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 150  # labels above which settings are screened on SCREENED of them
@@ -139,9 +142,12 @@ def effective_dimensions(family: Family) -> np.ndarray:
 
 
 def classify(
-    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, dimensions: np.ndarray
+    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, dimensions: np.ndarray, atypical: float = 0.0
 ) -> ClassPosterior:
-    """The posterior given classes y [n] (0 to C - 1) of rows `known`; see `effective_dimensions` for `dimensions`."""
+    """The posterior given classes y [n] (0 to C - 1) of rows `known`; see `effective_dimensions` for `dimensions`.
+
+    `atypical` is ε, the fraction of labels that say nothing about the sharpness.
+    """
     notes, J = list[str](), len(RATIOS)
     prior = (
         np.array([s.log_prior for s in family.settings]) - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
@@ -193,7 +199,8 @@ def classify(
     posterior = ClassPosterior(components, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
     score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
-    score += _scores(left_out[several], y[several]).sum(1)
+    of_labels = _scores(left_out[several], y[several])
+    score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
     if len(known) <= SCREEN:  # with more labels the leave-one-out scores are enough
         score += ELSEWHERE * n_classes * _elsewhere(posterior, family, known, y)
     sharpness = softmax(score)
@@ -285,6 +292,11 @@ def _scores(p: np.ndarray, y: np.ndarray) -> np.ndarray:
     """log p(class), [SHARPNESS, n], of classes y [n] under sharpened probabilities p [n, C]."""
     z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
     return z[:, np.arange(len(y)), y] - logsumexp(z, axis=2)
+
+
+def _or_atypical(log_p: np.ndarray, atypical: float, n_classes: int) -> np.ndarray:
+    """log((1 - ε) p + ε/C) of log p."""
+    return np.logaddexp(log_p + log(1 - atypical), log(atypical / n_classes))
 
 
 def _sharpened(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
