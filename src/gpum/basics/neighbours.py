@@ -18,6 +18,8 @@ TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero w
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is computed
 CANDIDATES = 5  # candidates for each row of a subset
 LEADERS = 128  # the farthest candidates, among which the next rows of a subset are found
+MOST_OUTSIDE = 3000  # rows outside the largest connected component that are all asked for their nearest row
+BLOCK = 2**24  # distances in memory at once
 DIRECTIONS = 64  # rows of more columns are projected onto this number of random directions to choose a subset
 
 
@@ -118,30 +120,44 @@ def neighbour_graph(points: np.ndarray, n_neighbors: int) -> csr_matrix:
     Connected components are joined along the shortest gaps between them (a spanning tree of the components), never
     by adding neighbours everywhere, which would short-cut the surface.
     """
-    N = len(points)
-    length, index = nearest(points, n_neighbors)
+    return connected(points, symmetric_graph(*nearest(points, n_neighbors)))[0]
+
+
+def symmetric_graph(length: np.ndarray, index: np.ndarray) -> csr_matrix:
+    """Symmetric graph, with lengths, of neighbours `index` at distances `length`, [N, k] each."""
+    N = len(index)
     rows = np.repeat(np.arange(N), index.shape[1])
     graph = csr_matrix((np.maximum(length.ravel(), TINY), (rows, index.ravel())), shape=(N, N))
-    graph = graph.maximum(graph.T)
+    return graph.maximum(graph.T)
+
+
+def connected(points: np.ndarray, graph: csr_matrix) -> tuple[csr_matrix, int]:
+    """The graph with its connected components joined, and how many there were."""
+    N = len(points)
     n_components, label = connected_components(graph, directed=False)
     if n_components == 1:
-        return graph
+        return graph, 1
     i, j, gap = _bridges(points, label)
     extra = csr_matrix((gap, (i, j)), shape=(N, N))
-    return graph.maximum(extra).maximum(extra.T)
+    return graph.maximum(extra).maximum(extra.T), int(n_components)
 
 
 def _bridges(points: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ends i, j and lengths of the shortest edges that join the connected components; `label` [N] is that of each row.
 
     Borůvka's algorithm: in each round every component but the largest is joined to another along its shortest gap. A
-    round at least halves the number of components.
+    round at least halves the number of components. Where more than MOST_OUTSIDE rows are outside the largest component,
+    the gap of a component is that of its first row.
     """
     found: list[np.ndarray] = []
     while (n_components := int(label.max()) + 1) > 1:
         leave = label != np.bincount(label).argmax()
         own = np.flatnonzero(leave)
-        gap, other = _nearest_outside(points, label, own)
+        if len(own) > MOST_OUTSIDE:
+            own = own[np.unique(label[own], return_index=True)[1]]
+            gap, other = _nearest_of_others(points, label, own)
+        else:
+            gap, other = _nearest_outside(points, label, own)
         first = own[order := np.lexsort((other, own, gap, label[own]))]
         _, shortest = np.unique(label[first], return_index=True)
         i, j, gap = first[shortest], other[order][shortest], np.maximum(gap[order][shortest], TINY)
@@ -157,6 +173,24 @@ def _bridges(points: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndar
         label = connected_components(tree, directed=False)[1][label]
     i, j, gap = np.concatenate(found, axis=1)
     return i.astype(int), j.astype(int), gap
+
+
+def _nearest_of_others(points: np.ndarray, label: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same as `_nearest_outside` for many components, by blocks of products."""
+    best, which = np.empty(len(rows)), np.empty(len(rows), int)
+    middle = np.median(points[rows], axis=0)
+    among = points - middle
+    squares = np.einsum("np,np->n", among, among)
+    step = max(1, BLOCK // len(points))
+    for begin in range(0, len(rows), step):
+        some = rows[begin : begin + step]
+        apart = squares - 2 * among[some] @ among.T  # and the square of the row itself
+        apart[label[some, None] == label] = np.inf
+        which[begin : begin + step] = apart.argmin(1)
+    for begin in range(0, len(rows), step):
+        pairs = np.stack([rows[begin : begin + step], which[begin : begin + step]], 1)
+        best[begin : begin + step] = distance(points, pairs)
+    return best, which
 
 
 def _nearest_outside(points: np.ndarray, label: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
-from ..inference.classes import classify
+from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
 from . import blocks, learning, shell, units
 from .targets import FOLDS
@@ -201,8 +201,9 @@ class ClassLabels:
 def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:
     """The posterior of classes, of which the rows `known` of the cloud have the `codes`."""
     with one_blas_thread:  # many small problems
-        family, at = geometries.labelled(known)
-        posterior = classify(family, at, codes, n_classes, geometries.effective_dimensions)
+        family, at = geometries.labelled(known, ASKED)
+        atypical = 0.0 if geometries.cloud.many is None else ATYPICAL
+        posterior = classify(family, at, codes, n_classes, geometries.effective_dimensions, atypical)
     return ClassOutput(posterior, known, codes)
 
 

@@ -20,11 +20,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
-from ..basics import checks
+from ..basics import checks, neighbours
 from ..basics.checks import GpumError, NoSurface
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
-from ..fitted.cloud import with_subset
+from ..fitted.cloud import with_many, with_subset
 from ..geometry.base import KernelOptions, KernelTask, kernel_options
 from ..geometry.build import Built, build, dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
@@ -39,6 +39,8 @@ from .latent_models import GPLVM, BayesianGPLVM
 from .stored import NOT_RESULTS, open_checkpoint
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
+SMOOTH = 5.0  # estimated dimensions of a large cloud up to which charts and atlases of at most three are learned
+MORE_ROWS = 10_000  # rows among which the dimension is estimated, beside the subset
 # Parameters on which geometries do not depend.
 OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", *NOT_RESULTS)
 RENAMED = {
@@ -162,8 +164,11 @@ def _in_units(
     atlases are learned in the better units only.
     """
     choices = learned.once("units", partial(_units, estimator, cloud))
-    base, notes = learned.once("subset", lambda: with_subset(replace(cloud, unit=choices[0].unit), seed, random))
+    base, notes, smooth = learned.once("subset", lambda: _subset(replace(cloud, unit=choices[0].unit), seed, random))
     names = geometry_names(estimator.geometry)
+    own = isinstance(estimator.latent_model, str) and isinstance(estimator.latent_dim, str)  # nothing was given
+    if not smooth and own and estimator.geometry == "average":
+        names = [name for name in names if name in units.CHEAP]
     kernels = KernelTask(
         smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), seed,
         estimator.n_jobs, estimator.verbose,
@@ -197,6 +202,29 @@ def _in_units(
         more = replace(more, geometries=[ScaledGeometry(one, scale, other.words) for one in more.geometries], notes=[])
         own = own.weighed(best.log_prior, more, other.log_prior)
     return joined(clouds[best.scale], own, f"{best.note} (scale='auto'; the labels give this {chance:.0%})")
+
+
+def _subset(cloud: Cloud, seed: int, random: bool) -> tuple[Cloud, list[str], bool]:
+    """The cloud with the rows that geometries are learned from, notes about it, and whether it may be a smooth surface.
+
+    A small cloud always may be. In a large one the dimension is estimated among the subset and among MORE_ROWS rows;
+    noise raises the second, few rows the first.
+    """
+    cloud, notes = with_subset(cloud, seed, random)
+    if not cloud.large or np.isnan(cloud.X).any():
+        return cloud, notes, True
+    dimension = neighbours.dimension(cloud.learned)
+    if dimension > SMOOTH and len(cloud) > MORE_ROWS:
+        drawn = np.random.default_rng(seed).choice(len(cloud), MORE_ROWS, replace=False)
+        dimension = min(dimension, neighbours.dimension(cloud.rows[drawn]))
+    smooth = dimension <= SMOOTH
+    if not smooth:
+        notes.append(
+            f"the rows have about {dimension:.0f} dimensions, judging by distances to their neighbours: with "
+            "geometry='average' charts and atlases, which have at most 3, are left out; name them to learn them"
+        )
+    cloud, said = with_many(cloud, seed, smooth)
+    return cloud, [*notes, *said], smooth
 
 
 def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
@@ -238,7 +266,8 @@ def _build(
             yield _in_checkpoint(one._geometry(X), run)
 
     built = build(
-        names, estimator.latent_dim, X, charts, graphs, checkpoint=run, once=not every,
+        names, estimator.latent_dim, X, charts, graphs, checkpoint=run,
+        many=None if cloud.many is None else cloud.of_graphs, once=not every,
         n_modes=kernel_options(estimator.kernel).n_modes, n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip

@@ -12,6 +12,9 @@ from ..basics import neighbours
 from ..basics.checks import GpumError
 
 SUBSET = 3000  # rows from which geometries are learned: two dimensions of charts, three of atlases in a few minutes
+GRAPH_ROWS = 100_000  # rows on which graphs are built, at most
+SMOOTH_ROWS = 10_000  # the same on a smooth surface, which fewer rows resolve
+COPIES = 10  # rows from which geometries are learned if more than SUBSET rows are all equal
 COVERING = 20  # one in so many rows of a random subset is chosen to cover the cloud, so that small groups are included
 REPEATED = 100  # rows count as observed repeatedly where more than one row in so many is a copy
 LARGEST_ENTRY = 1e100  # entries of new rows, in units of the cloud, are limited to this size
@@ -27,6 +30,7 @@ class Cloud:
     unit : the number that the rows are divided by, or one number for each column [p].
     rows : the rows in these units.
     subset : indices of the rows that geometries are learned from, ascending; None: all.
+    many : indices of the rows of a large cloud that graphs are built on, ascending; None: as for other geometries.
     offset : what is subtracted before, 0 or one number for each column [p]: see `scaling.far_offsets`.
     """
 
@@ -34,6 +38,7 @@ class Cloud:
     unit: np.ndarray | float
     subset: np.ndarray | None = None
     offset: np.ndarray | float = 0.0
+    many: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -54,22 +59,43 @@ class Cloud:
         return self._index(self.rows)
 
     @cached_property
+    def distinct(self) -> np.ndarray:
+        """Indices of the rows that are no copies of earlier ones, ascending."""
+        return np.flatnonzero(self.original == np.arange(len(self)))
+
+    @property
+    def large(self) -> bool:
+        """Whether there are more than SUBSET distinct rows."""
+        return len(self.distinct) > SUBSET
+
+    @cached_property
     def repeated(self) -> bool:
         """Whether more than a few rows, one in REPEATED, are copies of others."""
         return bool(np.mean(self.original != np.arange(len(self))) > 1 / REPEATED)
 
-    def _learned_at(self, index: np.ndarray) -> np.ndarray:
-        """Positions of rows `index` among those that geometries are learned from; -1 for all other rows."""
+    def _learned_at(self, index: np.ndarray, n_rows: int | None = None) -> np.ndarray:
+        """Positions of rows `index` among those that a geometry is learned from; -1 for all other rows.
+
+        A geometry of `n_rows` rows, other than the subset has, is a graph of the rows `many`.
+        """
         if self.subset is None:
             return index
+        rows = self.subset if self.many is None or n_rows in (None, len(self.subset)) else self.many
         position = np.full(len(self), -1)
-        position[self.subset] = np.arange(len(self.subset))
+        position[rows] = np.arange(len(rows))
         return np.where(index < 0, -1, position[self.original[index]])
 
     @property
     def learned(self) -> np.ndarray:
         """The rows that geometries are learned from."""
         return self.rows if self.subset is None else self.rows[self.subset]
+
+    @property
+    def of_graphs(self) -> np.ndarray:
+        """The rows that graphs are built on."""
+        if self.many is None:
+            return self.learned
+        return self.rows if len(self.many) == len(self) else self.rows[self.many]
 
     @property
     def units(self) -> str:
@@ -109,9 +135,11 @@ class Cloud:
         offset = np.asarray(self.offset)
         if offset.shape not in ((), self.X.shape[1:]) or offset.dtype.kind not in "fi" or not np.isfinite(offset).all():
             raise GpumError("the offsets of its columns are not numbers")
-        subset = self.subset
-        if subset is not None and not (subset.ndim == 1 and _are_rows(subset, len(self.X))):
-            raise GpumError("its geometries were learned from rows that are not there")
+        for rows in (self.subset, self.many):
+            if rows is not None and not (rows.ndim == 1 and _are_rows(rows, len(self.X))):
+                raise GpumError("its geometries were learned from rows that are not there")
+        if self.many is not None and self.subset is None:
+            raise GpumError("its graphs were built on rows of a large cloud, but its subset is missing")
 
 
 def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, list[str]]:
@@ -120,15 +148,17 @@ def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, l
     Copies of a row count once; each copy keeps its own label. Of more than SUBSET distinct rows a subset is chosen that
     covers the cloud; with `random` most of it is drawn at random instead, so that it shows where rows are few.
     """
-    notes, n = [], len(cloud)
-    distinct = np.flatnonzero(cloud.original == np.arange(n))
+    notes, n, distinct = [], len(cloud), cloud.distinct
     subset = distinct if 1 < len(distinct) < n else None
     if subset is not None:
         notes.append(
             f"{n - len(distinct):,} rows are copies of others: the geometries were learned from the {len(distinct):,} "
             "distinct rows"
         )
-    if len(distinct) > SUBSET:
+    if len(distinct) == 1 and n > SUBSET:
+        subset = np.arange(COPIES)
+        notes.append(f"all {n:,} rows are equal: the geometries were learned from {COPIES} of them")
+    if cloud.large:
         subset = distinct[_chosen(cloud.rows[distinct], seed, random)]
         drawn = "most of them drawn at random, so that they show where rows are few, the rest " if random else ""
         notes.append(
@@ -136,6 +166,24 @@ def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, l
             "the others were projected onto them"
         )
     return replace(cloud, subset=subset), notes
+
+
+def with_many(cloud: Cloud, seed: int, smooth: bool) -> tuple[Cloud, list[str]]:
+    """The cloud with the rows that graphs are built on, and a note about it.
+
+    In a large cloud without missing readings these are all distinct rows, or GRAPH_ROWS of them drawn at random;
+    SMOOTH_ROWS if the cloud is a smooth surface, which they resolve.
+    """
+    distinct = cloud.distinct
+    if not cloud.large or np.isnan(cloud.X).any():
+        return cloud, []
+    most = SMOOTH_ROWS if smooth else GRAPH_ROWS
+    if len(distinct) <= most:
+        return replace(cloud, many=distinct), [f"graphs were built on all {len(distinct):,} distinct rows"]
+    drawn = np.sort(np.random.default_rng(seed).choice(distinct, most, replace=False))
+    return replace(cloud, many=drawn), [
+        f"graphs were built on {most:,} of {len(distinct):,} rows, drawn at random; the others were projected onto them"
+    ]
 
 
 def _chosen(rows: np.ndarray, seed: int, random: bool) -> np.ndarray:

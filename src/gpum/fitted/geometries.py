@@ -117,15 +117,22 @@ class Geometries:
             found[self.family.geometry_of[component.setting.space]] += component.weight
         return found
 
-    def labelled(self, known: np.ndarray) -> tuple[Family, np.ndarray]:
-        """A family that contains the cloud's rows `known`, and the positions of these rows in it."""
+    def labelled(self, known: np.ndarray, beside: int = 0) -> tuple[Family, np.ndarray]:
+        """A family that contains the cloud's rows `known`, and the positions of these rows in it.
+
+        Where it does not contain the whole cloud, it has `beside` other rows, drawn at random.
+        """
         own = self.cloud._learned_at(known)
-        if np.all(own >= 0):  # all rows, or copies of rows, that the geometries were learned from
+        if self.cloud.many is None and np.all(
+            own >= 0
+        ):  # rows, or copies of rows, that all geometries are learned from
             return self.family, own
-        projected = self._project(self.cloud.rows[known], known, frozenset(range(len(self.family.spaces))))
+        others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(self.cloud)), known))[:beside]
+        asked = np.concatenate([known, others])
+        projected = self._project(self.cloud.rows[asked], asked, frozenset(range(len(self.family.spaces))))
         rows: list[Any] = [SpaceRows(projected, k) for k in range(len(self.family.spaces))]
-        if len(known) <= HELD:
-            rows = [some[np.arange(len(known))] for some in rows]
+        if len(asked) <= HELD:
+            rows = [some[np.arange(len(asked))] for some in rows]
         return replace(self.family, rows=rows), np.arange(len(known))
 
     def _project(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
@@ -134,11 +141,14 @@ class Geometries:
         Rows with missing readings are always projected, also those of the cloud: their coordinates are uncertain.
         """
         missing = np.isnan(rows).any(1)
-        own = np.where(missing, -1, self.cloud._learned_at(index))
-        new = np.flatnonzero(own < 0)
-        geometry_of = sorted({self.family.geometry_of[k] for k in needed}) if len(new) else []
-        in_cloud = np.where(missing, -1, index)[new]
-        projections = {k: self._projected(k, rows[new], in_cloud) for k in geometry_of}
+        n_rows = {self.family.geometry_of[k]: len(self.family.rows[k]) for k in needed}
+        positions = {n: np.where(missing, -1, self.cloud._learned_at(index, n)) for n in set(n_rows.values())}
+        own = {k: positions[n_rows[k]] for k in sorted(n_rows)}
+        in_cloud = np.where(missing, -1, index)
+        projections = {}
+        for k, known in own.items():
+            if len(new := np.flatnonzero(known < 0)):
+                projections[k] = self._projected(k, rows[new], in_cloud[new])
         return ProjectedRows(rows, index, own, missing, projections, self.family, needed)
 
     def _coordinates(self, k: int) -> np.ndarray:

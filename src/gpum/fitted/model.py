@@ -172,10 +172,11 @@ class FittedModel:
     def _predictive(self, rows: ProjectedRows) -> Predictive | ClassPredictive:
         if self.classes is not None:
             return ClassPredictive(self, rows)
-        return Predictive(self, replace(rows, outlying=self._outlying(rows.own), joining=self.geometries.joining))
+        return Predictive(self, replace(rows, outlying=self._outlying(rows), joining=self.geometries.joining))
 
-    def _outlying(self, own: np.ndarray) -> np.ndarray:
-        """Which rows, by where they stand among the learned ones, lie far from all others and have no label, [n]."""
+    def _outlying(self, rows: ProjectedRows) -> np.ndarray:
+        """Which rows are rows that geometries were learned from, lie far from all others and have no label, [n]."""
+        own = np.where(rows.missing, -1, self.cloud._learned_at(rows.index))
         found = self.geometries.outlying.copy()
         for output in self.outputs:
             learned = self.cloud._learned_at(output.rows)

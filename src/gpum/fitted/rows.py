@@ -26,15 +26,16 @@ class ProjectedRows:
 
     X : the rows, [n, p].
     index : their indices in the fitted cloud, -1 for new rows, [n].
-    own : their positions among the rows that the geometries were learned from, -1 for projected rows, [n].
+    own : for each geometry that is needed, their positions among the rows that it was learned from, -1 for projected
+        rows, [n].
     missing : which rows lack readings, so that their coordinates are uncertain even in the cloud, [n] of bool.
-    projections : for each geometry that is needed, the projection of the rows with own = -1, in their order.
+    projections : for each geometry that needs one, the projection of the rows with own = -1, in their order.
     outlying : which rows have the prior in the spaces `joining`, since they lie far from all others, [n] of bool.
     """
 
     X: np.ndarray
     index: np.ndarray
-    own: np.ndarray
+    own: dict[int, np.ndarray]
     missing: np.ndarray
     projections: dict[int, Projection]
     family: Family
@@ -47,10 +48,10 @@ class ProjectedRows:
 
     def far(self, weights: np.ndarray) -> np.ndarray:
         """Which new rows are far from geometries with more than half of the weights [geometries], [n] of bool."""
-        found, new = np.zeros(len(self), bool), self.own < 0
-        if self.projections and np.any(self.index < 0):
-            found[new] = sum(weights[k] * projection.far for k, projection in self.projections.items()) > 0.5
-        return found & (self.index < 0)
+        found = np.zeros(len(self))
+        for k, projection in self.projections.items():
+            found[self.own[k] < 0] += weights[k] * projection.far
+        return (found > 0.5) & (self.index < 0)
 
     def blocks(self) -> Iterator[RowsInSpaces]:
         """All rows in every space that is needed, in order, BLOCK at a time."""
@@ -65,24 +66,29 @@ class ProjectedRows:
         return self.in_spaces(slice(None))
 
     @cached_property
-    def _number(self) -> np.ndarray:
-        """The position of each row among the projected rows, [n]."""
-        return np.cumsum(self.own < 0) - 1
+    def _number(self) -> dict[int, np.ndarray]:
+        """For each geometry, the position of each row among the projected rows, [n]."""
+        return {k: np.cumsum(own < 0) - 1 for k, own in self.own.items()}
 
     def in_spaces(self, some: slice | np.ndarray) -> RowsInSpaces:
         """Some of the rows in every space that is needed."""
-        own, number = self.own[some], self._number[some]
-        new = np.flatnonzero(own < 0)
-        # A complete row of the cloud keeps its coordinates, without uncertainty.
-        unseen = self.index[some] < 0
-        unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
-        rows = [r[np.maximum(own, 0)] if k in self.needed else None for k, r in enumerate(self.family.rows)]
+        unseen, geometry_of = self.index[some] < 0, self.family.geometry_of
+        rows = [
+            r[np.maximum(self.own[geometry_of[k]][some], 0)] if k in self.needed else None
+            for k, r in enumerate(self.family.rows)
+        ]
         located = RowsInSpaces.exactly(rows)
         if self.outlying is not None and self.outlying[some].any():
             for k in self.needed & self.joining:
                 located.far[k][self.outlying[some]] = True
-        for k in self.needed if len(new) else ():
-            projection, at = self.projections[self.family.geometry_of[k]], located.at[k]
+        for k in self.needed:
+            own, number = self.own[geometry_of[k]][some], self._number[geometry_of[k]][some]
+            new = np.flatnonzero(own < 0)
+            if not len(new):
+                continue
+            # A complete row of the cloud keeps its coordinates, without uncertainty.
+            unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
+            projection, at = self.projections[geometry_of[k]], located.at[k]
             assert at is not None
             space = self.family.spaces[k]
             at[new] = space.at(projection.points[number[new]])

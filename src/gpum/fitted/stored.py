@@ -173,7 +173,7 @@ def _completed(output: Any, rows: list[Any], cloud: Cloud) -> Any:
     """An output with what `_reduced` left out."""
     posterior = output.posterior
     if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
-        labels = [None if r is None else r[cloud._learned_at(output.rows)] for r in rows]
+        labels = [None if r is None else r[cloud._learned_at(output.rows, len(r))] for r in rows]
         posterior = replace(posterior, labels=labels)
         components = posterior.components
         if all(type(component) is Component and not len(component.d.U) for component in components):

@@ -113,21 +113,22 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, checkpoint: Checkpoint, once: bool = False, n_modes: int | None = None, n_jobs: int | None = None,
-    verbose: int = 0,
+    *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, n_modes: int | None = None,
+    n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The geometries of a cloud [N, p].
 
     `charts(q, verbose)` learns the charts of one dimension; with `once` it is called for the first dimension only.
-    `graph` makes the graphs. Atlases and graphs that are in `checkpoint` are not recomputed. By default all geometries
-    are built in parallel threads. Atlases and graphs also use the workers of joblib; a latent model uses them for its
-    starts.
+    `graph` makes the graphs, of the rows `many` [M, p] where these are given. Atlases and graphs that are in
+    `checkpoint` are not recomputed. By default all geometries are built in parallel threads. Atlases and graphs also
+    use the workers of joblib; a latent model uses them for its starts.
     """
     dims = dimensions(latent_dim)
     filled = fill_in(X) if np.isnan(X).any() else None  # for charts the latent model handles this
     whole = X if filled is None else filled.rows[filled.sound]
+    on = whole if many is None else many
     of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
-    if dims == "average":
+    if dims == "average" and "chart" in names:
         of_charts = SOLID_DIMS if neighbours.dimension(whole) >= SOLID else CHART_DIMS
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
@@ -139,7 +140,7 @@ def build(
     members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, len(names) == 1, checkpoint) for q in of_atlases],
-        "graph": [partial(_graphs, whole, partial(graph, whole, n_jobs=n_jobs), checkpoint)],
+        "graph": [partial(_graphs, on, partial(graph, on, n_jobs=n_jobs), checkpoint)],
         "flat": [lambda: [flat_geometry(whole, by_column=True)]],
     }
     geometries: list[Geometry] = []

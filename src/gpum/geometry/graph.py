@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..heat.chebyshev import RESIDUAL
 from . import spaces
 from .base import KernelTask, Projection, in_data_space
 from .family import Family
+from .graphs import LARGE
 
 ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
 
@@ -38,9 +40,26 @@ class GraphGeometry:
         for space in self.spaces:
             about = ", ".join(f"{name}={value}" for name, value in space.info.items())
             notes += spaces.unreached(f"{self.title} ({about})", space)
+            notes += _about_large(f"{self.title} ({about})", space)
             settings = spaces.spectral_settings(
-                space.values, np.mean(space.vectors**2, 0), 0.0, task.smoothness, -log(len(self.spaces)),
+                space.values, np.mean(space.vectors**2, 0, dtype=float), 0.0, task.smoothness, -log(len(self.spaces)),
                 task.options.max_time, ALL_MODES, about=space.info,
             )  # fmt: skip
             members.append((space, space.vectors, settings))
         return Family.of(members, notes)
+
+
+def _about_large(said: str, space: Any) -> list[str]:
+    """Notes about a graph of many rows, called `said`."""
+    notes = []
+    if getattr(space, "residual", 0.0) > RESIDUAL:
+        notes.append(
+            f"{said}: its eigenfunctions have residuals of up to {space.residual:.2g} of their eigenvalues, where "
+            f"{RESIDUAL:g} was asked for; the least smooth of them are inexact"
+        )
+    if len(space.vectors) > LARGE and space.n_connected_components > 1:
+        notes.append(
+            f"{said}: it had {space.n_connected_components:,} connected components, which were joined by the shortest "
+            "edges between them"
+        )
+    return notes

@@ -28,7 +28,7 @@ where |Σ_j a_j (x_j - x)|² + ρ Σ_j a_j² |x_j - x|² is least, so that φ(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -40,9 +40,11 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from ..basics import large_neighbours
 from ..basics.checks import GpumError, NoSurface
-from ..basics.neighbours import nearest, neighbour_graph, spanning_tree
+from ..basics.neighbours import connected, nearest, neighbour_graph, spanning_tree, symmetric_graph
 from ..basics.workers import results
+from ..heat import chebyshev
 from ..heat.lanczos import factors, lowest
 from ..manifold.tangents import blocks
 
@@ -50,6 +52,9 @@ NEIGHBOURS = (4, 6, 10, 15)
 WIDTHS = (0.5, 1.0, 2.0, np.inf)
 MODES = 256  # of a kNN graph with more than ALL rows
 ALL = 1000
+LARGE = 3000  # rows above which neighbours are searched for once, and eigenpairs are found by products alone
+LARGE_NEIGHBOURS = (10,)  # of such a graph: rows are dense, and each further graph costs as much as the first
+LARGE_WIDTHS = (0.5, 1.0)
 PAIRS = (3, 5, 7, 10, 15, 20, 30, 50, 100)  # K of GL
 BANDWIDTHS = 10
 BANDWIDTH_RANGE = (
@@ -78,13 +83,15 @@ class GraphSpace:
     vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
     info: dict[str, Any]
     missing: int = 0  # requested pairs that the solver did not reach; they are left out
+    residual: float = 0.0  # largest residual of a pair, relative to its μ, where pairs were found by iteration
+    n_connected_components: int = 1  # before they were joined
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
         """φ at rows [n, p], [n, k]; at a row of the cloud its row of `vectors`; φ is continuous there."""
         n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
         if not n:
             return np.empty((0, len(self.values)))
-        index = nearest(self.cloud, k, X_new)[1]
+        index = (nearest if len(self.cloud) <= LARGE else large_neighbours.nearest)(self.cloud, k, X_new)[1]
         weights = np.empty((n, k))
         for some in blocks(n, k * X_new.shape[1]):
             gap = self.cloud[index[some]] - X_new[some, None]  # [n, k, p]
@@ -135,10 +142,14 @@ class DiffusionSpace:
 
 def graph_space(X: np.ndarray, n_neighbors: int = 10, width: float = 1.0, n_modes: int | None = None) -> GraphSpace:
     """The kNN graph of a cloud [N, p], N ≥ 2; all its eigenpairs, or the first n_modes."""
-    return _graph_space(X, neighbour_graph(X, n_neighbors), n_neighbors, width, n_modes)
+    return _graph_space(X, (neighbour_graph(X, n_neighbors), 1), n_neighbors, width, n_modes)
 
 
-def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes: int | None) -> GraphSpace:
+def _graph_space(
+    X: np.ndarray, joined: tuple[csr_matrix, int], k: int, width: float, n_modes: int | None, n_jobs: int | None = 1
+) -> GraphSpace:  # fmt: skip
+    """`joined` is the connected graph, and how many connected components it had."""
+    graph, n_components = joined
     edges = graph.tocoo()
     real = edges.data > np.finfo(float).tiny  # the others join duplicates
     h = 1.0
@@ -148,58 +159,83 @@ def _graph_space(X: np.ndarray, graph: csr_matrix, k: int, width: float, n_modes
         h = float(nearest[np.isfinite(nearest)].max())
     w = np.maximum(np.exp(-0.5 * (edges.data / (width * h)) ** 2), FAINT)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=graph.shape)
-    alpha, phi, W = _eigenfunctions(affinity, n_modes)[:3]
+    alpha, phi, W, _, residual = _eigenfunctions(affinity, n_modes, n_jobs=n_jobs)
     squares = csr_matrix((edges.data**2, (edges.row, edges.col)), shape=graph.shape)
     time = 0.5 * float(W.multiply(squares).sum() / W.sum()) or 1.0
-    phi *= 1 / np.sqrt(np.mean(phi**2, 0))
+    phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info = {"n_neighbors": k, "width": width}
-    return GraphSpace(X, np.maximum(1 - alpha, 0.0) / time, phi, info, _asked(X, n_modes) - len(alpha))
+    values, missing = np.maximum(1 - alpha, 0.0) / time, _asked(X, n_modes) - len(alpha)
+    return GraphSpace(X, values, phi, info, missing, residual, n_components)
 
 
 def graph_spaces(
-    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, widths: Sequence[float] = WIDTHS,
+    X: np.ndarray, n_neighbors: Sequence[int] | None = None, widths: Sequence[float] | None = None,
     n_modes: int | None = None, n_jobs: int | None = -1,
 ) -> list[GraphSpace]:  # fmt: skip
     """Candidates for graph Matérn: every number of neighbours with every width, without nearly disconnected graphs.
 
-    By default all eigenpairs for up to ALL rows, else MODES.
+    By default NEIGHBOURS and WIDTHS (LARGE_NEIGHBOURS and LARGE_WIDTHS above LARGE rows), and all eigenpairs for up to
+    ALL rows, else MODES.
     """
+    large = len(X) > LARGE
     if n_modes is None:
         n_modes = len(X) if len(X) <= ALL else MODES
+    n_neighbors = n_neighbors or (LARGE_NEIGHBOURS if large else NEIGHBOURS)
     tasks = [
-        partial(_graph_space, X, graph, k, width, n_modes)
-        for k in sorted({min(k, len(X) - 1) for k in n_neighbors})
-        for graph in [neighbour_graph(X, k)]
-        for width in widths
+        partial(_graph_space, X, graph, k, width, n_modes, n_jobs if large else 1)
+        for k, graph, _ in _neighbour_graphs(X, n_neighbors, n_jobs)
+        for width in widths or (LARGE_WIDTHS if large else WIDTHS)
     ]
-    spaces = on_cloud(X, results(tasks, n_jobs))
+    spaces = on_cloud(X, results(tasks, 1 if large else n_jobs))  # a large graph uses all cores by itself
     gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
 
 
 def cluster_spaces(
-    X: np.ndarray, n_neighbors: Sequence[int] = NEIGHBOURS, n_jobs: int | None = -1
+    X: np.ndarray, n_neighbors: Sequence[int] | None = None, n_jobs: int | None = -1
 ) -> list[GraphSpace]:  # fmt: skip
     """Graphs for classes, one for each number of neighbours: borders between classes run where rows are few.
 
     So the density is not divided out, and each row has its own width: w_ij = exp(-4 |x_i - x_j|²/(d_i d_j)), d_i the
     distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
     """
-    tasks = [partial(_cluster_space, X, k) for k in sorted({min(k, len(X) - 1) for k in n_neighbors})]
-    return on_cloud(X, results(tasks, n_jobs))
+    large = len(X) > LARGE
+    n_neighbors = n_neighbors or (LARGE_NEIGHBOURS if large else NEIGHBOURS)
+    tasks = [
+        partial(_cluster_space, X, k, graph, width, n_jobs if large else 1)
+        for k, graph, width in _neighbour_graphs(X, n_neighbors, n_jobs)
+    ]
+    return on_cloud(X, results(tasks, 1 if large else n_jobs))
 
 
-def _cluster_space(X: np.ndarray, k: int) -> GraphSpace:
-    edges = neighbour_graph(X, k).tocoo()
+def _neighbour_graphs(
+    X: np.ndarray, n_neighbors: Sequence[int], n_jobs: int | None
+) -> Iterator[tuple[int, tuple[csr_matrix, int], np.ndarray]]:
+    """Each number of neighbours, its connected graph with how many components it had, and the farthest distances [N].
+
+    The neighbours of a large cloud are searched for once, for the largest number.
+    """
+    asked = sorted({min(k, len(X) - 1) for k in n_neighbors})
+    found = large_neighbours.nearest(X, asked[-1], n_jobs=n_jobs) if len(X) > LARGE else None
+    for k in asked:
+        length, index = nearest(X, k) if found is None else (found[0][:, :k], found[1][:, :k])
+        yield k, connected(X, symmetric_graph(length, index)), length[:, -1]
+
+
+def _cluster_space(
+    X: np.ndarray, k: int, joined: tuple[csr_matrix, int], farthest: np.ndarray, n_jobs: int | None
+) -> GraphSpace:  # fmt: skip
+    edges = joined[0].tocoo()
     least = max(1e-100 * float(edges.data.max()), np.finfo(float).tiny)  # among duplicates; ratios must not overflow
-    width = np.maximum(nearest(X, k)[0][:, -1], least)
+    width = np.maximum(farthest, least)
     w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
     n_modes = len(X) if len(X) <= ALL else MODES
-    alpha, phi, _, _ = _eigenfunctions(affinity, n_modes, even=False)
-    phi *= 1 / np.sqrt(np.mean(phi**2, 0))
+    alpha, phi, _, _, residual = _eigenfunctions(affinity, n_modes, even=False, n_jobs=n_jobs)
+    phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info = {"n_neighbors": k, "width": "local"}
-    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, _asked(X, n_modes) - len(alpha))
+    missing = _asked(X, n_modes) - len(alpha)
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, missing, residual, joined[1])
 
 
 def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
@@ -227,7 +263,7 @@ def diffusion_space(
         squares = cdist(X, X, "sqeuclidean") if squares is None else squares
         near = np.sum(squares <= bandwidth**2, 1)
         w = np.exp(-squares / (4 * bandwidth**2))
-    alpha, phi, _, degree = _eigenfunctions(w, n_pairs)
+    alpha, phi, _, degree, _ = _eigenfunctions(w, n_pairs)
     missing = _asked(X, n_pairs) - len(alpha)
     n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
     alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
@@ -263,10 +299,13 @@ def _asked(X: np.ndarray, n_modes: int | None) -> int:
     return len(X) if n_modes is None else min(n_modes, len(X))
 
 
-def _eigenfunctions(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
-    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N].
+def _eigenfunctions(
+    w: Any, n_modes: int | None, even: bool = True, n_jobs: int | None = 1
+) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray, float]:  # fmt: skip
+    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N], and the residual.
 
-    even=False leaves the density of the rows in W. There are fewer than n_modes where a solver did not reach them all.
+    even=False leaves the density of the rows in W. There are fewer than n_modes where a solver did not reach them all;
+    above LARGE rows all are returned, in float32, with their largest residual.
     """
     N = w.shape[0]
     k = N if n_modes is None else min(n_modes, N)
@@ -274,10 +313,14 @@ def _eigenfunctions(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.
     W = _scaled(w, 1 / q) if even else w
     degree = np.asarray(W.sum(1)).ravel()
     root = 1 / np.sqrt(degree)
+    residual = 0.0
     if N <= DENSE or k > N // 2:
         A = _scaled(W, root)
         alpha, U = eigh(A if isinstance(A, np.ndarray) else A.toarray(), subset_by_index=(N - k, N - 1))
         alpha, U = alpha[::-1], U[:, ::-1] * root[:, None]
+    elif N > LARGE and not isinstance(w, np.ndarray):
+        pairs = chebyshev.largest(_scaled(W, root), k, n_jobs)
+        alpha, U, residual = pairs.values.copy(), pairs.vectors * root.astype(np.float32)[:, None], pairs.residual
     elif _thin(W):
         D = csr_matrix(diags_array(degree))
         found = lowest(D - W, D, k)
@@ -291,10 +334,11 @@ def _eigenfunctions(w: Any, n_modes: int | None, even: bool = True) -> tuple[np.
                 raise NoSurface(f"the eigenvectors of a graph of {N} rows were not found: {error}") from error
         order = np.argsort(alpha)[::-1]
         alpha, U = alpha[order], U[:, order] * root[:, None]
-    U *= np.where(U[np.abs(U).argmax(0), np.arange(U.shape[1])] < 0, -1.0, 1.0)  # signs do not depend on the solver
+    signs = np.where(U[np.abs(U).argmax(0), np.arange(U.shape[1])] < 0, -1.0, 1.0)
+    U *= signs.astype(U.dtype)  # signs do not depend on the solver
     alpha = np.minimum(alpha, 1.0)
     alpha[0] = 1.0
-    return alpha, U, W, q
+    return alpha, U, W, q, residual
 
 
 def _thin(W: csr_matrix) -> bool:

@@ -27,6 +27,8 @@ from scipy.spatial.distance import cdist
 
 from .spectral import heat_spectrum, matern_spectrum, varying
 
+MANY = 3000  # rows from which distances are computed by products
+CANCELS = 1e-3  # below so much of |a|² + |b|², the relative error of a square distance may exceed 1e-12
 SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
 
 
@@ -159,10 +161,51 @@ class Stationary(Covariance):
         return (1 + u + u**2 / 3) * e, u**2 / 3 * (1 + u) * e
 
     def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return 1 + self._of(cdist(a, b))[0]
+        return self.at_distances(distances(a, b))
+
+    def at_distances(self, d: np.ndarray) -> np.ndarray:
+        """K of points at distances d [n, m], so that several kernels may share these."""
+        return 1 + self._of(d)[0]
 
     def diag(self, a: np.ndarray) -> np.ndarray:
         return np.full(len(a), 2.0)
 
     def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
         return np.sum(V * (self._of(cdist(a, a))[1] @ V), 0)
+
+
+class SharedDistances:
+    """Gram matrices of several covariances in turn; stationary ones of the same points share their distances."""
+
+    def __init__(self) -> None:
+        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def gram(self, covariance: Covariance, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """covariance.gram(a, b)."""
+        if not isinstance(covariance, Stationary):
+            return covariance.gram(a, b)
+        if self._last is None or self._last[0] is not a or self._last[1] is not b:
+            self._last = a, b, distances(a, b)
+        return covariance.at_distances(self._last[2])
+
+    def times(self, covariance: Covariance, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """covariance.times(a, b, U)."""
+        return self.gram(covariance, a, b) @ U if isinstance(covariance, Stationary) else covariance.times(a, b, U)
+
+
+def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Distances [n, m] of rows a [n, p] and b [m, p]; of many rows by products, which are exact to rounding.
+
+    Where |a|² + |b|² - 2ab cancels, the distance is computed from the difference.
+    """
+    if len(a) < MANY:
+        return cdist(a, b)
+    middle = b.mean(0)
+    a, b = a - middle, b - middle
+    of_a, of_b = np.einsum("np,np->n", a, a)[:, None], np.einsum("np,np->n", b, b)
+    squares = of_a + of_b - 2 * a @ b.T
+    i, j = np.nonzero(squares < CANCELS * (of_a + of_b))
+    for begin in range(0, len(i), MANY):
+        some = slice(begin, begin + MANY)
+        squares[i[some], j[some]] = np.sum((a[i[some]] - b[j[some]]) ** 2, 1)
+    return np.sqrt(squares)

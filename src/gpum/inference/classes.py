@@ -22,7 +22,9 @@ Classes in data are purer than those of a Gaussian process: borders between them
 Probabilities are therefore sharpened, p_c ∝ p_c^γ, and averaged over γ. The prior is log γ ~ N(0, SHARP_SD²), centred
 at no sharpening. Two log scores log p(class) inform about γ:
 
-    labels         the leave-one-out prediction of each label whose class has other labels
+    labels         the leave-one-out prediction of each label whose class has other labels. On a graph of a large cloud
+                   predictions are sure of nearly all rows, and a single label of an unusual row would rule out any
+                   sharpening: there a fraction ε of the labels is taken to say nothing, (1 - ε) p + ε/C.
     the cloud      predicted classes are taken as true, as many labels are put on other rows, and the remaining rows
                    are predicted from these. Where clusters are clear, it does not matter which rows have labels. All
                    rows together count as ELSEWHERE labels of each class.
@@ -39,7 +41,7 @@ from scipy.special import logsumexp, softmax
 
 from ..basics.checks import GpumError
 from ..geometry.family import Family, LabelRows, Setting
-from ..heat.covariances import Covariance, Weighted
+from ..heat.covariances import Covariance, SharedDistances, Weighted
 from .posterior import Mixture, RowsInSpaces, WeightedSetting
 from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
 
@@ -50,6 +52,7 @@ SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
 SHARP_SD = 0.6  # of log γ
 ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
 TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
+ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
 FIRST_SWEEPS = 3  # of a first look at all settings
 HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 150  # labels above which settings are screened on SCREENED of them
@@ -87,25 +90,27 @@ class ClassPosterior(Mixture[ClassComponent]):
     def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
         """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
         found = np.zeros((len(rows), self.n_classes))
+        shared = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
         for component in self.components:
             k = component.setting.space
             at = rows.at[k]
             assert at is not None, "rows were not projected for a space that the posterior uses"
             points = rows.around[k] or [at]
-            p = sum(self._at(component, b) for b in points) / len(points)
+            p = sum(self._at(component, b, of) for b, of in zip(points, shared, strict=False)) / len(points)
             found += np.where(rows.far[k][:, None], component.weight / self.n_classes, p)
         return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
 
-    def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+    def known(self, component: ClassComponent, b: np.ndarray, shared: SharedDistances | None = None) -> np.ndarray:
         """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
         labels = self.labels[component.setting.space]
         assert labels is not None
+        covariance = component.setting.covariance
         few = len(labels) == component.alpha.shape[1]
-        return correlation(component.setting.covariance, b, labels) if few else modes(component.setting.covariance, b)
+        return correlation(covariance, b, labels, shared) if few else modes(covariance, b)
 
-    def _at(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+    def _at(self, component: ClassComponent, b: np.ndarray, shared: SharedDistances) -> np.ndarray:
         """Probabilities times the weights of a component, [n, C]."""
-        K = self.known(component, b)
+        K = self.known(component, b, shared)
         found = np.zeros((len(b), self.n_classes))
         for r, weight, alpha, R in zip(component.ratios, component.weights, component.alpha, component.R, strict=True):
             variance = np.maximum(1 - np.sum((K @ R) * K, 1), 0.0) + r
@@ -113,10 +118,12 @@ class ClassPosterior(Mixture[ClassComponent]):
         return found
 
 
-def correlation(covariance: Covariance, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def correlation(
+    covariance: Covariance, a: np.ndarray, b: np.ndarray, shared: SharedDistances | None = None
+) -> np.ndarray:  # fmt: skip
     """The kernel without its constant, scaled to k(x, x) = 1, [n, m]."""
     of_a, of_b = (np.sqrt(np.maximum(covariance.diag(x) - 1, 1e-12)) for x in (a, b))
-    return (covariance.gram(a, b) - 1) / of_a[:, None] / of_b
+    return ((shared or SharedDistances()).gram(covariance, a, b) - 1) / of_a[:, None] / of_b
 
 
 def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
@@ -126,8 +133,7 @@ def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
 
 def effective_dimensions(family: Family) -> np.ndarray:
     """The effective dimension d of each setting on the cloud, [settings], computed from DIMENSION_ROWS rows."""
-    some = np.random.default_rng(0).permutation(len(family.rows[0]))[:DIMENSION_ROWS]  # rows may be sorted
-    rows = [r[some] for r in family.rows]
+    rows = [r[np.random.default_rng(0).permutation(len(r))[:DIMENSION_ROWS]] for r in family.rows]  # may be sorted
     found = []
     for setting in family.settings:
         K = correlation(setting.covariance, rows[setting.space], rows[setting.space])
@@ -136,9 +142,12 @@ def effective_dimensions(family: Family) -> np.ndarray:
 
 
 def classify(
-    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, dimensions: np.ndarray
+    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, dimensions: np.ndarray, atypical: float = 0.0
 ) -> ClassPosterior:
-    """The posterior given classes y [n] (0 to C - 1) of rows `known`; see `effective_dimensions` for `dimensions`."""
+    """The posterior given classes y [n] (0 to C - 1) of rows `known`; see `effective_dimensions` for `dimensions`.
+
+    `atypical` is ε, the fraction of labels that say nothing about the sharpness.
+    """
     notes, J = list[str](), len(RATIOS)
     prior = (
         np.array([s.log_prior for s in family.settings]) - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
@@ -190,7 +199,8 @@ def classify(
     posterior = ClassPosterior(components, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
     score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
-    score += _scores(left_out[several], y[several]).sum(1)
+    of_labels = _scores(left_out[several], y[several])
+    score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
     if len(known) <= SCREEN:  # with more labels the leave-one-out scores are enough
         score += ELSEWHERE * n_classes * _elsewhere(posterior, family, known, y)
     sharpness = softmax(score)
@@ -231,7 +241,7 @@ def _evidence(
             found.append(propagate(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
     for begin in range(0, len(chosen) if in_full else 0, size):
         some = [family.settings[i] for i in chosen[begin : begin + size]]
-        K = np.array([correlation(s.covariance, *[labels[s.space]] * 2) for s in some])
+        K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in some])
         found.append(propagate(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
     log_evidence, without, settled = (
         np.concatenate([getattr(s, name) for s in found]) for name in ("log_evidence", "without", "settled")
@@ -282,6 +292,11 @@ def _scores(p: np.ndarray, y: np.ndarray) -> np.ndarray:
     """log p(class), [SHARPNESS, n], of classes y [n] under sharpened probabilities p [n, C]."""
     z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
     return z[:, np.arange(len(y)), y] - logsumexp(z, axis=2)
+
+
+def _or_atypical(log_p: np.ndarray, atypical: float, n_classes: int) -> np.ndarray:
+    """log((1 - ε) p + ε/C) of log p."""
+    return np.logaddexp(log_p + log(1 - atypical), log(atypical / n_classes))
 
 
 def _sharpened(p: np.ndarray, weights: np.ndarray) -> np.ndarray:

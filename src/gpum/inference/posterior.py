@@ -20,6 +20,7 @@ from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from ..geometry.family import Setting
+from ..heat.covariances import SharedDistances
 from .doubt import Doubt
 from .quantiles import mixture_quantiles
 
@@ -159,10 +160,11 @@ class Posterior(Mixture[Component]):
 
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[tuple[Component, np.ndarray, np.ndarray]]:
         """Each component with its means [n, J] and variances [n, J]."""
+        sharing = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
         for component in self.components:
             k = component.setting.space
             at = rows.around[k] or [_known(rows.at[k])]
-            found = [self._conditioned(component, b) for b in at]
+            found = [self._conditioned(component, b, shared) for b, shared in zip(at, sharing, strict=False)]
             means = np.array([mean for mean, _ in found])
             variances = np.array([variance for _, variance in found])
             mean, variance = means.mean(0), variances.mean(0) + means.var(0)
@@ -172,14 +174,17 @@ class Posterior(Mixture[Component]):
                 variance = np.where(far, component.signal * component.setting.covariance.prior, variance)
             yield component, mean, variance + noise * self.spread * component.signal * component.ratios
 
-    def _conditioned(self, component: Component, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _conditioned(
+        self, component: Component, b: np.ndarray, shared: SharedDistances
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of f, [n, J] each, at one point of each row."""
-        G, inverse = self._project(component, b)
+        G, inverse = self._project(component, b, shared)
         variance = np.maximum(component.setting.covariance.diag(b)[:, None] - G**2 @ inverse, 0.0)
         return G @ (component.d.z[:, None] * inverse), component.signal * variance
 
-    def _project(self, component: Component, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        G = component.setting.covariance.times(b, _known(self.labels[component.setting.space]), component.d.U)
+    def _project(self, component: Component, b: np.ndarray, shared: SharedDistances) -> tuple[np.ndarray, np.ndarray]:
+        labels = _known(self.labels[component.setting.space])
+        G = shared.times(component.setting.covariance, b, labels, component.d.U)
         return G, 1 / (component.d.S[:, None] + component.ratios)
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -211,7 +216,7 @@ class Posterior(Mixture[Component]):
         between rows. Far rows are uncorrelated with others.
         """
         b, far = _known(rows.at[component.setting.space]), rows.far[component.setting.space]
-        G, inverse = self._project(component, b)
+        G, inverse = self._project(component, b, SharedDistances())
         scaled = weights * component.signal
         K = scaled.sum() * component.setting.covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T
         if far.any():

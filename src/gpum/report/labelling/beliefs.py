@@ -188,7 +188,8 @@ class Classes(Target):
         rows, codes, seen = self._codes(labels)
         some = self.considered(before, labels)
         family = replace(self.family, settings=[self.family.settings[k] for k in some])
-        whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some])
+        atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
+        whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some], atypical)
         drawn = self.heaviest(whole)
         p = drawn.probabilities(RowsInSpaces.exactly(self.family.rows))
         return self._belief(whole, p, codes, seen, exact=False)

@@ -50,6 +50,7 @@ class LearnedGeometries:
         if not (isinstance(found, Geometries) and isinstance(found.cloud, Cloud) and isinstance(found.family, Family)):
             raise GpumError("its geometries are missing")
         family, n, N = found.family, len(found.family.spaces), len(found.cloud.learned)
+        graphs = N if found.cloud.many is None else len(found.cloud.many)
         known = all(isinstance(setting, Setting) and 0 <= setting.space < n for setting in family.settings)
         if not (family.settings and known):
             raise GpumError("its settings do not belong to its spaces")
@@ -57,7 +58,9 @@ class LearnedGeometries:
             0 <= o < len(found.members) for o in family.geometry_of
         ):
             raise GpumError("its spaces do not belong to its geometries")
-        if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) == N for rows in family.rows):
+        if not all(
+            isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) in (N, graphs) for rows in family.rows
+        ):
             raise GpumError(f"a space does not have the {N} rows from which its geometry was learned")
         if not all(isinstance(at, np.ndarray) and len(at) == len(found.cloud) for at in found.coordinates.values()):
             raise GpumError(f"a geometry does not have the {len(found.cloud)} rows of the cloud")

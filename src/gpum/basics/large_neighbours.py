@@ -1,0 +1,135 @@
+"""Nearest rows in a large cloud: exact, by blocks of float32 matrix products and a second look in float64.
+
+    x_i [p]      rows less the median of some rows, in float32; s_i = |x_i|²
+    d²_ij        s_i + s_j - 2 x_iᵀx_j, with an error of at most ROUNDING (s_i + s_j)
+
+A first look at a random chunk of the cloud bounds the distance to the k-th neighbour of each row. Only the few rows of
+other chunks that are below this bound are looked at, and each chunk lowers it. The k + MORE rows with the smallest d²
+are then compared by distances in float64. A row whose k-th distance is not below that of the last of them, by more
+than the rounding error, is searched for again in float64; so are rows far from all others, where float32 overflows.
+The result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from .workers import results
+
+QUERIES, CHUNK = 512, 8192  # rows of a block of products
+MORE = 10  # candidates for the second look beside the k requested
+ROUNDING = 1e-6  # relative error of a float32 product of rows
+FAR = 1e6  # a row with a square norm of more than so many medians is searched for in float64
+SAMPLE = 1000  # rows from which the median is computed
+SECOND = 2**23  # numbers in memory in a second look
+
+
+def nearest(
+    points: np.ndarray, k: int, queries: np.ndarray | None = None, n_jobs: int | None = -1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and row numbers [n, k] of the k rows nearest to each query, or to each row among the others."""
+    own = queries is None
+    queries = points if queries is None else queries
+    k = min(k, len(points) - own)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(points))
+    middle = np.median(points[order[:SAMPLE]], axis=0)
+    squares = _squares(points, middle)
+    typical = float(np.median(squares)) or 1.0
+    near = squares <= FAR * typical
+    columns = order[near[order]]
+    of_queries = squares if own else _squares(queries, middle)
+    fast = (of_queries <= FAR * typical) & (len(columns) > k + MORE)
+    unit = np.sqrt(typical)
+    among = ((points[columns] - middle) / unit).astype(np.float32)
+    distances, index = np.empty((len(queries), k)), np.empty((len(queries), k), int)
+    ask = np.flatnonzero(fast)
+    position = np.full(len(points), -1)
+    position[columns] = np.arange(len(columns))
+    blocks = [ask[begin : begin + QUERIES] for begin in range(0, len(ask), QUERIES)]
+
+    def block(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        x = ((queries[rows] - middle) / unit).astype(np.float32)
+        square, found = _candidates(x, among, squares_in_units, k + MORE, position[rows] if own else None)
+        found = columns[found]
+        exact = _distances(points, queries[rows], found)
+        sorting = np.lexsort((found, exact), axis=1)[:, :k]
+        length, which = np.take_along_axis(exact, sorting, 1), np.take_along_axis(found, sorting, 1)
+        scale = (x.astype(float) ** 2).sum(1)
+        error = ROUNDING * (scale + (np.sqrt(scale) + np.sqrt(np.maximum(square[:, -1], 0.0))) ** 2)
+        return length, which, (length[:, -1] / unit) ** 2 < square[:, -1] - error
+
+    squares_in_units = np.einsum("np,np->n", among, among)
+    unsure = [np.flatnonzero(~fast)]
+    for rows, (length, which, sure) in zip(blocks, results([partial(block, b) for b in blocks], n_jobs), strict=True):
+        distances[rows], index[rows] = length, which
+        unsure.append(rows[~sure])
+    rest = np.concatenate(unsure)
+    if len(rest):
+        distances[rest], index[rest] = _in_float64(points, queries, rest, k, own)
+    return distances, index
+
+
+def _candidates(
+    x: np.ndarray, among: np.ndarray, squares: np.ndarray, k: int, own: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Square distances, ascending, and positions [n, k] of the k nearest of `among`, as float32 has them."""
+    n, norms = len(x), np.einsum("np,np->n", x, x)[:, None]
+    best, which = np.full((n, k), np.inf, np.float32), np.zeros((n, k), int)
+    for begin in range(0, len(among), CHUNK):
+        some = slice(begin, begin + CHUNK)
+        d = x @ among[some].T
+        d *= -2
+        d += squares[some]
+        d += norms
+        if own is not None:
+            there = np.flatnonzero((own >= begin) & (own < begin + d.shape[1]))
+            d[there, own[there] - begin] = np.inf
+        if not begin and d.shape[1] > 4 * k:
+            bound = np.partition(d, k, axis=1)[:, k]  # strictly above the k-th unless there are ties
+            bound = np.nextafter(bound, np.float32(np.inf))
+        else:
+            bound = best[:, -1]
+        row, column = np.divmod(np.flatnonzero(d < bound[:, None]), d.shape[1])
+        if not len(row):
+            continue
+        value = np.concatenate([best.ravel(), d[row, column]])
+        number = np.concatenate([which.ravel(), column + begin])
+        owner = np.concatenate([np.repeat(np.arange(n), k), row])
+        order = np.lexsort((number, value, owner))
+        first = np.searchsorted(owner[order], np.arange(n))
+        chosen = order[first[:, None] + np.arange(k)]
+        best, which = value[chosen], number[chosen]
+    return best, which
+
+
+def _squares(rows: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """|x - middle|² of each row, [n], in blocks; infinite where it overflows."""
+    step = max(1, SECOND // rows.shape[1])
+    with np.errstate(over="ignore"):
+        return np.concatenate([((rows[k : k + step] - middle) ** 2).sum(1) for k in range(0, len(rows), step)])
+
+
+def _distances(points: np.ndarray, queries: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Distance [n, k] of each query [n, p] to its candidates [n, k]."""
+    found = np.empty(index.shape)
+    step = max(1, SECOND // (index.shape[1] * points.shape[1]))
+    for k in range(0, len(queries), step):
+        gap = points[index[k : k + step]] - queries[k : k + step, None]
+        found[k : k + step] = np.sqrt(np.einsum("nkp,nkp->nk", gap, gap))
+    return found
+
+
+def _in_float64(
+    points: np.ndarray, queries: np.ndarray, rows: np.ndarray, k: int, own: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for queries `rows`, by scikit-learn."""
+    length, index = NearestNeighbors(n_neighbors=min(k + own, len(points))).fit(points).kneighbors(queries[rows])
+    if not own:
+        return length, index
+    other = index != rows[:, None]  # a row that is not among its own neighbours has copies: leave out the last
+    other[other.all(1), -1] = False
+    return length[other].reshape(-1, k), index[other].reshape(-1, k)

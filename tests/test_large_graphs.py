@@ -1,0 +1,167 @@
+"""Graphs of all rows of a large cloud: neighbours, eigenpairs, predictions, model files, awkward clouds."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, diags_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh
+from sklearn.neighbors import NearestNeighbors
+
+import inside
+from gpum import GPUMClassifier, GPUMRegressor
+from gpum.basics import large_neighbours, neighbours
+from gpum.geometry import graphs
+from gpum.heat import chebyshev
+
+
+def clusters(n, rng):
+    """Three clusters in R¹² that fill eight dimensions, and the cluster of each row."""
+    truth = rng.integers(0, 3, n)
+    X = np.zeros((n, 12))
+    X[:, :8] = rng.standard_normal((n, 8))
+    X[:, 8:11] = 6 * np.eye(3)[truth]
+    return X, truth
+
+
+def awkward(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9000, 6))
+    if name == "far rows":
+        X[3, 0], X[5, 1], X[6, 1] = 1e30, 1e9, 1e9
+    if name == "far from zero":
+        X = 1e-3 * X[:3000] + 1e6
+    if name == "ties":
+        X = np.unique(rng.integers(0, 4, (6000, 6)).astype(float), axis=0)
+    return X
+
+
+@pytest.mark.parametrize("name", ["plain", "far rows", "far from zero", "ties"])
+def test_neighbours_are_those_of_a_search_in_float64(name):
+    X = awkward(name)
+    exact = NearestNeighbors(n_neighbors=7, algorithm="kd_tree").fit(X).kneighbors()[0]
+    length, index = large_neighbours.nearest(X, 7)
+    np.testing.assert_allclose(length, exact, rtol=1e-12)
+    assert np.all(index != np.arange(len(X))[:, None])
+    np.testing.assert_allclose(np.linalg.norm(X[index] - X[:, None], axis=2), exact, rtol=1e-12)
+    new = X[:300] + 1e-4
+    among = NearestNeighbors(n_neighbors=7, algorithm="kd_tree").fit(X).kneighbors(new)[0]
+    np.testing.assert_allclose(large_neighbours.nearest(X, 7, new, n_jobs=1)[0], among, rtol=1e-12)
+
+
+def normalised(W):
+    root = diags_array(1 / np.sqrt(np.asarray(W.sum(1)).ravel()))
+    return csr_matrix(root @ W @ root)
+
+
+def test_eigenpairs_against_arpack_and_any_number_of_threads():
+    X, _ = clusters(4000, np.random.default_rng(0))
+    graph = neighbours.neighbour_graph(X, 10)
+    graph.data[:] = 1.0
+    A = normalised(graph)
+    exact = np.sort(eigsh(A, 40, which="LA", v0=np.ones(4000))[0])[::-1]
+    found = chebyshev.largest(A, 40)
+    np.testing.assert_allclose(1 - found.values, 1 - exact, rtol=1e-3, atol=1e-6)
+    residual = np.linalg.norm(A @ found.vectors - found.vectors * found.values, axis=0)
+    assert np.all(residual <= 1.1 * chebyshev.RESIDUAL * (1 - found.values + chebyshev.FLOOR))
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(40), atol=1e-5)
+    alone = chebyshev.largest(A, 40, n_jobs=1)
+    np.testing.assert_array_equal(alone.vectors, found.vectors)
+
+
+def test_a_residual_that_was_not_reached_is_noted(monkeypatch):
+    monkeypatch.setattr(chebyshev, "ROUNDS", 1)
+    X, truth = clusters(3200, np.random.default_rng(0))
+    model = GPUMClassifier(geometry="graph", random_state=0).fit(X, np.where(np.arange(3200) < 30, truth, -1))
+    assert any("residuals of up to" in note for note in model.notes_)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A cloud of more rows than charts are learned from, and a classifier and a regressor with few labels."""
+    X, truth = clusters(3300, np.random.default_rng(1))
+    classifier = GPUMClassifier(random_state=0).fit(X, np.where(np.arange(3300) < 30, truth, -1))
+    regressor = GPUMRegressor(random_state=0).fit(X, np.where(np.arange(3300) < 60, X[:, 8] + truth, np.nan))
+    return X, truth, classifier, regressor
+
+
+def test_graphs_are_built_on_all_rows_and_charts_of_a_solid_are_left_out(fitted):
+    X, truth, classifier, regressor = fitted
+    for model in (classifier, regressor):
+        assert any("graphs were built on all 3,300" in note for note in model.notes_)
+        assert max(len(rows) for rows in inside.features(model)) == 3300
+    assert any("charts and atlases" in note and "left out" in note for note in regressor.notes_)
+    assert set(regressor.geometry_weights_) == {"graph", "flat"}
+    assert np.mean(classifier.predict(X) == truth) > 0.99
+    assert np.sqrt(np.mean((regressor.predict(X) - X[:, 8] - truth) ** 2)) < 0.1
+
+
+def test_a_wrong_label_does_not_make_all_rows_unsure(fitted):
+    X, truth, classifier, _ = fitted
+    y = np.where(np.arange(3300) < 30, truth, -1)
+    y[5] = (y[5] + 1) % 3
+    p = GPUMClassifier(random_state=0).fit(X, y).predict_proba(X)[30:]
+    assert np.mean(p.argmax(1) == truth[30:]) > 0.99
+    assert p.max(1).mean() > 0.968
+    assert classifier.predict_proba(X).max(1).mean() > p.max(1).mean()
+
+
+def test_rows_of_the_cloud_are_looked_up(fitted, monkeypatch):
+    X, _, classifier, regressor = fitted
+    expected = classifier.predict_proba(X), regressor.predict(X)
+    monkeypatch.setattr(graphs.GraphSpace, "at", None)
+    for a, b in zip((classifier.predict_proba(X[:500]), regressor.predict(X[:500])), expected, strict=True):
+        np.testing.assert_allclose(a, b[:500], atol=1e-6)
+
+
+def test_a_file_of_a_large_graph_predicts_the_same(fitted, tmp_path):
+    X, _, *models = fitted
+    rows = np.concatenate([X[::7], X[:20] + 1e-3])
+    for model in models:
+        model.save(tmp_path / "model.gpum", force=True)
+        loaded = type(model).load(tmp_path / "model.gpum")
+        np.testing.assert_array_equal(loaded.predictive(rows).far, model.predictive(rows).far)
+        if isinstance(model, GPUMClassifier):
+            np.testing.assert_allclose(loaded.predict_proba(rows), model.predict_proba(rows), atol=1e-9)
+        else:
+            np.testing.assert_allclose(loaded.predict(rows), model.predict(rows), atol=1e-9)
+
+
+def test_new_rows_agree_with_the_rows_next_to_them(fitted):
+    X, _, classifier, regressor = fitted
+    near = X[:50] + 1e-9
+    np.testing.assert_allclose(classifier.predict_proba(near), classifier.predict_proba(X[:50]), atol=1e-4)
+    np.testing.assert_allclose(regressor.predict(near), regressor.predict(X[:50]), atol=1e-4)
+
+
+def test_thousands_of_connected_components_are_joined_and_noted():
+    rng = np.random.default_rng(0)
+    X = np.repeat(100 * rng.standard_normal((1200, 6)), 4, axis=0)
+    X += 1e-3 * rng.standard_normal(X.shape)
+    length, index = large_neighbours.nearest(X, 3)
+    graph = neighbours.symmetric_graph(length, index)
+    joined, n = neighbours.connected(X, graph)
+    assert n == 1200
+    assert connected_components(joined)[0] == 1
+    assert joined.nnz - graph.nnz == 2 * (n - 1)
+    y = np.where(np.arange(4800) < 40, X[:, 0], np.nan)
+    model = GPUMRegressor(geometry="graph", random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("kind", ["copies", "far row", pytest.param("missing", marks=pytest.mark.slow)])
+def test_bad_clouds_are_answered(kind):
+    rng = np.random.default_rng(0)
+    X, truth = clusters(3200, rng)
+    if kind == "copies":
+        X = np.ones((100_000, 3))
+        truth = np.arange(100_000) % 2
+    if kind == "far row":
+        X[7] = 1e8
+    if kind == "missing":
+        X[rng.random(3200) < 0.2, 3] = np.nan
+    y = np.where(np.arange(len(X)) < 20, truth, -1)
+    p = GPUMClassifier(random_state=0).fit(X, y).predict_proba(X[:3200])
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(1), 1)
+    if kind != "copies":
+        assert np.mean(p.argmax(1)[100:] == truth[100:]) > 0.98
