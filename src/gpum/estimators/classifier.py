@@ -19,7 +19,7 @@ from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
-from . import blocks, learning, shell, units
+from . import blocks, learning, shell, stages, units
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
@@ -101,7 +101,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
             found = infer(geometries, labels.known[some], labels.codes[some], len(labels.classes))
             return found.posterior.log_evidence
 
-        return learning.learn(self, cloud, labels.everyone, cluster_spaces, evidence, random=True)
+        return learning.learn(self, cloud, labels.everyone, cluster_spaces, stages.Judges(evidence), random=True)
 
     model_: Any = shell.model
     __sklearn_is_fitted__ = shell.is_fitted

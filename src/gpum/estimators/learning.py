@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -20,27 +20,24 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
-from ..basics import checks, neighbours
+from ..basics import checks
 from ..basics.checks import GpumError, NoSurface
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
-from ..fitted.cloud import with_many, with_subset
-from ..geometry.base import KernelOptions, KernelTask, kernel_options
+from ..geometry.base import KernelOptions, kernel_options
 from ..geometry.build import Built, build, dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
-from ..geometry.scaled import ScaledGeometry
 from ..manifold import Chart
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.tree import digest
 from . import features, shell, units
 from .latent_base import LatentModel
 from .latent_models import GPLVM, BayesianGPLVM
+from .stages import Judges, in_stages
 from .stored import NOT_RESULTS, open_checkpoint
 
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
-SMOOTH = 5.0  # estimated dimensions of a large cloud up to which charts and atlases of at most three are learned
-MORE_ROWS = 10_000  # rows among which the dimension is estimated, beside the subset
 # Parameters on which geometries do not depend.
 OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", *NOT_RESULTS)
 RENAMED = {
@@ -124,13 +121,12 @@ class _Learned:
 
 
 def learn(
-    estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any], evidence: Callable[[Geometries], float],
-    *, random: bool,
+    estimator: Any, cloud: Cloud, y: np.ndarray, graphs: Callable[..., Any], judges: Judges, *, random: bool,
 ) -> Geometries:  # fmt: skip
     """The geometries of a cloud that the estimator's parameters request.
 
-    `graphs` makes the graphs; `evidence` is that of the labels, which choose between units of the columns; `random`
-    says how a subset of a large cloud is chosen.
+    `graphs` makes the graphs; `judges` are the labels that choose between units of the columns and decide whether
+    charts are worth learning; `random` says how a subset of a large cloud is chosen.
     """
     key = _key(estimator, cloud)
     learned = getattr(estimator, "_warm", None)
@@ -141,7 +137,10 @@ def learn(
         seed = learned.once("seed", lambda: seed_of(estimator.random_state))
         run = learned.once("checkpoint", lambda: open_checkpoint(estimator, X=cloud.X, y=y))
         make = partial(_build, estimator, graphs=graphs, seed=seed)
-        found = _in_units(estimator, cloud, learned, run, make, evidence, drawn_seed(seed), random)
+        choices = learned.once("units", partial(_units, estimator, cloud))
+        found = in_stages(
+            estimator, cloud, choices, learned.once, run, make, judges, drawn_seed(seed), random,
+        )  # fmt: skip
     else:
         found = learned.made["given"]
     if estimator.warm_start:
@@ -154,92 +153,11 @@ def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:
     estimator._warm = _Learned(_key(estimator, read_cloud(estimator, X)), {"given": geometries})
 
 
-def _in_units(
-    estimator: Any, cloud: Cloud, learned: _Learned, run: Checkpoint, make: Callable[..., Built],
-    evidence: Callable[[Geometries], float], seed: int, random: bool,
-) -> Geometries:  # fmt: skip
-    """The geometries, in the units of the columns that are certain, or that the labels prefer.
-
-    Where the units are not certain, graphs and flat space are built in both and weighed by the labels; charts and
-    atlases are learned in the better units only.
-    """
-    choices = learned.once("units", partial(_units, estimator, cloud))
-    base, notes, smooth = learned.once("subset", lambda: _subset(replace(cloud, unit=choices[0].unit), seed, random))
-    names = geometry_names(estimator.geometry)
-    own = isinstance(estimator.latent_model, str) and isinstance(estimator.latent_dim, str)  # nothing was given
-    if not smooth and own and estimator.geometry == "average":
-        names = [name for name in names if name in units.CHEAP]
-    kernels = KernelTask(
-        smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), seed,
-        estimator.n_jobs, estimator.verbose,
-    )  # fmt: skip
-
-    def joined(cloud: Cloud, built: Built, *said: str) -> Geometries:
-        return Geometries._of(
-            cloud, built.geometries, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
-        )
-
-    if len(choices) == 1:
-        return learned.once("all", lambda: joined(base, make(base, names, run=run)))
-    clouds = {one.scale: replace(base, unit=one.unit) for one in choices}
-    cheap, odds = {}, {}
-    for one in choices:
-        build_cheap = partial(make, clouds[one.scale], units.CHEAP, run=run.of(one.scale))
-        cheap[one.scale] = learned.once(("cheap", one.scale), build_cheap)
-        judge = learned.once(("judge", one.scale), partial(joined, clouds[one.scale], cheap[one.scale]))
-        odds[one.scale] = one.log_prior + evidence(judge)
-    best, other = sorted(choices, key=lambda one: -odds[one.scale])
-    chance = float(1 / (1 + np.exp(odds[other.scale] - odds[best.scale])))
-    slow = [name for name in names if name not in units.CHEAP]
-    own = cheap[best.scale].only(names)
-    if slow:
-        build_slow = partial(make, clouds[best.scale], slow, run=run.of(best.scale))
-        build_slow = build_slow if not own.geometries else partial(_or_none, build_slow)
-        own = own.beside(learned.once(("slow", best.scale), build_slow))
-    more = cheap[other.scale].only(names)
-    if 1 - chance > units.LEAST and more.geometries:
-        scale = other.unit / best.unit
-        more = replace(more, geometries=[ScaledGeometry(one, scale, other.words) for one in more.geometries], notes=[])
-        own = own.weighed(best.log_prior, more, other.log_prior)
-    return joined(clouds[best.scale], own, f"{best.note} (scale='auto'; the labels give this {chance:.0%})")
-
-
-def _subset(cloud: Cloud, seed: int, random: bool) -> tuple[Cloud, list[str], bool]:
-    """The cloud with the rows that geometries are learned from, notes about it, and whether it may be a smooth surface.
-
-    A small cloud always may be. In a large one the dimension is estimated among the subset and among MORE_ROWS rows;
-    noise raises the second, few rows the first.
-    """
-    cloud, notes = with_subset(cloud, seed, random)
-    if not cloud.large or np.isnan(cloud.X).any():
-        return cloud, notes, True
-    dimension = neighbours.dimension(cloud.learned)
-    if dimension > SMOOTH and len(cloud) > MORE_ROWS:
-        drawn = np.random.default_rng(seed).choice(len(cloud), MORE_ROWS, replace=False)
-        dimension = min(dimension, neighbours.dimension(cloud.rows[drawn]))
-    smooth = dimension <= SMOOTH
-    if not smooth:
-        notes.append(
-            f"the rows have about {dimension:.0f} dimensions, judging by distances to their neighbours: with "
-            "geometry='average' charts and atlases, which have at most 3, are left out; name them to learn them"
-        )
-    cloud, said = with_many(cloud, seed, smooth)
-    return cloud, [*notes, *said], smooth
-
-
 def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
     """The units that the columns of the cloud may have, the likeliest first."""
     if _has_units(estimator.latent_model):
         return [units.Units("none", 1.0, 0.0)]
     return units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
-
-
-def _or_none(make: Callable[[], Built]) -> Built:
-    """What is built, or nothing where the cloud has no such geometry, with a note."""
-    try:
-        return make()
-    except NoSurface as error:
-        return Built([], [], [str(error)])
 
 
 def _build(
@@ -251,7 +169,7 @@ def _build(
         return Built.one(_in_checkpoint(ChartGeometry(given, X), run))
     every = isinstance(given, str) or (getattr(_thawed(given), "latent_dim", 0) is None and not _is_fitted(given))
 
-    alone = geometry_names(estimator.geometry) == ["chart"]
+    alone = len(geometry_names(estimator.geometry)) == 1
 
     def charts(latent_dim: Any, verbose: int) -> Iterator[ChartGeometry]:
         options = {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
@@ -266,7 +184,7 @@ def _build(
             yield _in_checkpoint(one._geometry(X), run)
 
     built = build(
-        names, estimator.latent_dim, X, charts, graphs, checkpoint=run,
+        names, estimator.latent_dim, X, charts, graphs, checkpoint=run, alone=alone,
         many=None if cloud.many is None else cloud.of_graphs, once=not every,
         n_modes=kernel_options(estimator.kernel).n_modes, n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,

@@ -10,8 +10,8 @@ from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import graph_spaces
-from . import blocks, learning, shell
-from .base import GPRegressor, infer
+from . import blocks, learning, shell, stages
+from .base import GPRegressor, infer, lead_of_lengths
 from .targets import Labels
 
 
@@ -116,7 +116,10 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         def evidence(geometries: Geometries) -> float:
             return sum(infer(geometries, *some).posterior.log_evidence for some in labels.judges())
 
-        return learning.learn(self, cloud, labels.y, graph_spaces, evidence, random=False)
+        def lead(geometries: Geometries) -> float:
+            return min(lead_of_lengths(geometries, *some) for some in labels.judges())
+
+        return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, lead), random=False)
 
     geometry_weights_: Any = shell.geometry_weights
     relevance_: Any = shell.relevance

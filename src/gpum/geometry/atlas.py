@@ -28,9 +28,9 @@ class AtlasGeometry:
     name: str = "atlas"
 
     @classmethod
-    def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None) -> AtlasGeometry:
-        """The atlas of a cloud [N, p]."""
-        atlas = Atlas(dim).fit(X)
+    def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None, roughest: float = 1.0) -> AtlasGeometry:
+        """The atlas of a cloud [N, p]; refused if local charts do not fit more than `roughest` of its rows."""
+        atlas = Atlas(dim).fit_unless_rough(X, roughest)
         pairs = atlas.eigenpairs(n_modes or ATLAS_MODES)
         return cls(atlas, X, pairs, pairs.at(X))
 

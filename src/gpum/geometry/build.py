@@ -113,17 +113,19 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, n_modes: int | None = None,
-    n_jobs: int | None = None, verbose: int = 0,
+    *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, alone: bool | None = None,
+    n_modes: int | None = None, n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The geometries of a cloud [N, p].
 
     `charts(q, verbose)` learns the charts of one dimension; with `once` it is called for the first dimension only.
+    `alone` says that no other kind is requested (default: `names` has one); a rough atlas is then used as it is.
     `graph` makes the graphs, of the rows `many` [M, p] where these are given. Atlases and graphs that are in
     `checkpoint` are not recomputed. By default all geometries are built in parallel threads. Atlases and graphs also
     use the workers of joblib; a latent model uses them for its starts.
     """
     dims = dimensions(latent_dim)
+    alone = len(names) == 1 if alone is None else alone
     filled = fill_in(X) if np.isnan(X).any() else None  # for charts the latent model handles this
     whole = X if filled is None else filled.rows[filled.sound]
     on = whole if many is None else many
@@ -139,7 +141,7 @@ def build(
     side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
         "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
-        "atlas": [partial(_atlas, whole, q, n_modes, len(names) == 1, checkpoint) for q in of_atlases],
+        "atlas": [partial(_atlas, whole, q, n_modes, alone, checkpoint) for q in of_atlases],
         "graph": [partial(_graphs, on, partial(graph, on, n_jobs=n_jobs), checkpoint)],
         "flat": [lambda: [flat_geometry(whole, by_column=True)]],
     }
@@ -215,9 +217,5 @@ def _atlas(
     """The atlas of one dimension; beside other geometries it is used only where its charts fit most rows."""
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
-    found = checkpoint.once(f"atlas {dim}", AtlasGeometry, partial(AtlasGeometry.of, X, dim, n_modes))
-    if found.atlas.rough_ > ROUGH and not alone:
-        raise NoSurface(
-            f"the neighbourhoods of {found.atlas.rough_:.0%} of the rows are too rough for charts of dimension {dim}"
-        )
-    return [found]
+    make = partial(AtlasGeometry.of, X, dim, n_modes, 1.0 if alone else ROUGH)
+    return [checkpoint.once(f"atlas {dim}", AtlasGeometry, make)]

@@ -93,6 +93,10 @@ class Atlas:
 
     def fit(self, X: Any, y: Any = None) -> Atlas:
         """Fit local charts around all rows of X [N, p] and join them to a surface."""
+        return self.fit_unless_rough(X, 1.0)
+
+    def fit_unless_rough(self, X: Any, roughest: float) -> Atlas:
+        """As `fit`; NoSurface where no local chart fits more than the fraction `roughest` of the rows."""
         checks.integer(self.dim, "dim", 1, None, "it is the dimension of the surface")
         if self.dim > 3:
             raise NoSurface(f"dim is {self.dim}, but an atlas has at most 3 dimensions; use another geometry")
@@ -105,7 +109,7 @@ class Atlas:
         self.n_features_in_ = X.shape[1]
         self._origin, self._axes = _axes(X)
         with one_blas_thread:  # thousands of small eigenproblems, which threads make thirty times as slow
-            self.surface_: SimplicialSurface = surface(self._reduced(X)[0], self.dim, self.n_neighbors)
+            self.surface_: SimplicialSurface = surface(self._reduced(X)[0], self.dim, self.n_neighbors, roughest)
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
         if self._axes is not None:

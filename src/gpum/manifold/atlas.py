@@ -150,9 +150,10 @@ def _copies(n: int) -> str:
     return "1 row is a copy of another" if n == 1 else f"{n} rows are copies of others"
 
 
-def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> SimplicialSurface:
+def surface(X: np.ndarray, q: int, n_neighbors: int | None = None, roughest: float = 1.0) -> SimplicialSurface:
     """The surface of dimension q through a cloud [N, p]; local fits have `n_neighbors` rows, by default as many as
-    suit the noise and curvature of the cloud.
+    suit the noise and curvature of the cloud. A cloud of which more than the fraction `roughest` of the rows has no
+    smooth neighbourhood is refused before its charts are joined, which is most of the work.
     """
     known, number = distinct(X)
     notes = [] if len(known) == len(X) else [_copies(len(X) - len(known))]
@@ -161,6 +162,10 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None) -> Simplicial
     pool = tangents.neighbourhoods(nodes, POOL * max(NEAR[q], sizes(len(nodes), q, n_neighbors)[-1]))
     fits, size, thick = local_fits(nodes, pool, q, n_neighbors)
     frame, smooth = fits.frame, thick <= tangents.THIN
+    if np.mean(~smooth) > roughest:
+        raise NoSurface(
+            f"the neighbourhoods of {np.mean(~smooth):.0%} of the rows are too rough for charts of dimension {q}"
+        )
     nodes = nodes + np.where(smooth[:, None], fits.offset, 0.0)
     for k in np.unique(size):
         rows = np.flatnonzero(size == k)

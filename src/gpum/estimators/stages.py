@@ -1,0 +1,148 @@
+"""In which order the geometries of a cloud are learned, and which of them are worth it.
+
+1. Graphs and flat space are built first: they take seconds. Where the units of the columns are not certain they are
+   built in both, and the labels weigh them.
+2. Charts and atlases are learned in the better units. They are left out where they cannot help:
+   - a large cloud whose rows have more than SMOOTH dimensions;
+   - labels that prefer flat space with a length for every column to graph and flat space by more than AHEAD nats.
+     Charts and atlases are learned from the same distances between rows as the graph. On simulated clouds
+     (`benchmarks/weights.py`) none came within 18 nats of the lengths where these led by AHEAD.
+
+Both rules apply with the default parameters only; a geometry that is named is learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..basics import neighbours
+from ..basics.checks import NoSurface
+from ..fitted import Cloud, Geometries
+from ..fitted.cloud import with_many, with_subset
+from ..geometry.base import KernelTask, kernel_options
+from ..geometry.build import Built, geometry_names
+from ..geometry.family import smoothness_names
+from ..geometry.scaled import ScaledGeometry
+from ..persistence.checkpoint import Checkpoint
+from . import units
+
+SMOOTH = 5.0  # estimated dimensions of a large cloud up to which charts and atlases of at most three are learned
+MORE_ROWS = 10_000  # rows among which the dimension is estimated, beside the subset
+AHEAD = 20.0
+
+
+@dataclass(frozen=True)
+class Judges:
+    """What labels say of geometries.
+
+    evidence : the log evidence of the labels.
+    lead : log evidence of flat space with a length for every column less that of all other geometries.
+    """
+
+    evidence: Callable[[Geometries], float]
+    lead: Callable[[Geometries], float] = lambda geometries: 0.0
+
+
+def in_stages(
+    estimator: Any, cloud: Cloud, choices: Sequence[units.Units], once: Callable[[Any, Callable[[], Any]], Any],
+    run: Checkpoint, make: Callable[..., Built], judges: Judges, seed: int, random: bool,
+) -> Geometries:  # fmt: skip
+    """The geometries that the estimator's parameters request.
+
+    `choices` are the units that the columns may have, the likeliest first; `make` builds geometries of given names;
+    `once(name, make)` reuses what an earlier fit to the same cloud made.
+    """
+    base, notes, smooth = once("subset", lambda: _subset(replace(cloud, unit=choices[0].unit), seed, random))
+    names, default = geometry_names(estimator.geometry), _by_default(estimator)
+    slow = [name for name in names if name not in units.CHEAP] if smooth or not default else []
+    quick = units.CHEAP if len(choices) > 1 else [name for name in names if name in units.CHEAP]
+    kernels = KernelTask(
+        smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), seed,
+        estimator.n_jobs, estimator.verbose,
+    )  # fmt: skip
+
+    def joined(cloud: Cloud, built: Built, said: Sequence[str] = ()) -> Geometries:
+        return Geometries._of(
+            cloud, built.geometries, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
+        )
+
+    if not quick:
+        return once("all", lambda: joined(base, make(base, names, run=run)))
+    clouds = {one.scale: replace(base, unit=one.unit) for one in choices}
+    runs = {one.scale: run.of(one.scale) if len(choices) > 1 else run for one in choices}
+    built, judged = {}, {}
+    for scale, some in clouds.items():
+        built[scale] = once(("cheap", scale), partial(make, some, quick, run=runs[scale]))
+        judged[scale] = once(("judged", scale), partial(joined, some, built[scale]))
+    chance = _chances(choices, judged, judges)
+    best, *others = sorted(choices, key=lambda one: -chance[one.scale])
+    own, said = built[best.scale].only(names), list[str]()
+    if others:
+        said.append(f"{best.note} (scale='auto'; the labels give this {chance[best.scale]:.0%})")
+    lead = judges.lead(judged[best.scale]) if slow and default else 0.0
+    if lead > AHEAD:
+        said.append(
+            f"charts and atlases were not learned: the labels prefer flat space with a length per column by {lead:.0f} "
+            "nats to graphs and flat space; name them in `geometry` to learn them"
+        )
+    elif slow:
+        build_slow = partial(make, clouds[best.scale], slow, run=runs[best.scale])
+        build_slow = build_slow if not own.geometries else partial(_or_none, build_slow)
+        own = own.beside(once(("slow", best.scale), build_slow))
+    for other in others:
+        more = built[other.scale].only(names)
+        if chance[other.scale] > units.LEAST and more.geometries:
+            scaled = [ScaledGeometry(one, other.unit / best.unit, other.words) for one in more.geometries]
+            own = own.weighed(best.log_prior, replace(more, geometries=scaled, notes=[]), other.log_prior)
+    return joined(clouds[best.scale], own, said)
+
+
+def _by_default(estimator: Any) -> bool:
+    """Whether nothing was said about geometries, dimensions or the latent model."""
+    given = (estimator.latent_model, estimator.latent_dim)
+    return estimator.geometry == "average" and all(isinstance(one, str) for one in given)
+
+
+def _chances(choices: Sequence[units.Units], judged: dict[str, Geometries], judges: Judges) -> dict[str, float]:
+    """How likely each of the units is, given the labels."""
+    if len(choices) == 1:
+        return {choices[0].scale: 1.0}
+    odds = np.array([one.log_prior + judges.evidence(judged[one.scale]) for one in choices])
+    weights = np.exp(odds - odds.max())
+    return {one.scale: float(w) for one, w in zip(choices, weights / weights.sum(), strict=True)}
+
+
+def _or_none(make: Callable[[], Built]) -> Built:
+    """What is built, or nothing where the cloud has no such geometry, with a note."""
+    try:
+        return make()
+    except NoSurface as error:
+        return Built([], [], [f"charts and atlases are left out: {error}"])
+
+
+def _subset(cloud: Cloud, seed: int, random: bool) -> tuple[Cloud, list[str], bool]:
+    """The cloud with the rows that geometries are learned from, notes about it, and whether it may be a smooth surface.
+
+    A small cloud always may be. In a large one the dimension is estimated among the subset and among MORE_ROWS rows;
+    noise raises the second, few rows the first.
+    """
+    cloud, notes = with_subset(cloud, seed, random)
+    if not cloud.large or np.isnan(cloud.X).any():
+        return cloud, notes, True
+    dimension = neighbours.dimension(cloud.learned)
+    if dimension > SMOOTH and len(cloud) > MORE_ROWS:
+        drawn = np.random.default_rng(seed).choice(len(cloud), MORE_ROWS, replace=False)
+        dimension = min(dimension, neighbours.dimension(cloud.rows[drawn]))
+    smooth = dimension <= SMOOTH
+    if not smooth:
+        notes.append(
+            f"the rows have about {dimension:.0f} dimensions, judging by distances to their neighbours: with "
+            "geometry='average' charts and atlases, which have at most 3, are left out; name them to learn them"
+        )
+    cloud, said = with_many(cloud, seed, smooth)
+    return cloud, [*notes, *said], smooth
