@@ -36,9 +36,8 @@ from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
 MAX_STEPS = 100
-BLOCK = (
-    256  # rows of one program: bounds the memory, and a row's project_rows does not depend on how many others there are
-)
+BLOCK = 256  # rows of one program, which bounds the memory
+FEW = 16  # rows of a second program, for the few rows that a service is asked for
 DEVICE_BLOCK = 8192  # the same on a GPU, where starting a program costs more than computing with its rows
 DEVICE_ROOM = 2**25  # the largest size of an array over the pairs of inducing points in such a block
 ROOM = 2**22  # the largest size of the matrices of a block in which every row has its own
@@ -210,9 +209,9 @@ def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: 
 
 def _evaluate(f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder) -> list[np.ndarray]:
     """The values of f at all rows, computed block by block; the last block is filled up."""
-    block = BLOCK
+    block = BLOCK if len(theta) > FEW else FEW
     if data.own is not None:
-        block = min(BLOCK, max(1, ROOM // dec.M[0].size))
+        block = min(block, max(1, ROOM // dec.M[0].size))
     elif jax.default_backend() != "cpu":
         block = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ROOM // len(dec.pairs)))
     whole = -(-len(theta) // block) * block
