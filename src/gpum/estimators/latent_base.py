@@ -213,6 +213,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Nothing has been computed on the chart yet."""
         self._geometries = {}
 
+    def __gpum_ready__(self) -> None:
+        """Compile what the first projection of a row needs."""
+        self._projected(self._rows[:1], self._whole.nearest(self._rows[:1], NEAR))
+
     def __gpum_summary__(self) -> dict[str, Any]:
         """What `gpum info` says of it."""
         return {"kind": type(self).__name__, "version": __version__, "rows": len(self.latent_)}

@@ -37,6 +37,7 @@ class AtRows:
         return self.model._latent_of(self.rows)
 
 
+
 @dataclass(frozen=True, eq=False)
 class Predictive(AtRows):
     """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.
@@ -79,6 +80,10 @@ class Predictive(AtRows):
         """Predictive covariance between the rows, [n, n]."""
         outputs = self._outputs(slice(None))
         return self._stacked([output.cov(self.rows.whole, self.include_noise) for output in outputs])
+
+    def warm(self) -> None:
+        """Compute the predictions, so that programs are compiled."""
+        self.far, self.mean, self.std  # noqa: B018
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975)) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
@@ -141,3 +146,7 @@ class ClassPredictive(AtRows):
         """Probability of each class, [n, classes]."""
         posterior = self.model.outputs[0].posterior
         return np.concatenate([posterior.probabilities(block) for block in self.rows.blocks()])
+
+    def warm(self) -> None:
+        """Compute the predictions, so that programs are compiled."""
+        self.far, self.probabilities  # noqa: B018

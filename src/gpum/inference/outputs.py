@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import pi
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import norm
@@ -56,6 +56,11 @@ class Output:
     scale: float
     rows: np.ndarray
     labels: np.ndarray
+    posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
+
+    def targets(self, name: str) -> np.ndarray:
+        """The labels in the units of one of the `posteriors`, [n]."""
+        return (self.labels - self.mean) / self.scale
 
     def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Mean, [n], that of `moments`: of a linear posterior it costs far less than the standard deviation."""
@@ -138,6 +143,10 @@ class Observed(Output):
     observed: Any
     sites: np.ndarray  # means of the labels' Gaussian sites, [n]
 
+    def targets(self, name: str) -> np.ndarray:
+        """The means of the sites."""
+        return self.sites
+
     @property
     def of_successes(self) -> bool:
         """Whether observations count the successes of trials; else they count events."""
@@ -210,6 +219,12 @@ class Angle(Output):
     """An angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
 
     sine: Posterior
+    posteriors: ClassVar[tuple[str, ...]] = ("posterior", "sine")
+
+    def targets(self, name: str) -> np.ndarray:
+        """Sines or cosines of the labels."""
+        turn = self.labels / self.scale
+        return np.sin(turn) if name == "sine" else np.cos(turn)
 
     @property
     def _both(self) -> list[Posterior]:
@@ -266,6 +281,7 @@ class ClassOutput:
     posterior: classes.ClassPosterior
     rows: np.ndarray
     labels: np.ndarray
+    posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
         """Beliefs about the functions of the classes at candidates and targets, for `design`."""
