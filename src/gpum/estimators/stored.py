@@ -25,14 +25,14 @@ def save(self: Any, path: Any, *, force: bool = False) -> None:
     model_io.write(path, self, force=force)
 
 
-def _load(cls: type, path: Any, *, ready: bool = False) -> Any:
+def _load(cls: Any, path: Any, *, ready: bool = False) -> Any:
     """Read an estimator that `save` or `gpum fit` wrote; no code of the file runs.
 
     A file leaves out what can be recomputed, such as eigenfunctions; the first prediction recomputes it. With `ready`
     this is done now, and programs are compiled, so that the first prediction is as quick as the later ones.
     """
     checks.flag(ready, "ready")
-    found = model_io.read(path)
+    found: Any = model_io.read(path)
     if isinstance(found, model_io.Fitted):
         found = found.model
     if not isinstance(found, cls):

@@ -37,7 +37,6 @@ class AtRows:
         return self.model._latent_of(self.rows)
 
 
-
 @dataclass(frozen=True, eq=False)
 class Predictive(AtRows):
     """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.

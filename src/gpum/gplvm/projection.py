@@ -9,8 +9,8 @@ which is cheap to compute. So each row is first projected to a point, by damped 
 training rows; the best of these points is the start of the optimisation of the full posterior. The row enters only
 through the products s*ᵀWᵀ, so that the cost does not depend on p.
 
-All rows are optimised together, in blocks of two sizes, until each has converged. Derivatives are in closed form: ψ1 and
-ψ2 are sums of exponentials whose exponents are linear in a few functions R(theta), so that with F the coefficients
+All rows are optimised together, in blocks of two sizes, until each has converged. Derivatives are in closed form: ψ1
+and ψ2 are sums of exponentials whose exponents are linear in a few functions R(theta), so that with F the coefficients
 
     f = Σ_t w_t exp(F_t·R),    ∇f = Jᵀ m1,    ∇²f = Jᵀ m2 J + Σ_i m1_i ∇²R_i,    m1 = Σ w e F,  m2 = Σ w e F Fᵀ
 

@@ -100,11 +100,11 @@ class LazyDecomposed(Decomposed):
                 self.__dict__["_found"] = self.__dict__["_make"]()
         return self.__dict__["_found"]
 
-    U = property(lambda self: self.found.U)  # type: ignore[assignment]
-    S = property(lambda self: self.found.S)  # type: ignore[assignment]
-    z = property(lambda self: self.found.z)  # type: ignore[assignment]
-    rest = property(lambda self: self.found.rest)  # type: ignore[assignment]
-    precision = property(lambda self: self.found.precision)  # type: ignore[assignment]
+    U = property(lambda self: self.found.U)
+    S = property(lambda self: self.found.S)
+    z = property(lambda self: self.found.z)
+    rest = property(lambda self: self.found.rest)
+    precision = property(lambda self: self.found.precision)
 
     def of(self, y: np.ndarray) -> Decomposed:
         """The same K with other labels y [n]."""
@@ -155,7 +155,7 @@ class Mixture(Generic[S]):
 class Component(WeightedSetting):
     """A component of the posterior: a setting with one weight, and one E[σ_h²], for each noise ratio.
 
-    `alpha` is Σ_j w_j C_j⁻¹ y [n] over the noise ratios, where it is known: the component's weighted mean is k(x) alpha.
+    `alpha` is Σ_j w_j C_j⁻¹ y [n] over noise ratios, where it is known: the component's weighted mean is k(x) alpha.
     """
 
     setting: Setting
