@@ -34,13 +34,14 @@ from .bound import divergence
 from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
-MAX_STEPS, ROUND = 100, 10
+MAX_STEPS = 100
+ROUND = 2  # steps of many rows, after which those that have converged are left out
 BLOCK = 256  # rows of one program, which bounds the memory
 FEW = 16  # rows of a second program, for the few rows that a service is asked for
 DEVICE_BLOCK = 8192  # the same on a GPU, where starting a program costs more than computing with its rows
 DEVICE_ROOM = 2**25  # the largest size of an array over the pairs of inducing points in such a block
 ROOM = 2**22  # the largest size of the matrices of a block in which every row has its own
-ARRIVED = 1e-12  # remaining distance to the maximum below which a row has converged
+ARRIVED = 1e-10  # remaining distance to the maximum below which a row has converged
 NEARLY = 1e-2  # the same for the point from which the full posterior starts
 SMALL = 1e-7  # a step so short that the row has converged
 # A step below which the bound is not compared: with precise data it is a small difference of large numbers.
@@ -227,12 +228,14 @@ def _climb(
     The damping of a row decreases after a step that increases f, and increases after a step that is rejected; steps
     shorter than CLOSE are always accepted where the Hessian is definite. A row has converged when the distance that
     remains after a Newton step, about its length times (its length + the damping), is below `left`, or the step is
-    SMALL. A program takes up to ROUND steps with a block of rows; then the rows that have converged are left out.
+    SMALL. Few rows take all their steps in one program; of many, the converged ones are left out every ROUND steps.
     """
     ends, values, hessians = theta.copy(), np.empty(len(theta)), np.empty((*theta.shape, theta.shape[1]))
-    going, state = np.arange(len(theta)), None
-    for _ in range(0, MAX_STEPS, ROUND):
-        state = _round(f, theta[going] if state is None else state, data.of(going), dec, left)
+    going, state, taken = np.arange(len(theta)), None, 0
+    while taken < MAX_STEPS:
+        steps = min(ROUND if len(going) > FEW else MAX_STEPS, MAX_STEPS - taken)
+        taken += steps
+        state = _round(f, theta[going] if state is None else state, data.of(going), dec, left, steps)
         ends[going], values[going], hessians[going] = state.theta, state.value, state.hessian
         rest = np.flatnonzero(state.going)
         going, state = going[rest], _State(*(array[rest] for array in state))
@@ -241,8 +244,8 @@ def _climb(
     return ends, values, hessians
 
 
-def _round(f: Derivatives, begin: Any, data: RowData, dec: Decoder, left: float) -> _State:
-    """Up to ROUND steps of all rows, from their theta [n, d] or their state, block by block; the last is filled up."""
+def _round(f: Derivatives, begin: Any, data: RowData, dec: Decoder, left: float, steps: int) -> _State:
+    """Up to `steps` steps of all rows, from their theta [n, d] or their state, block by block."""
     n = len(data.products)
     block = BLOCK if n > FEW else FEW
     if data.own is not None:
@@ -254,27 +257,33 @@ def _round(f: Derivatives, begin: Any, data: RowData, dec: Decoder, left: float)
         some = np.minimum(np.arange(k, k + block), n - 1)  # the last block repeats its last row
         own = None if data.own is None else data.own[some]
         if isinstance(begin, _State):
-            made = _go_on(f, _State(*(array[some] for array in begin)), data.products[some], dec, own, left)
+            made = _go_on(f, _State(*(array[some] for array in begin)), data.products[some], dec, own, left, steps)
         else:
-            made = _begin(f, begin[some], data.products[some], dec, own, left)
+            made = _begin(f, begin[some], data.products[some], dec, own, left, steps)
         found.append(jax.device_get(made))
     return _State(*(np.concatenate(arrays)[:n] for arrays in zip(*found, strict=True)))
 
 
 @partial(jax.jit, static_argnames=("f",))
-def _begin(f: Derivatives, theta: Array, products: Array, dec: Decoder, own: Array | None, left: Array) -> _State:
+def _begin(
+    f: Derivatives, theta: Array, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
+) -> _State:
     n = len(theta)
     state = _State(theta, *f(theta, products, dec, own), jnp.full(n, FIRST_DAMPING), jnp.ones(n, bool))
-    return _steps(f, state, products, dec, own, left)
+    return _ascend(f, state, products, dec, own, left, steps)
 
 
 @partial(jax.jit, static_argnames=("f",))
-def _go_on(f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array) -> _State:
-    return _steps(f, state, products, dec, own, left)
+def _go_on(
+    f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
+) -> _State:
+    return _ascend(f, state, products, dec, own, left, steps)
 
 
-def _steps(f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array) -> _State:
-    """Steps of all rows until each has converged, at most ROUND of them."""
+def _ascend(
+    f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
+) -> _State:
+    """Steps of all rows until each has converged, at most `steps` of them."""
 
     def one(now: tuple[Array, _State]) -> tuple[Array, _State]:
         step, s = now
@@ -295,15 +304,14 @@ def _steps(f: Derivatives, state: _State, products: Array, dec: Decoder, own: Ar
             s.going & ~small & (damping < LAST_DAMPING),
         )
 
-    last = jax.lax.while_loop(lambda now: (now[0] < ROUND) & now[1].going.any(), one, (jnp.asarray(0), state))
+    last = jax.lax.while_loop(lambda now: (now[0] < steps) & now[1].going.any(), one, (jnp.asarray(0), state))
     return last[1]
 
 
 def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Array]:
     """V (Vᵀg)/(|w| + damping (1 + |w|)) for H = V diag(w) Vᵀ, [n, d], and which H are positive definite, [n]."""
     lifted = (1 + damping)[:, None, None] * H + damping[:, None, None] * jnp.eye(g.shape[1])
-    sound = _definite(H)
-    move = jnp.linalg.solve(lifted, g[..., None])[..., 0]
+    sound, move = _solve(H, g)[1], _solve(lifted, g)[0]
 
     def bent() -> Array:
         w, V = jnp.linalg.eigh(H)
@@ -314,12 +322,20 @@ def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Arra
     return jax.lax.cond(jnp.any(going & ~sound), bent, lambda: move), sound
 
 
-def _definite(H: Array) -> Array:
-    """Which of the symmetric matrices [n, d, d] are positive definite, [n]: all pivots are positive."""
-    found = jnp.ones(len(H), bool)
+def _solve(H: Array, g: Array) -> tuple[Array, Array]:
+    """H⁻¹g for symmetric matrices [n, d, d] and which of them are positive definite, [n]: all pivots are positive.
+
+    By elimination without pivoting, for all matrices at once: definite ones need none, and the others are not solved.
+    """
+    sound, rows = jnp.ones(len(H), bool), []
     while H.shape[1]:
         pivot = H[:, 0, 0]
-        found &= pivot > 0
-        factor = H[:, 1:, 0] / jnp.where(pivot > 0, pivot, 1.0)[:, None]
-        H = H[:, 1:, 1:] - factor[:, :, None] * H[:, None, 0, 1:]
-    return found
+        sound &= pivot > 0
+        pivot = jnp.where(pivot > 0, pivot, 1.0)[:, None]
+        ahead, end = H[:, 0, 1:] / pivot, g[:, :1] / pivot
+        rows.append((ahead, end))
+        H, g = H[:, 1:, 1:] - H[:, 1:, :1] * ahead[:, None], g[:, 1:] - H[:, 1:, 0] * end
+    x = jnp.zeros((len(sound), 0))
+    for ahead, end in reversed(rows):
+        x = jnp.concatenate([end - jnp.sum(ahead * x, 1, keepdims=True), x], 1)
+    return x, sound
