@@ -34,8 +34,8 @@ from .bound import divergence
 from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
-MAX_STEPS = 100
-ROUND = 2  # steps of many rows, after which those that have converged are left out
+MAX_STEPS = 101
+ROUND = 3  # steps of many rows, after which those that have converged are left out
 BLOCK = 256  # rows of one program, which bounds the memory
 FEW = 16  # rows of a second program, for the few rows that a service is asked for
 DEVICE_BLOCK = 8192  # the same on a GPU, where starting a program costs more than computing with its rows
@@ -230,12 +230,15 @@ def _climb(
     remains after a Newton step, about its length times (its length + the damping), is below `left`, or the step is
     SMALL. Few rows take all their steps in one program; of many, the converged ones are left out every ROUND steps.
     """
-    ends, values, hessians = theta.copy(), np.empty(len(theta)), np.empty((*theta.shape, theta.shape[1]))
-    going, state, taken = np.arange(len(theta)), None, 0
+    n, d = theta.shape
+    ends, values, hessians = theta.copy(), np.empty(n), np.empty((n, d, d))
+    damping, nothing = np.full(n, FIRST_DAMPING), np.broadcast_to(-np.eye(d), (n, d, d))
+    state = _State(theta, np.full(n, -np.inf), np.zeros((n, d)), nothing, damping, np.ones(n, bool))
+    going, taken = np.arange(n), 0
     while taken < MAX_STEPS:
         steps = min(ROUND if len(going) > FEW else MAX_STEPS, MAX_STEPS - taken)
         taken += steps
-        state = _round(f, theta[going] if state is None else state, data.of(going), dec, left, steps)
+        state = _round(f, state, data.of(going), dec, left, steps)
         ends[going], values[going], hessians[going] = state.theta, state.value, state.hessian
         rest = np.flatnonzero(state.going)
         going, state = going[rest], _State(*(array[rest] for array in state))
@@ -244,8 +247,8 @@ def _climb(
     return ends, values, hessians
 
 
-def _round(f: Derivatives, begin: Any, data: RowData, dec: Decoder, left: float, steps: int) -> _State:
-    """Up to `steps` steps of all rows, from their theta [n, d] or their state, block by block."""
+def _round(f: Derivatives, state: _State, data: RowData, dec: Decoder, left: float, steps: int) -> _State:
+    """Up to `steps` steps of all rows, block by block."""
     n = len(data.products)
     block = BLOCK if n > FEW else FEW
     if data.own is not None:
@@ -256,34 +259,16 @@ def _round(f: Derivatives, begin: Any, data: RowData, dec: Decoder, left: float,
     for k in range(0, n, block):
         some = np.minimum(np.arange(k, k + block), n - 1)  # the last block repeats its last row
         own = None if data.own is None else data.own[some]
-        if isinstance(begin, _State):
-            made = _go_on(f, _State(*(array[some] for array in begin)), data.products[some], dec, own, left, steps)
-        else:
-            made = _begin(f, begin[some], data.products[some], dec, own, left, steps)
-        found.append(jax.device_get(made))
+        begin = _State(*(array[some] for array in state))
+        found.append(jax.device_get(_ascend(f, begin, data.products[some], dec, own, left, steps)))
     return _State(*(np.concatenate(arrays)[:n] for arrays in zip(*found, strict=True)))
 
 
 @partial(jax.jit, static_argnames=("f",))
-def _begin(
-    f: Derivatives, theta: Array, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
-) -> _State:
-    n = len(theta)
-    state = _State(theta, *f(theta, products, dec, own), jnp.full(n, FIRST_DAMPING), jnp.ones(n, bool))
-    return _ascend(f, state, products, dec, own, left, steps)
-
-
-@partial(jax.jit, static_argnames=("f",))
-def _go_on(
-    f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
-) -> _State:
-    return _ascend(f, state, products, dec, own, left, steps)
-
-
 def _ascend(
     f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
 ) -> _State:
-    """Steps of all rows until each has converged, at most `steps` of them."""
+    """Steps of all rows until each has converged, at most `steps` of them; the first one only evaluates f."""
 
     def one(now: tuple[Array, _State]) -> tuple[Array, _State]:
         step, s = now
@@ -292,9 +277,11 @@ def _ascend(
         move = move / jnp.maximum(size, 1.0)[:, None]  # at most one unit a step
         value, gradient, hessian = f(s.theta + move, products, dec, own)
         better = (value > s.value) | (sound & (size < CLOSE))
-        small = (size < SMALL) | (better & (size * (size + s.damping) < left))
+        first = better & jnp.isneginf(s.value)
+        small = ((size < SMALL) | (better & (size * (size + s.damping) < left))) & ~first
         gained = better & s.going
-        damping = jnp.where(s.going, s.damping * jnp.where(better, 0.25, 8.0), s.damping)
+        change = jnp.where(first, 1.0, jnp.where(better, 0.25, 8.0))
+        damping = jnp.where(s.going, s.damping * change, s.damping)
         return step + 1, _State(
             jnp.where(gained[:, None], s.theta + move, s.theta),
             jnp.where(gained, value, s.value),
