@@ -80,7 +80,7 @@ class Predictive(AtRows):
         outputs = self._outputs(slice(None))
         return self._stacked([output.cov(self.rows.whole, self.include_noise) for output in outputs])
 
-    def warm(self) -> None:
+    def _warm(self) -> None:
         """Compute the predictions, so that programs are compiled."""
         self.far, self.mean, self.std  # noqa: B018
 
@@ -146,6 +146,6 @@ class ClassPredictive(AtRows):
         posterior = self.model.outputs[0].posterior
         return np.concatenate([posterior.probabilities(block) for block in self.rows.blocks()])
 
-    def warm(self) -> None:
+    def _warm(self) -> None:
         """Compute the predictions, so that programs are compiled."""
         self.far, self.probabilities  # noqa: B018

@@ -152,7 +152,7 @@ class LazyModel:
         ]
         list(results([partial(getattr, d, "found") for d in lazy], -1))
         row = model.cloud.X[:1]
-        model.predictive(row + 1e-3 * np.asarray(model.cloud.unit)).warm()
+        model.predictive(row + 1e-3 * np.asarray(model.cloud.unit))._warm()
 
     @property
     def stored(self) -> StoredModel:
