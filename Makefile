@@ -34,6 +34,7 @@ bench: .venv/.oracles
 	$(BIN)/python benchmarks/regression.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/quick.py
 
 demo: .venv/.installed
 	$(BIN)/gpum demo

@@ -212,3 +212,16 @@ def test_a_fit_that_fails_leaves_the_last_one(cls):
         fresh.fit(X[:, :2], nothing)
     with pytest.raises(NotFittedError):
         fresh.predict(NEW)
+
+
+@pytest.mark.parametrize("geometry", ["chart", "graph", "atlas", "flat"])
+@pytest.mark.filterwarnings("ignore:.*far from the fitted surface")
+def test_a_mean_alone_is_that_of_the_mixture(geometry):
+    """The mean is computed without variances; uncertain and far rows are among the new ones."""
+    X, y = bent()
+    model = (curve() if geometry == "chart" else GPUMRegressor(1, geometry=geometry)).fit(X, y).model_
+    rows = model._project(np.concatenate([X[:3], X[::7] + 0.02, X[:1] + 30]))
+    mean, variance = model.outputs[0].posterior.moments(rows.whole)
+    np.testing.assert_allclose(model.outputs[0].posterior.mean(rows.whole), mean, rtol=1e-10, atol=1e-12)
+    assert np.ptp(mean) > 0.1
+    assert np.all(variance > 0)

@@ -167,6 +167,51 @@ def test_a_learned_chart_is_stored(curve_fit, tmp_path):
     assert (tmp_path / "m.gpum").stat().st_size < 400_000
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "student", "poisson", "binomial", "angle", "known noise"])
+def test_a_file_holds_few_numbers(likelihood, tmp_path):
+    """Neither eigenvectors nor Gram matrices of the labels: less than one of these, for every target."""
+    rng = np.random.default_rng(0)
+    S = rng.uniform(size=(60, 4))
+    y, known = S[:, 0] + 0.1 * rng.normal(size=60), {"noise_std": 0.1} if likelihood == "known noise" else {}
+    options = {"period": 2.0} if likelihood == "angle" else {} if known else {"likelihood": likelihood}
+    y = {"poisson": np.round(5 * np.abs(y)), "binomial": (y > 0.5).astype(float)}.get(likelihood, y)
+    model = GPUMRegressor(geometry="flat", smoothness="heat", **options).fit(S, y, **known)
+    model.save(tmp_path / "m.gpum")
+    assert sum(array.size for array in container.read(tmp_path / "m.gpum")[1].values()) < len(S) ** 2
+    agreed = GPUMRegressor.load(tmp_path / "m.gpum")
+    new = S[:9] + 0.01
+    for one, other in zip(agreed.predict(new, return_std=True), model.predict(new, return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_a_file_of_graphs_with_some_of_their_modes_holds_few_numbers(tmp_path, monkeypatch):
+    """As for more than 1 000 rows: eigenvectors are recomputed."""
+    inside.lower(monkeypatch, rows_of_a_graph_with_all_modes=40, modes_of_a_graph=20)
+    S = np.random.default_rng(0).uniform(size=(60, 4))
+    model = GPUMRegressor(geometry="graph", smoothness="heat").fit(S, np.where(np.arange(60) % 3, np.nan, S[:, 0]))
+    model.save(tmp_path / "m.gpum")
+    assert sum(array.size for array in container.read(tmp_path / "m.gpum")[1].values()) < 10 * S.size
+    agree(model, GPUMRegressor.load(tmp_path / "m.gpum"), S[:9] + 0.01)
+
+
+def test_a_model_that_is_loaded_ready_computes_nothing_more(curve_fit, tmp_path, monkeypatch):
+    new = curve_fit.X[::4] + 0.01
+    curve_fit.model.save(tmp_path / "m.gpum")
+    loaded = GPUMRegressor.load(tmp_path / "m.gpum", ready=True)
+    monkeypatch.setattr("gpum.geometry.spaces.spectral_space", lambda *args: pytest.fail("computed again"))
+    monkeypatch.setattr("gpum.inference.gp.decompose", lambda *args: pytest.fail("computed again"))
+    agree(curve_fit.model, loaded, new)
+    curve_fit.model.latent_model_.save(tmp_path / "l.gpum")
+    latent = BayesianGPLVM.load(tmp_path / "l.gpum", ready=True)
+    np.testing.assert_allclose(latent.transform(new), curve_fit.model.latent_model_.transform(new), rtol=1e-9)
+    classifier = GPUMClassifier(geometry="flat", smoothness="heat").fit(X, (X[:, 0] > 0).astype(int))
+    classifier.save(tmp_path / "c.gpum")
+    again = GPUMClassifier.load(tmp_path / "c.gpum", ready=True)
+    np.testing.assert_allclose(again.predict_proba(X + 0.01), classifier.predict_proba(X + 0.01), rtol=1e-9)
+    with pytest.raises(ValueError, match="ready must be True or False, got 'yes'"):
+        GPUMRegressor.load(tmp_path / "m.gpum", ready="yes")
+
+
 def test_what_is_recomputed_can_be_stored(curve_fit, tmp_path, monkeypatch):
     """Eigenfunctions of larger clouds, and Gram matrices of many labels, are in the file."""
     inside.lower(monkeypatch, labels_not_stored=5)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
+from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 PRECISE = 2e-8  # accuracy, relative to the longest row, of distances computed as |x|² + |y|² - 2xy
+FEW_PAIRS = 2**16  # distances that are computed sooner than a search structure is built
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is computed
 CANDIDATES = 5  # candidates for each row of a subset
@@ -26,6 +28,12 @@ DIRECTIONS = 64  # rows of more columns are projected onto this number of random
 def nearest(points: np.ndarray, k: int = 1, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Distances and row numbers [n, k] of the k rows nearest to each query, or to each row among the others."""
     k = min(k, len(points) - (queries is None))
+    if queries is not None and 0 < len(queries) * len(points) <= FEW_PAIRS:
+        away = cdist(queries, points)
+        index = np.argpartition(away, k - 1, axis=1)[:, :k] if k < len(points) else np.argsort(away, axis=1)
+        near = np.take_along_axis(away, index, 1)
+        order = np.lexsort((index, near))
+        return np.take_along_axis(near, order, 1), np.take_along_axis(index, order, 1)
     return NearestNeighbors(n_neighbors=k).fit(points).kneighbors(queries)
 
 

@@ -70,6 +70,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     far_from_surface = shell.far_from_surface
     suggest, suggestions = shell.suggest, shell.suggestions
     __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
+    __gpum_ready__ = shell.ready
     __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     @blocks.lazy(blocks.of_rows)

@@ -32,7 +32,7 @@ from ..gplvm.incomplete import project_incomplete
 from ..gplvm.mapping import Mapping
 from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
-from ..gplvm.projection import decoder, project_rows
+from ..gplvm.projection import Decoder, decoder, project_rows
 from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
 from ..manifold import LearnedChart, corridor_boundary, evaluate
 from ..manifold.metric import expected_metric
@@ -144,11 +144,20 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         mu, s = np.empty((2, len(rows), self.latent_.shape[1]))
         with jax.enable_x64(True), cached_programs():
             if not some.all():
-                dec, W = decoder(self.chart_.mapping)
-                mu[~some], s[~some] = project_rows(rows[~some] @ np.asarray(W).T, begin[~some], dec, self._as_points)
+                dec, W = self._decoder()
+                mu[~some], s[~some] = project_rows(rows[~some] @ W.T, begin[~some], dec, self._as_points)
             if some.any():
                 mu[some], s[some] = project_incomplete(rows[some], begin[some], self.chart_.mapping, self._as_points)
         return mu, np.sqrt(s)
+
+    def _decoder(self) -> tuple[Decoder, np.ndarray]:
+        """The decoder of the mapping and its weights [m, p], computed once and left on the device."""
+        mapping, found = self.__dict__.get("_decoded", (None, None))
+        if mapping is not self.chart_.mapping:
+            dec, W = decoder(self.chart_.mapping)
+            found = dec, np.asarray(W)
+            self._decoded = self.chart_.mapping, found
+        return found
 
     def _coordinates(self, X: np.ndarray) -> np.ndarray:
         """Latent means of rows X [n, p]: fitted rows keep theirs, other rows are projected as in `transform`."""
@@ -179,7 +188,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
-        on_surface = evaluate(self.chart_, "mean", points) - self.offset_ / self.unit_
+        on_surface = evaluate(self.chart_.mapping, "mean", points) - self.offset_ / self.unit_
         away, seen = rows * self.scale_ - on_surface, ~np.isnan(rows)
         if seen.all():
             return scaling.norms(away)
@@ -193,14 +202,22 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
-        found = {k: v for k, v in vars(self).items() if k not in ("_geometries", "_best", "_some")}
+        found = {k: v for k, v in vars(self).items() if k not in ("_geometries", "_best", "_some", "_decoded")}
         if "_finalists" in found:  # fitted: other attributes hold the rows' coordinates and inducing points
             found["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
         return found
 
+    def __getstate__(self) -> Any:
+        """Without what is on the device: JAX reads arrays back in float32."""
+        return {k: v for k, v in super().__getstate__().items() if k != "_decoded"}
+
     def __gpum_restored__(self) -> None:
         """Nothing has been computed on the chart yet."""
         self._geometries = {}
+
+    def __gpum_ready__(self) -> None:
+        """Compile what the first projection of a row needs."""
+        self._projected(self._rows[:1], self._whole.nearest(self._rows[:1], NEAR))
 
     def __gpum_summary__(self) -> dict[str, Any]:
         """What `gpum info` says of it."""

@@ -161,6 +161,11 @@ def restored(self: Any) -> None:
     self._fitted = LazyModel(stored=held)
 
 
+def ready(self: Any) -> None:
+    """Compute what the first prediction of an estimator that was read from a file would compute."""
+    self._fitted.ready()
+
+
 def file_summary(self: Any) -> dict[str, Any]:
     """What `gpum info` says of the estimator."""
     names = {"features": list(map(str, self.feature_names_in_))} if hasattr(self, "feature_names_in_") else {}

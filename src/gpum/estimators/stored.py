@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from ..basics import checks
 from ..basics.checks import GpumError, GpumTypeError
 from ..persistence import model_io
 from ..persistence.checkpoint import Checkpoint
@@ -24,13 +25,20 @@ def save(self: Any, path: Any, *, force: bool = False) -> None:
     model_io.write(path, self, force=force)
 
 
-def _load(cls: type, path: Any) -> Any:
-    """Read an estimator that `save` or `gpum fit` wrote; no code of the file runs."""
-    found = model_io.read(path)
+def _load(cls: Any, path: Any, *, ready: bool = False) -> Any:
+    """Read an estimator that `save` or `gpum fit` wrote; no code of the file runs.
+
+    A file leaves out what can be recomputed, such as eigenfunctions; the first prediction recomputes it. With `ready`
+    this is done now, and programs are compiled, so that the first prediction is as quick as the later ones.
+    """
+    checks.flag(ready, "ready")
+    found: Any = model_io.read(path)
     if isinstance(found, model_io.Fitted):
         found = found.model
     if not isinstance(found, cls):
         raise GpumTypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
+    if ready:
+        found.__gpum_ready__()
     return found
 
 

@@ -58,15 +58,21 @@ class Predictive(AtRows):
         """Predictions of successes in so many trials: a number, [n] or [n, outputs]; None: one trial."""
         return self if trials is None else replace(self, trials=self._checked_trials(trials))
 
-    @property
+    @cached_property
     def mean(self) -> np.ndarray:
         """Predictive mean, [n]."""
-        return self._moments[0]
+        blocks = [
+            [output.mean_at(block, self.include_noise) for output in outputs] for block, outputs in self._blocks()
+        ]
+        return self._stacked([np.concatenate(one) for one in zip(*blocks, strict=True)])
 
-    @property
+    @cached_property
     def std(self) -> np.ndarray:
         """Predictive standard deviation, [n]."""
-        return self._moments[1]
+        blocks = [
+            [output.moments(block, self.include_noise)[1] for output in outputs] for block, outputs in self._blocks()
+        ]
+        return self._stacked([np.concatenate(one) for one in zip(*blocks, strict=True)])
 
     @cached_property
     def cov(self) -> np.ndarray:
@@ -74,13 +80,9 @@ class Predictive(AtRows):
         outputs = self._outputs(slice(None))
         return self._stacked([output.cov(self.rows.whole, self.include_noise) for output in outputs])
 
-    @cached_property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation, [n] each."""
-        noise = self.include_noise
-        blocks = [[output.moments(block, noise) for output in outputs] for block, outputs in self._blocks()]
-        found = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*blocks, strict=True)]
-        return self._stacked([mean for mean, _ in found]), self._stacked([std for _, std in found])
+    def _warm(self) -> None:
+        """Compute the predictions, so that programs are compiled."""
+        self.far, self.mean, self.std  # noqa: B018
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975)) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
@@ -143,3 +145,7 @@ class ClassPredictive(AtRows):
         """Probability of each class, [n, classes]."""
         posterior = self.model.outputs[0].posterior
         return np.concatenate([posterior.probabilities(block) for block in self.rows.blocks()])
+
+    def _warm(self) -> None:
+        """Compute the predictions, so that programs are compiled."""
+        self.far, self.probabilities  # noqa: B018

@@ -90,15 +90,15 @@ class ProjectedRows:
             unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
             projection, at = self.projections[geometry_of[k]], located.at[k]
             assert at is not None
-            space = self.family.spaces[k]
-            at[new] = space.at(projection.points[number[new]])
+            points, around = projection.points[number[new]], _around(projection, number[unsure])
+            values = self.family.spaces[k].at(np.concatenate([points, *around]))  # at all points in one call
+            at[new] = values[: len(new)]
             located.far[k][unsure] = projection.far[number[unsure]] & unseen[unsure]
-            around = _around(projection, number[unsure])
             if len(unsure) and around:
                 located.around[k] = [at.copy() for _ in around]
-                found = np.split(space.at(np.concatenate(around)), len(around))
-                for rows_around, values in zip(located.around[k], found, strict=True):
-                    rows_around[unsure] = values
+                found = np.split(values[len(new) :], len(around))
+                for rows_around, own_values in zip(located.around[k], found, strict=True):
+                    rows_around[unsure] = own_values
         return located
 
 

@@ -8,7 +8,8 @@ Gram matrices of labels. Geometries and spaces without weight are left out too: 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -16,18 +17,16 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
+from ..basics.workers import results
 from ..geometry import recipes
 from ..geometry.atlas import AtlasGeometry
 from ..geometry.base import KernelTask, UnweightedGeometry
 from ..geometry.family import Family
 from ..inference import gp
-from ..inference.outputs import Output
-from ..inference.posterior import Component, Decomposed, Posterior
+from ..inference.posterior import Component, Decomposed, LazyDecomposed, Posterior
 from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel
-
-NOTHING = Decomposed(np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,18 +82,13 @@ class StoredModel:
 
     def rebuild(self) -> FittedModel:
         """The fitted model, without geometries and spaces that had no weight."""
-        made: dict[int, Any] = {}  # an atlas is geometry and space at once
-
-        def once(recipe: Any) -> Any:
-            if id(recipe) not in made:
-                made[id(recipe)] = recipe.make()
-            return made[id(recipe)]
-
-        members = [once(s) if hasattr(s, "make") else s for s in self.members]
+        to_make = {id(s): s for s in (*self.members, *self.spaces) if hasattr(s, "make")}  # an atlas is both
+        made = dict(zip(to_make, results([recipe.make for recipe in to_make.values()], -1), strict=True))
+        members = [made.get(id(s), s) for s in self.members]
         spaces, rows = list(self.spaces), list(self.rows)
         for k, space in enumerate(spaces):
-            if hasattr(space, "make"):
-                found = once(space)
+            if id(space) in made:
+                found = made[id(space)]
                 spaces[k], rows[k] = (found.pairs, found.rows) if isinstance(found, AtlasGeometry) else found
         outputs = [_completed(output, rows, self.cloud) for output in self.outputs]
         settings = [component.setting for output in outputs for component in output.posterior.components]
@@ -118,6 +112,9 @@ class StoredModel:
                 weights = np.asarray(component.weights, float)
                 if not known or not len(weights) or not np.all(np.isfinite(weights) & (weights >= 0)):
                     raise GpumError("a setting has no space, or weights that are none")
+                alpha = component.alpha if isinstance(component, Component) else None
+                if alpha is not None and (alpha.shape != r.shape or not np.all(np.isfinite(alpha))):
+                    raise GpumError("the weights of its labels are not numbers, one for each label")
             total = sum(component.weight for component in output.posterior.components)
             if not abs(total - 1) < 1e-6:
                 raise GpumError(f"the weights of its settings add up to {total:.6g}, not to 1")
@@ -143,6 +140,20 @@ class LazyModel:
                     self._model, self._stored = self._stored.rebuild(), None
         return self._model
 
+    def ready(self) -> None:
+        """Compute now what the first predictions of a loaded model would compute: spaces, decompositions, programs."""
+        model = self.model
+        lazy = [
+            component.d
+            for output in model.outputs
+            for name in output.posteriors
+            for component in getattr(output, name).components
+            if isinstance(component, Component) and isinstance(component.d, LazyDecomposed)
+        ]
+        list(results([partial(getattr, d, "found") for d in lazy], -1))
+        row = model.cloud.X[:1]
+        model.predictive(row + 1e-3 * np.asarray(model.cloud.unit))._warm()
+
     @property
     def stored(self) -> StoredModel:
         """Its stored form."""
@@ -158,29 +169,46 @@ class LazyModel:
 
 def _reduced(output: Any, cloud: Cloud) -> Any:
     """An output without what can be recomputed from its labels, unless some labelled rows were projected."""
-    posterior = output.posterior
     if np.any(cloud._learned_at(output.rows) < 0):
         return output
-    plain = type(output) is Output and type(posterior) is Posterior  # labels of other kinds have noise of their own
-    if plain and len(output.rows) <= recipes.FEW:
-        posterior = replace(posterior, components=[replace(component, d=NOTHING) for component in posterior.components])
-    if any(f.name == "labels" for f in fields(posterior)):
-        posterior = replace(posterior, labels=[])
-    return replace(output, posterior=posterior)
+    changed = {}
+    for name in output.posteriors:
+        posterior = getattr(output, name)
+        if isinstance(posterior, Posterior) and len(output.rows) <= recipes.FEW:
+            components = [replace(p, d=_nothing(p.d), alpha=p.mean_weights) for p in posterior.components]
+            posterior = replace(posterior, components=components)
+        changed[name] = replace(posterior, labels=[]) if hasattr(posterior, "labels") else posterior
+    return replace(output, **changed)
+
+
+def _nothing(d: Decomposed) -> Decomposed:
+    """What is stored of a decomposition: the noise of the labels."""
+    return Decomposed(np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0, d.precision)
 
 
 def _completed(output: Any, rows: list[Any], cloud: Cloud) -> Any:
-    """An output with what `_reduced` left out."""
-    posterior = output.posterior
-    if any(f.name == "labels" for f in fields(posterior)) and not posterior.labels:
-        labels = [None if r is None else r[cloud._learned_at(output.rows, len(r))] for r in rows]
-        posterior = replace(posterior, labels=labels)
-        components = posterior.components
-        if all(type(component) is Component and not len(component.d.U) for component in components):
-            y = (output.labels - output.mean) / output.scale
-            with blas_threads(len(y)):
-                components = [
-                    replace(p, d=gp.decompose(p.setting.covariance, labels[p.setting.space], y)) for p in components
-                ]  # fmt: skip
-            posterior = replace(posterior, components=components)
-    return replace(output, posterior=posterior)
+    """An output with what `_reduced` left out; a decomposition is computed when the first variance needs it."""
+    changed = {}
+    for name in output.posteriors:
+        posterior = getattr(output, name)
+        if hasattr(posterior, "labels") and not posterior.labels:
+            labels = [None if r is None else r[cloud._learned_at(output.rows, len(r))] for r in rows]
+            posterior = replace(posterior, labels=labels)
+            if isinstance(posterior, Posterior):
+                y = output.targets(name)
+                components = [p if len(p.d.U) else _decomposed(p, labels, y) for p in posterior.components]
+                posterior = replace(posterior, components=components)
+        changed[name] = posterior
+    return replace(output, **changed)
+
+
+def _decomposed(component: Component, labels: list[Any], y: np.ndarray) -> Component:
+    setting, precision = component.setting, component.d.precision
+    with np.errstate(divide="ignore"):  # a label that says nothing has infinite noise
+        noise = 1 / precision if isinstance(precision, np.ndarray) else None
+    return replace(component, d=LazyDecomposed(partial(_decompose, setting, labels[setting.space], y, noise)))
+
+
+def _decompose(setting: Any, labels: np.ndarray, y: np.ndarray, noise: np.ndarray | None) -> Decomposed:
+    with blas_threads(len(y)):
+        return gp.decompose(setting.covariance, labels, y, noise)

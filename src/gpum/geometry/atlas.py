@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..basics.progress import Reporter
-from ..heat.atlas import Atlas, AtlasEigenpairs, AtlasNodes
+from ..heat.atlas import Atlas, AtlasEigenpairs, AtlasNodes, atlas_unless_rough
 from ..heat.histograms import jump_features
 from . import spaces
 from .base import KernelTask, Projection
@@ -30,7 +30,7 @@ class AtlasGeometry:
     @classmethod
     def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None, roughest: float = 1.0) -> AtlasGeometry:
         """The atlas of a cloud [N, p]; refused if local charts do not fit more than `roughest` of its rows."""
-        atlas = Atlas(dim).fit_unless_rough(X, roughest)
+        atlas = atlas_unless_rough(X, dim, roughest)
         pairs = atlas.eigenpairs(n_modes or ATLAS_MODES)
         return cls(atlas, X, pairs, pairs.at(X))
 

@@ -1,6 +1,6 @@
 """Recipes from which spaces are rebuilt: what a model file stores instead of eigenfunctions.
 
-The eigenfunctions of a small cloud take megabytes, but are computed in a second or less from a chart or from the rows
+The eigenfunctions of a small cloud take megabytes, but are computed in a second or a few from a chart or from the rows
 of the cloud. A recipe holds these inputs, and `make()` returns the space and the rows of the cloud in it. A kernel
 Σ w(λ_i) φ_i φ_iᵀ does not depend on the signs of eigenfunctions, nor on the basis chosen for a repeated eigenvalue, so
 that predictions agree up to rounding.
@@ -27,7 +27,7 @@ from .graph import GraphGeometry
 from .path_spaces import PathSpace
 from .scaled import ScaledGeometry
 
-FEW = 1000  # rows (or labels) up to which spaces and decompositions are recomputed instead of stored
+FEW = 2000  # rows (or labels) up to which spaces and decompositions are recomputed instead of stored
 
 Made = tuple[Space, np.ndarray]  # a space, and the cloud in it
 
@@ -127,7 +127,7 @@ def recipe(space: Any, rows: np.ndarray, geometry: Geometry, level: Any, task: K
         return None
     if isinstance(space, spaces.SpectralSpace) and isinstance(geometry, ChartGeometry):
         return Domain(geometry.domain(task, level), task.options.n_modes or N_MODES, geometry.rows)
-    if type(space) is graphs.GraphSpace and _all_modes(space):
+    if type(space) is graphs.GraphSpace and _default_modes(space):
         return Neighbours(space.cloud, space.info["n_neighbors"], space.info["width"])
     if type(space) is graphs.DiffusionSpace:
         return Diffusion(space.cloud, space.bandwidth, len(space.values), space.info["normalisation"])
@@ -142,8 +142,10 @@ def stored_geometry(geometry: Geometry) -> Any:
     return geometry
 
 
-def _all_modes(space: graphs.GraphSpace) -> bool:
-    return len(space.values) == len(space.cloud) <= graphs.ALL
+def _default_modes(space: graphs.GraphSpace) -> bool:
+    """Whether a graph has as many eigenpairs as it has by default: then it can be rebuilt."""
+    rows = len(space.cloud)
+    return len(space.values) == (rows if rows <= graphs.ALL else min(graphs.MODES, rows))
 
 
 def _without_motion(features: Any) -> Any:

@@ -9,8 +9,8 @@ which is cheap to compute. So each row is first projected to a point, by damped 
 training rows; the best of these points is the start of the optimisation of the full posterior. The row enters only
 through the products s*ᵀWᵀ, so that the cost does not depend on p.
 
-All rows are optimised together, in blocks of one size, until each has converged. Derivatives are in closed form: ψ1 and
-ψ2 are sums of exponentials whose exponents are linear in a few functions R(theta), so that with F the coefficients
+All rows are optimised together, in blocks of two sizes, until each has converged. Derivatives are in closed form: ψ1
+and ψ2 are sums of exponentials whose exponents are linear in a few functions R(theta), so that with F the coefficients
 
     f = Σ_t w_t exp(F_t·R),    ∇f = Jᵀ m1,    ∇²f = Jᵀ m2 J + Σ_i m1_i ∇²R_i,    m1 = Σ w e F,  m2 = Σ w e F Fᵀ
 
@@ -29,16 +29,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..basics import padding
 from . import kernel
 from .bound import divergence
 from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
-MAX_STEPS = 100
-BLOCK = (
-    256  # rows of one program: bounds the memory, and a row's project_rows does not depend on how many others there are
-)
+MAX_STEPS = 101
+ROUND = 3  # steps of many rows, after which those that have converged are left out
+BLOCK = 256  # rows of one program, which bounds the memory
+FEW = 16  # rows of a second program, for the few rows that a service is asked for
 DEVICE_BLOCK = 8192  # the same on a GPU, where starting a program costs more than computing with its rows
 DEVICE_ROOM = 2**25  # the largest size of an array over the pairs of inducing points in such a block
 ROOM = 2**22  # the largest size of the matrices of a block in which every row has its own
@@ -113,13 +112,15 @@ def project_rows(
     """
     n, c, q = starts.shape
     data = RowData(products, own)
-    ends, values = _climb(at_points, starts.reshape(-1, q), data.repeated(c), dec, ARRIVED if as_points else NEARLY)
-    x = ends.reshape(n, c, q)[np.arange(n), np.argmax(values.reshape(n, c), 1)]
-    w, V = np.linalg.eigh(-_evaluate(at_points, x, data, dec)[2])
+    left = ARRIVED if as_points else NEARLY
+    ends, values, hessians = _climb(at_points, starts.reshape(-1, q), data.repeated(c), dec, left)
+    best = c * np.arange(n) + np.argmax(values.reshape(n, c), 1)
+    x = ends[best]
+    w, V = np.linalg.eigh(-hessians[best])
     s = np.einsum("nab,nb->na", V**2, 1 / np.maximum(w, 1.0))  # never wider than the prior
     if as_points:
         return x, s
-    theta, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED)
+    theta, _, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED)
     return theta[:, :q], np.exp(theta[:, q:])
 
 
@@ -208,73 +209,120 @@ def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: 
     return m1[:, -1], jnp.einsum("nr,nra->na", m1, J), hessian
 
 
-def _evaluate(f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder) -> list[np.ndarray]:
-    """The values of f at all rows, computed block by block; the last block is filled up."""
-    block = BLOCK
-    if data.own is not None:
-        block = min(BLOCK, max(1, ROOM // dec.M[0].size))
-    elif jax.default_backend() != "cpu":
-        block = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ROOM // len(dec.pairs)))
-    whole = -(-len(theta) // block) * block
-    filled, rows = padding.fill(theta, whole), padding.fill(data.products, whole)
-    own = None if data.own is None else np.pad(data.own, (0, whole - len(theta)))
-    blocks = [
-        f(filled[k], rows[k], dec, None if own is None else own[k])
-        for k in (slice(a, a + block) for a in range(0, whole, block))
-    ]
-    return [np.concatenate([np.asarray(b) for b in some])[: len(theta)] for some in zip(*blocks, strict=True)]
+class _State(NamedTuple):
+    """Rows on their ascent: theta [n, d], f with its derivatives there, the damping, and which rows go on [n]."""
+
+    theta: Any
+    value: Any
+    gradient: Any
+    hessian: Any
+    damping: Any
+    going: Any
 
 
 def _climb(
     f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder, left: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Levenberg-Marquardt ascent of f from each row of theta [n, d]: the final theta, and f there.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Levenberg-Marquardt ascent of f from each row of theta [n, d]: the final theta, f there and its Hessian.
 
     The damping of a row decreases after a step that increases f, and increases after a step that is rejected; steps
     shorter than CLOSE are always accepted where the Hessian is definite. A row has converged when the distance that
     remains after a Newton step, about its length times (its length + the damping), is below `left`, or the step is
-    SMALL.
+    SMALL. Few rows take all their steps in one program; of many, the converged ones are left out every ROUND steps.
     """
-    theta, damping = theta.copy(), np.full(len(theta), FIRST_DAMPING)
-    value, gradient, hessian = _evaluate(f, theta, data, dec)
-    going = np.arange(len(theta))
-    for _ in range(MAX_STEPS):
-        move, sound = _step(gradient[going], -hessian[going], damping[going])
-        size = np.abs(move).max(1)
-        move /= np.maximum(size, 1.0)[:, None]  # at most one unit a step
-        there = _evaluate(f, theta[going] + move, data.of(going), dec)
-        better = (there[0] > value[going]) | (sound & (size < CLOSE))
-        small = (size < SMALL) | (better & (size * (size + damping[going]) < left))
-        gained = going[better]
-        theta[gained] += move[better]
-        value[gained], gradient[gained], hessian[gained] = (array[better] for array in there)
-        damping[going] *= np.where(better, 0.25, 8.0)
-        going = going[~small & (damping[going] < LAST_DAMPING)]
+    n, d = theta.shape
+    ends, values, hessians = theta.copy(), np.empty(n), np.empty((n, d, d))
+    damping, nothing = np.full(n, FIRST_DAMPING), np.broadcast_to(-np.eye(d), (n, d, d))
+    state = _State(theta, np.full(n, -np.inf), np.zeros((n, d)), nothing, damping, np.ones(n, bool))
+    going, taken = np.arange(n), 0
+    while taken < MAX_STEPS:
+        steps = min(ROUND if len(going) > FEW else MAX_STEPS, MAX_STEPS - taken)
+        taken += steps
+        state = _round(f, state, data.of(going), dec, left, steps)
+        ends[going], values[going], hessians[going] = state.theta, state.value, state.hessian
+        rest = np.flatnonzero(state.going)
+        going, state = going[rest], _State(*(array[rest] for array in state))
         if not len(going):
             break
-    return theta, value
+    return ends, values, hessians
 
 
-def _step(g: np.ndarray, H: np.ndarray, damping: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _round(f: Derivatives, state: _State, data: RowData, dec: Decoder, left: float, steps: int) -> _State:
+    """Up to `steps` steps of all rows, block by block."""
+    n = len(data.products)
+    block = BLOCK if n > FEW else FEW
+    if data.own is not None:
+        block = min(block, max(1, ROOM // dec.M[0].size))
+    elif jax.default_backend() != "cpu":
+        block = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ROOM // len(dec.pairs)))
+    found = []
+    for k in range(0, n, block):
+        some = np.minimum(np.arange(k, k + block), n - 1)  # the last block repeats its last row
+        own = None if data.own is None else data.own[some]
+        begin = _State(*(array[some] for array in state))
+        found.append(jax.device_get(_ascend(f, begin, data.products[some], dec, own, left, steps)))
+    return _State(*(np.concatenate(arrays)[:n] for arrays in zip(*found, strict=True)))
+
+
+@partial(jax.jit, static_argnames=("f",))
+def _ascend(
+    f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
+) -> _State:
+    """Steps of all rows until each has converged, at most `steps` of them; the first one only evaluates f."""
+
+    def one(now: tuple[Array, _State]) -> tuple[Array, _State]:
+        step, s = now
+        move, sound = _step(s.gradient, -s.hessian, s.damping, s.going)
+        size = jnp.abs(move).max(1)
+        move = move / jnp.maximum(size, 1.0)[:, None]  # at most one unit a step
+        value, gradient, hessian = f(s.theta + move, products, dec, own)
+        better = (value > s.value) | (sound & (size < CLOSE))
+        first = better & jnp.isneginf(s.value)
+        small = ((size < SMALL) | (better & (size * (size + s.damping) < left))) & ~first
+        gained = better & s.going
+        change = jnp.where(first, 1.0, jnp.where(better, 0.25, 8.0))
+        damping = jnp.where(s.going, s.damping * change, s.damping)
+        return step + 1, _State(
+            jnp.where(gained[:, None], s.theta + move, s.theta),
+            jnp.where(gained, value, s.value),
+            jnp.where(gained[:, None], gradient, s.gradient),
+            jnp.where(gained[:, None, None], hessian, s.hessian),
+            damping,
+            s.going & ~small & (damping < LAST_DAMPING),
+        )
+
+    last = jax.lax.while_loop(lambda now: (now[0] < steps) & now[1].going.any(), one, (jnp.asarray(0), state))
+    return last[1]
+
+
+def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Array]:
     """V (Vᵀg)/(|w| + damping (1 + |w|)) for H = V diag(w) Vᵀ, [n, d], and which H are positive definite, [n]."""
-    d = g.shape[1]
-    lifted = (1 + damping)[:, None, None] * H + damping[:, None, None] * np.eye(d)
-    sound = _definite(H)
-    move = np.empty_like(g)
-    move[sound] = np.linalg.solve(lifted[sound], g[sound, :, None])[..., 0]
-    w, V = np.linalg.eigh(H[~sound])
-    w = np.abs(w)
-    weight = 1 / (w + damping[~sound, None] * (1 + w))
-    move[~sound] = np.einsum("nab,nb,ncb,nc->na", V, weight, V, g[~sound], optimize=True)
-    return move, sound
+    lifted = (1 + damping)[:, None, None] * H + damping[:, None, None] * jnp.eye(g.shape[1])
+    sound, move = _solve(H, g)[1], _solve(lifted, g)[0]
+
+    def bent() -> Array:
+        w, V = jnp.linalg.eigh(H)
+        w = jnp.abs(w)
+        weight = 1 / (w + damping[:, None] * (1 + w))
+        return jnp.where(sound[:, None], move, jnp.einsum("nab,nb,ncb,nc->na", V, weight, V, g))
+
+    return jax.lax.cond(jnp.any(going & ~sound), bent, lambda: move), sound
 
 
-def _definite(H: np.ndarray) -> np.ndarray:
-    """Which of the symmetric matrices [n, d, d] are positive definite, [n]: all pivots are positive."""
-    H, found = H.copy(), np.ones(len(H), bool)
-    for k in range(H.shape[1]):
-        pivot = H[:, k, k]
-        found &= pivot > 0
-        factor = H[:, k + 1 :, k] / np.where(pivot > 0, pivot, 1.0)[:, None]
-        H[:, k + 1 :, k + 1 :] -= factor[:, :, None] * H[:, None, k, k + 1 :]
-    return found
+def _solve(H: Array, g: Array) -> tuple[Array, Array]:
+    """H⁻¹g for symmetric matrices [n, d, d] and which of them are positive definite, [n]: all pivots are positive.
+
+    By elimination without pivoting, for all matrices at once: definite ones need none, and the others are not solved.
+    """
+    sound, rows = jnp.ones(len(H), bool), []
+    while H.shape[1]:
+        pivot = H[:, 0, 0]
+        sound &= pivot > 0
+        pivot = jnp.where(pivot > 0, pivot, 1.0)[:, None]
+        ahead, end = H[:, 0, 1:] / pivot, g[:, :1] / pivot
+        rows.append((ahead, end))
+        H, g = H[:, 1:, 1:] - H[:, 1:, :1] * ahead[:, None], g[:, 1:] - H[:, 1:, 0] * end
+    x = jnp.zeros((len(sound), 0))
+    for ahead, end in reversed(rows):
+        x = jnp.concatenate([end - jnp.sum(ahead * x, 1, keepdims=True), x], 1)
+    return x, sound

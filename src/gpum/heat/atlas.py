@@ -93,9 +93,9 @@ class Atlas:
 
     def fit(self, X: Any, y: Any = None) -> Atlas:
         """Fit local charts around all rows of X [N, p] and join them to a surface."""
-        return self.fit_unless_rough(X, 1.0)
+        return self._fit(X)
 
-    def fit_unless_rough(self, X: Any, roughest: float) -> Atlas:
+    def _fit(self, X: Any, roughest: float = 1.0) -> Atlas:
         """As `fit`; NoSurface where no local chart fits more than the fraction `roughest` of the rows."""
         checks.integer(self.dim, "dim", 1, None, "it is the dimension of the surface")
         if self.dim > 3:
@@ -199,6 +199,11 @@ class AtlasNodes:
     @property
     def _index(self) -> np.ndarray:
         return np.flatnonzero(self.atlas.surface_.component >= 0)
+
+
+def atlas_unless_rough(X: np.ndarray, dim: int, roughest: float) -> Atlas:
+    """The atlas of a cloud; NoSurface where local charts do not fit more than the fraction `roughest` of the rows."""
+    return Atlas(dim)._fit(X, roughest)
 
 
 def eigenpairs_of(atlas: Atlas, n: int) -> AtlasEigenpairs:

@@ -19,6 +19,7 @@ the mean of y:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,6 +31,9 @@ from .spectral import heat_spectrum, matern_spectrum, varying
 MANY = 3000  # rows from which distances are computed by products
 CANCELS = 1e-3  # below so much of |a|² + |b|², the relative error of a square distance may exceed 1e-12
 SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
+
+
+AT_ONCE = 2**17  # numbers of a block in `KernelSum`: they stay in the cache of a core
 
 
 class Covariance(ABC):
@@ -146,32 +150,18 @@ class Stationary(Covariance):
     nu: float
     scale: float = 1.0
 
-    def _of(self, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """k and ∂k/∂log scale at distances d."""
-        u = d / self.scale
-        if np.isinf(self.nu):
-            k = np.exp(-0.5 * u**2)
-            return k, u**2 * k
-        u = np.sqrt(2 * self.nu) * u
-        e = np.exp(-u)
-        if self.nu == 0.5:
-            return e, u * e
-        if self.nu == 1.5:
-            return (1 + u) * e, u**2 * e
-        return (1 + u + u**2 / 3) * e, u**2 / 3 * (1 + u) * e
-
     def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.at_distances(distances(a, b))
 
     def at_distances(self, d: np.ndarray) -> np.ndarray:
         """K of points at distances d [n, m], so that several kernels may share these."""
-        return 1 + self._of(d)[0]
+        return 1 + stationary(self.nu, d / self.scale)
 
     def diag(self, a: np.ndarray) -> np.ndarray:
         return np.full(len(a), 2.0)
 
     def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
-        return np.sum(V * (self._of(cdist(a, a))[1] @ V), 0)
+        return np.sum(V * (stationary_slope(self.nu, cdist(a, a) / self.scale) @ V), 0)
 
 
 class SharedDistances:
@@ -209,3 +199,74 @@ def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         some = slice(begin, begin + MANY)
         squares[i[some], j[some]] = np.sum((a[i[some]] - b[j[some]]) ** 2, 1)
     return np.sqrt(squares)
+
+
+def stationary(nu: float, u: np.ndarray) -> np.ndarray:
+    """The kernel k of smoothness ν at distances u in units of its scale."""
+    if np.isinf(nu):
+        return np.exp(-0.5 * u**2)
+    u = np.sqrt(2 * nu) * u
+    e = np.exp(-u)
+    if nu == 0.5:
+        return e
+    return (1 + u) * e if nu == 1.5 else (1 + u + u**2 / 3) * e
+
+
+def stationary_slope(nu: float, u: np.ndarray) -> np.ndarray:
+    """∂k/∂log scale at distances u in units of the scale."""
+    if np.isinf(nu):
+        return u**2 * np.exp(-0.5 * u**2)
+    u = np.sqrt(2 * nu) * u
+    e = np.exp(-u)
+    if nu == 0.5:
+        return u * e
+    return u**2 * e if nu == 1.5 else u**2 / 3 * (1 + u) * e
+
+
+@dataclass(frozen=True)
+class KernelSum:
+    """Σ_c K_c(x, b) v_c for covariances K_c of one space: the mean of a mixture of GPs as a function of x.
+
+    Covariances that are linear in features add up to one vector, so that their number does not matter. Stationary ones
+    share the distances between x and b.
+    """
+
+    b: np.ndarray  # [n, k]
+    constant: float
+    linear: np.ndarray  # of features, [k]; zeros without such a covariance
+    by_smoothness: dict[float, tuple[np.ndarray, np.ndarray]]  # by ν: scales [C] and v [C, n]
+    others: list[tuple[Covariance, np.ndarray]]
+
+    @classmethod
+    def of(cls, terms: Sequence[tuple[Covariance, np.ndarray]], b: np.ndarray) -> KernelSum:
+        """The sum of terms (K_c, v_c [n])."""
+        linear = np.zeros(b.shape[1])
+        groups: dict[float, list[tuple[float, np.ndarray]]] = {}
+        others = []
+        for covariance, v in terms:
+            if isinstance(covariance, Features):
+                linear[covariance.columns] += covariance.weights * (v @ b[:, covariance.columns])
+            elif isinstance(covariance, Weighted):
+                linear += covariance.weights * (v @ b)
+            elif isinstance(covariance, Stationary):
+                groups.setdefault(covariance.nu, []).append((covariance.scale, v))
+            else:
+                others.append((covariance, v))
+        constant = sum(float(v.sum()) for covariance, v in terms if isinstance(covariance, Weighted | Stationary))
+        by_smoothness = {
+            nu: (np.array([scale for scale, _ in some]), np.array([v for _, v in some])) for nu, some in groups.items()
+        }
+        return cls(b, constant, linear, by_smoothness, others)
+
+    def __call__(self, a: np.ndarray) -> np.ndarray:
+        """The sum at points a [m, k], [m]."""
+        found = self.constant + a @ self.linear
+        for covariance, v in self.others:
+            found += covariance.gram(a, self.b) @ v
+        most = max((v.size for _, v in self.by_smoothness.values()), default=0)
+        step = max(1, AT_ONCE // max(1, most))
+        for some in (slice(k, k + step) for k in range(0, len(a) if most else 0, step)):
+            d = distances(a[some], self.b)[:, None]
+            for nu, (scales, v) in self.by_smoothness.items():
+                found[some] += stationary(nu, d / scales[:, None]).reshape(len(d), -1) @ v.ravel()
+        return found

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import pi
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import norm
@@ -56,6 +56,15 @@ class Output:
     scale: float
     rows: np.ndarray
     labels: np.ndarray
+    posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
+
+    def targets(self, name: str) -> np.ndarray:
+        """The labels in the units of one of the `posteriors`, [n]."""
+        return (self.labels - self.mean) / self.scale
+
+    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
+        """Mean, [n], that of `moments`: of a linear posterior it costs far less than the standard deviation."""
+        return self.mean + self.scale * self.posterior.mean(rows)
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each."""
@@ -134,6 +143,10 @@ class Observed(Output):
     observed: Any
     sites: np.ndarray  # means of the labels' Gaussian sites, [n]
 
+    def targets(self, name: str) -> np.ndarray:
+        """The means of the sites."""
+        return self.sites
+
     @property
     def of_successes(self) -> bool:
         """Whether observations count the successes of trials; else they count events."""
@@ -147,6 +160,10 @@ class Observed(Output):
     def shown_labels(self) -> np.ndarray:
         """Successes as proportions of their trials, counts unchanged, [n]."""
         return self.labels / getattr(self.observed, "trials", 1.0)
+
+    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
+        """Mean, [n], for which variances are needed too."""
+        return self.moments(rows, noise)[0]
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the rate, or of observations."""
@@ -202,6 +219,12 @@ class Angle(Output):
     """An angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
 
     sine: Posterior
+    posteriors: ClassVar[tuple[str, ...]] = ("posterior", "sine")
+
+    def targets(self, name: str) -> np.ndarray:
+        """Sines or cosines of the labels."""
+        turn = self.labels / self.scale
+        return np.sin(turn) if name == "sine" else np.cos(turn)
 
     @property
     def _both(self) -> list[Posterior]:
@@ -211,6 +234,10 @@ class Angle(Output):
     def period(self) -> float:
         """The period, a full turn."""
         return 2 * pi * self.scale
+
+    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
+        """Mean, [n], for which variances are needed too."""
+        return self.moments(rows, noise)[0]
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean direction, from 0 to the period, and circular standard deviation."""
@@ -254,6 +281,7 @@ class ClassOutput:
     posterior: classes.ClassPosterior
     rows: np.ndarray
     labels: np.ndarray
+    posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
         """Beliefs about the functions of the classes at candidates and targets, for `design`."""

@@ -11,16 +11,18 @@ prior.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from functools import cached_property
+from threading import Lock
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from ..geometry.family import Setting
-from ..heat.covariances import SharedDistances
+from ..heat.covariances import KernelSum, SharedDistances
 from .doubt import Doubt
 from .quantiles import mixture_quantiles
 
@@ -81,6 +83,37 @@ class Decomposed:
         return replace(self, z=z, rest=rest)
 
 
+class LazyDecomposed(Decomposed):
+    """A decomposition that `make()` computes when it is first used: a mean needs none, only variances do.
+
+    Any number of threads may use it at once: one computes it, the others wait.
+    """
+
+    def __init__(self, make: Callable[[], Decomposed]) -> None:
+        self.__dict__.update(_make=make, _lock=Lock(), _found=None)
+
+    @property
+    def found(self) -> Decomposed:
+        """The decomposition itself."""
+        with self.__dict__["_lock"]:
+            if self.__dict__["_found"] is None:
+                self.__dict__["_found"] = self.__dict__["_make"]()
+        return self.__dict__["_found"]
+
+    U = property(lambda self: self.found.U)
+    S = property(lambda self: self.found.S)
+    z = property(lambda self: self.found.z)
+    rest = property(lambda self: self.found.rest)
+    precision = property(lambda self: self.found.precision)
+
+    def of(self, y: np.ndarray) -> Decomposed:
+        """The same K with other labels y [n]."""
+        return self.found.of(y)
+
+    def __reduce__(self) -> Any:
+        return LazyDecomposed, (self.__dict__["_make"],)
+
+
 class WeightedSetting:
     """A setting with its weights in a posterior, one for each noise ratio."""
 
@@ -120,17 +153,28 @@ class Mixture(Generic[S]):
 
 @dataclass(frozen=True)
 class Component(WeightedSetting):
-    """A component of the posterior: a setting with one weight, and one E[σ_h²], for each noise ratio."""
+    """A component of the posterior: a setting with one weight, and one E[σ_h²], for each noise ratio.
+
+    `alpha` is Σ_j w_j C_j⁻¹ y [n] over noise ratios, where it is known: the component's weighted mean is k(x) alpha.
+    """
 
     setting: Setting
     d: Decomposed
     ratios: np.ndarray
     weights: np.ndarray
     signal: np.ndarray
+    alpha: np.ndarray | None = None
+
+    @property
+    def mean_weights(self) -> np.ndarray:
+        """`alpha`, computed where it is not known."""
+        if self.alpha is not None:
+            return self.alpha
+        return self.d.U @ (self.d.z * ((1 / (self.d.S[:, None] + self.ratios)) @ self.weights))
 
     def only(self, j: int) -> Component:
         """The component with its noise ratio j alone, which has all the weight."""
-        return replace(self, ratios=self.ratios[[j]], weights=np.ones(1), signal=self.signal[[j]])
+        return replace(self, ratios=self.ratios[[j]], weights=np.ones(1), signal=self.signal[[j]], alpha=None)
 
 
 @dataclass(frozen=True)
@@ -186,6 +230,26 @@ class Posterior(Mixture[Component]):
         labels = _known(self.labels[component.setting.space])
         G = shared.times(component.setting.covariance, b, labels, component.d.U)
         return G, 1 / (component.d.S[:, None] + component.ratios)
+
+    def mean(self, rows: RowsInSpaces) -> np.ndarray:
+        """Mean of the mixture, [n]: that of `moments`, without the cost of variances."""
+        mean = np.zeros(len(rows))
+        for k, function in self._mean_functions.items():
+            points = rows.around[k] or [_known(rows.at[k])]
+            found = function(np.concatenate(points)).reshape(len(points), -1).mean(0)
+            mean += np.where(rows.far[k], 0.0, found)
+        return mean
+
+    @cached_property
+    def _mean_functions(self) -> dict[int, KernelSum]:
+        """The mean as a function of the representation in each space: Σ k(x) alpha over the components there."""
+        return {
+            k: KernelSum.of(
+                [(p.setting.covariance, p.mean_weights) for p in self.components if p.setting.space == k],
+                _known(self.labels[k]),
+            )
+            for k in sorted(self.spaces)
+        }
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""

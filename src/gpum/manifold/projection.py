@@ -49,7 +49,7 @@ def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, 
     open_ = np.arange(m)  # points that are not inside their simplex
     for size in range(c, 0, -1):
         for face in map(list, combinations(range(c), size)):
-            found, off, inside = _on_face(points[open_], corners[open_][:, face])
+            found, off, inside = _on_face(points[open_], corners[open_[:, None], face])
             closer = inside & (off < distance[open_])
             rows = open_[closer]
             weights[rows] = 0.0
@@ -70,18 +70,23 @@ def _on_face(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.nd
     sound = np.ones(m, bool)
     for a in range(1, n):
         side = corners[:, a] - corners[:, 0]
-        length = np.linalg.norm(side, axis=1)
+        length = _lengths(side)
         for b, unit in enumerate(units, start=1):
             R[b, a] = np.einsum("md,md->m", side, unit)
             side = side - R[b, a][:, None] * unit
-        R[a, a] = np.linalg.norm(side, axis=1)
+        R[a, a] = _lengths(side)
         sound &= R[a, a] > FLAT * length
         R[a, a][~sound] = 1.0
         units.append(side / R[a, a][:, None])
         t[a] = np.einsum("md,md->m", off, units[-1])
         off = off - t[a][:, None] * units[-1]
-    weights = np.zeros((m, n))
+    weights = np.zeros((n, m))  # sums over a first axis are much faster than over a short last one
     for a in range(n - 1, 0, -1):
-        weights[:, a] = (t[a] - np.einsum("bm,mb->m", R[a, a + 1 :], weights[:, a + 1 :])) / R[a, a]
-    weights[:, 0] = 1 - weights[:, 1:].sum(1)
-    return weights, np.linalg.norm(off, axis=1), sound & (weights.min(1) >= 0)
+        weights[a] = (t[a] - np.sum(R[a, a + 1 :] * weights[a + 1 :], 0)) / R[a, a]
+    weights[0] = 1 - weights[1:].sum(0)
+    return weights.T, _lengths(off), sound & (weights.min(0) >= 0)
+
+
+def _lengths(vectors: np.ndarray) -> np.ndarray:
+    """The lengths of vectors [m, d], [m]."""
+    return np.sqrt(np.einsum("md,md->m", vectors, vectors))

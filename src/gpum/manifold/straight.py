@@ -50,16 +50,7 @@ class StraightChart(Chart):
 
     def _old(self, s: Any) -> tuple[Any, Any]:
         """x(s) and dx/ds, [q] each (cubic Hermite)."""
-        step = self.lengths / (KNOTS - 1)
-        position = s / step
-        k = jnp.clip(jnp.floor(position).astype(jnp.int32), 0, KNOTS - 2)
-        t = position - k
-        rows = jnp.arange(len(self.lengths))
-        position, slope = jnp.asarray(self.position), jnp.asarray(self.slope)
-        a, b = position[rows, k], position[rows, k + 1]
-        da, db = step * slope[rows, k], step * slope[rows, k + 1]
-        c2, c3 = 3 * (b - a) - 2 * da - db, 2 * (a - b) + da + db
-        return a + t * (da + t * (c2 + t * c3)), (da + t * (2 * c2 + 3 * t * c3)) / step
+        return _spline(jnp, s, jnp.asarray(self.position), jnp.asarray(self.slope), self.lengths)
 
     @float64
     def original(self, s: Any) -> Any:
@@ -83,16 +74,26 @@ class StraightChart(Chart):
         low, high = np.asarray(self.base.bounds, float).T
         wrapped = low + np.mod(points - low, high - low)
         points = np.where(np.asarray(self.periodic), wrapped, points)
-        even = np.linspace(0, self.lengths, KNOTS)
-        s = np.stack([np.interp(points[:, a], p, even[:, a]) for a, p in enumerate(self.position)], 1)
+        lengths = np.asarray(self.lengths, float)
+        even = np.linspace(0, lengths, KNOTS)
+        s = np.stack([np.interp(points[:, a], p, even[:, a]) for a, p in enumerate(np.asarray(self.position))], 1)
         for _ in range(3):  # Newton, from a linear guess
-            old, d = evaluate(self, _old_and_slope, s).transpose(1, 0, 2)
-            s = np.clip(s - (old - points) / d, 0, self.lengths)
+            old, d = _spline(np, s, np.asarray(self.position), np.asarray(self.slope), lengths)
+            s = np.clip(s - (old - points) / d, 0, lengths)
         return s
 
 
-def _old_and_slope(chart: Any, s: Any) -> Any:
-    return jnp.stack(chart._old(s))
+def _spline(array: Any, s: Any, position: Any, slope: Any, lengths: Any) -> tuple[Any, Any]:
+    """x(s) and dx/ds of points s [..., q] (cubic Hermite); `array` is numpy or jax.numpy."""
+    step = lengths / (KNOTS - 1)
+    at = s / step
+    k = array.clip(array.floor(at).astype(array.int32), 0, KNOTS - 2)
+    t = at - k
+    rows = array.arange(len(lengths))
+    a, b = position[rows, k], position[rows, k + 1]
+    da, db = step * slope[rows, k], step * slope[rows, k + 1]
+    c2, c3 = 3 * (b - a) - 2 * da - db, 2 * (a - b) + da + db
+    return a + t * (da + t * (c2 + t * c3)), (da + t * (2 * c2 + 3 * t * c3)) / step
 
 
 def probe(chart: Chart) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
