@@ -37,6 +37,7 @@ from .latent_models import GPLVM, BayesianGPLVM
 from .stages import Judges, in_stages
 from .stored import NOT_RESULTS, open_checkpoint
 
+FEW_NEIGHBOURS = (10,)
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 # Parameters on which geometries do not depend.
 OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", *NOT_RESULTS)
@@ -161,9 +162,11 @@ def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
 
 
 def _build(
-    estimator: Any, cloud: Cloud, names: Sequence[str], *, graphs: Callable[..., Any], run: Checkpoint, seed: int
+    estimator: Any, cloud: Cloud, names: Sequence[str], *, graphs: Callable[..., Any], run: Checkpoint, seed: int,
+    few: bool = False,
 ) -> Built:  # fmt: skip
-    """Builds the geometries of these names."""
+    """Builds the geometries of these names; with `few`, only the graphs of FEW_NEIGHBOURS."""
+    graphs = partial(graphs, n_neighbors=FEW_NEIGHBOURS) if few else graphs
     given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
     if isinstance(given, Chart):
         return Built.one(_in_checkpoint(ChartGeometry(given, X), run))

@@ -1,12 +1,12 @@
 """In which order the geometries of a cloud are learned, and which of them are worth it.
 
-1. Graphs and flat space are built first: they take seconds. Where the units of the columns are not certain they are
-   built in both, and the labels weigh them.
+1. Graphs and flat space are built first: they take seconds. Where the units of the columns are not certain, flat space
+   and a few graphs are built in both, and the labels weigh them.
 2. Charts and atlases are learned in the better units. They are left out where they cannot help:
    - a large cloud whose rows have more than SMOOTH dimensions;
    - labels that prefer flat space with a length for every column to graph and flat space by more than AHEAD nats.
      Charts and atlases are learned from the same distances between rows as the graph. On simulated clouds
-     (`benchmarks/weights.py`) none came within 18 nats of the lengths where these led by AHEAD.
+     (`benchmarks/weights.py`) none came within 10 nats of the lengths where these led by AHEAD.
 
 Both rules apply with the default parameters only; a geometry that is named is learned.
 """
@@ -33,7 +33,7 @@ from . import units
 
 SMOOTH = 5.0  # estimated dimensions of a large cloud up to which charts and atlases of at most three are learned
 MORE_ROWS = 10_000  # rows among which the dimension is estimated, beside the subset
-AHEAD = 20.0
+AHEAD = 15.0  # nats
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def in_stages(
     base, notes, smooth = once("subset", lambda: _subset(replace(cloud, unit=choices[0].unit), seed, random))
     names, default = geometry_names(estimator.geometry), _by_default(estimator)
     slow = [name for name in names if name not in units.CHEAP] if smooth or not default else []
-    quick = units.CHEAP if len(choices) > 1 else [name for name in names if name in units.CHEAP]
+    quick = [name for name in names if name in units.CHEAP]
     kernels = KernelTask(
         smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), seed,
         estimator.n_jobs, estimator.verbose,
@@ -71,19 +71,23 @@ def in_stages(
             cloud, built.geometries, built.log_priors, [*run.notes, *notes, *said, *built.notes], kernels
         )
 
-    if not quick:
-        return once("all", lambda: joined(base, make(base, names, run=run)))
+    if len(choices) == 1 and not (quick and slow):
+        return once("all", lambda: joined(base, make(base, [*quick, *slow], run=run)))
     clouds = {one.scale: replace(base, unit=one.unit) for one in choices}
     runs = {one.scale: run.of(one.scale) if len(choices) > 1 else run for one in choices}
+    all_quick = lambda scale: once(("quick", scale), partial(make, clouds[scale], quick, run=runs[scale]))
     built, judged = {}, {}
     for scale, some in clouds.items():
-        built[scale] = once(("cheap", scale), partial(make, some, quick, run=runs[scale]))
+        if len(choices) == 1:
+            built[scale] = all_quick(scale)
+        else:
+            few = partial(make, some, units.CHEAP, run=runs[scale].of("few graphs"), few=True)
+            built[scale] = once(("few", scale), few)
         judged[scale] = once(("judged", scale), partial(joined, some, built[scale]))
     chance = _chances(choices, judged, judges)
     best, *others = sorted(choices, key=lambda one: -chance[one.scale])
-    own, said = built[best.scale].only(names), list[str]()
-    if others:
-        said.append(f"{best.note} (scale='auto'; the labels give this {chance[best.scale]:.0%})")
+    said = [f"{best.note} (scale='auto'; the labels give this {chance[best.scale]:.0%})"] if others else []
+    own = all_quick(best.scale) if quick else Built([], [], [])
     lead = judges.lead(judged[best.scale]) if slow and default else 0.0
     if lead > AHEAD:
         said.append(

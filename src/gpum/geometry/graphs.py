@@ -316,7 +316,9 @@ def _eigenfunctions(
     residual = 0.0
     if N <= DENSE or k > N // 2:
         A = _scaled(W, root)
-        alpha, U = eigh(A if isinstance(A, np.ndarray) else A.toarray(), subset_by_index=(N - k, N - 1))
+        A = A if isinstance(A, np.ndarray) else A.toarray()
+        # NumPy's lets other threads run, SciPy's need not compute all pairs
+        alpha, U = np.linalg.eigh(A) if k == N else eigh(A, subset_by_index=(N - k, N - 1))
         alpha, U = alpha[::-1], U[:, ::-1] * root[:, None]
     elif N > LARGE and not isinstance(w, np.ndarray):
         pairs = chebyshev.largest(_scaled(W, root), k, n_jobs)

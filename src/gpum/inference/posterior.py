@@ -142,6 +142,16 @@ class Mixture(Generic[S]):
         """The spaces for which rows must be projected."""
         return {component.setting.space for component in self.components}
 
+    def heaviest(self, n: int) -> Any:
+        """The mixture of its n heaviest components."""
+        mixture: Any = self  # a dataclass, as its components are
+        order = sorted(range(len(mixture.components)), key=lambda k: -mixture.components[k].weight)[:n]
+        some = [mixture.components[k] for k in order]
+        total = sum(component.weight for component in some)
+        some = [replace(component, weights=component.weights / total) for component in some]
+        doubt = {} if self.doubt is None else {"doubt": self.doubt.only(order)}
+        return replace(mixture, components=some, **doubt)
+
     def log_masses(self) -> list[np.ndarray]:
         """Log of evidence times prior of each component, [ratios] each, up to a constant."""
         log_w = [np.log(np.maximum(component.weights, 1e-300)) for component in self.components]

@@ -71,11 +71,7 @@ class Target(ABC):
     def heaviest(self, posterior: Any, n: int | None = None) -> Any:
         """The posterior with only its heaviest components."""
         n = n or max(QUICK, POINTS // len(self.X))
-        components = sorted(posterior.components, key=lambda component: -component.weight)[:n]
-        total = sum(component.weight for component in components)
-        return replace(
-            posterior, components=[replace(component, weights=component.weights / total) for component in components]
-        )
+        return posterior.heaviest(n)
 
     def settings_of(self, posterior: Any) -> list[int]:
         """Indices of a posterior's settings, heaviest first."""
