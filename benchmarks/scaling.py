@@ -8,6 +8,8 @@ most memory held, and the error of the prediction.
     python benchmarks/scaling.py --subset   a subset of 5 000 rows against all of them: lengths and error
     python benchmarks/scaling.py --files    `gpum predict` from Parquet to Parquet, 10⁶ and 10⁷ rows of 20 columns, on a
                                             local Dask cluster of two workers (or other sizes: --files 100000)
+    python benchmarks/scaling.py --pictures FILE.npz   classes of pictures X [N, pixels], y, with 1 and 5 labels a class
+                                            (five sets each), and the angle of 30 000 turned ones, if they are digits
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from scipy.ndimage import rotate
 
-from gpum import GPUMRegressor, datasets
+from gpum import GPUMClassifier, GPUMRegressor, datasets
 from gpum.fitted import cloud as clouds
 from gpum.manifold import evaluate, length
 from gpum.persistence import tables
@@ -164,11 +167,84 @@ def most_memory(process: int | str = "self") -> float:
     return max((int(line.split()[1]) / 2**20 for line in lines if line.startswith("VmHWM")), default=0.0)
 
 
+def label_set(y: np.ndarray, n: int, number: int) -> np.ndarray:
+    """n rows of each class."""
+    rng = np.random.default_rng(100 * n + number)
+    return np.concatenate([rng.choice(np.flatnonzero(y == c), n, replace=False) for c in range(y.max() + 1)])
+
+
+def calibration_error(p: np.ndarray, y: np.ndarray) -> float:
+    """Expected calibration error over ten bins of the largest probability."""
+    top, hit = p.max(1), p.argmax(1) == y
+    of = np.minimum((top * 10).astype(int), 9)
+    return float(sum(abs(hit[of == b].mean() - top[of == b].mean()) * np.mean(of == b) for b in np.unique(of)))
+
+
+def pictures(path: str) -> None:
+    """Classes of a large set of pictures, and angles of turned digits."""
+    with np.load(path) as data:
+        X, y = data["X"], data["y"].astype(int)
+    table = Table("labels a class", "set", "accuracy", "log loss", "calibration error", "fit s", "predict s", "GiB")
+    model = GPUMClassifier(random_state=0, warm_start=True)
+    for n, number in [(n, number) for n in (1, 5) for number in range(5)]:
+        known = label_set(y, n, number)
+        given = np.full(len(y), -1)
+        given[known] = y[known]
+        begin = clock()
+        model.fit(X / 255.0, given)
+        fitted = clock()
+        p = np.delete(np.clip(model.predict_proba(X / 255.0), 1e-6, 1), known, 0)
+        seconds, truth = (fitted - begin)[0], np.delete(y, known)
+        loss = -np.log(p[np.arange(len(truth)), truth]).mean()
+        figures = (np.mean(p.argmax(1) == truth), loss, calibration_error(p, truth))
+        times = f"{seconds:.0f}", f"{(clock() - fitted)[0]:.1f}", f"{most_memory():.1f}"
+        table.add_row(str(n), str(number), *(f"{v:.3f}" for v in figures), *times)
+    Console(width=120).print(table)
+    if {3, 4} <= set(y) and X.shape[1] == 28 * 28:
+        angles(*turned(X, y))
+
+
+def turned(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Up to 3 000 of the digits 3 and 4, turned by ten angles each between -60 and 60 degrees."""
+    rng = np.random.default_rng(5)
+    digits = np.flatnonzero(np.isin(y, (3, 4)))
+    rows = rng.choice(digits, min(3000, len(digits)), replace=False)
+    at = rng.uniform(-60, 60, (len(rows), 10))
+    found = [
+        np.clip(rotate(X[row].reshape(28, 28).astype(float), angle, reshape=False, order=1), 0, 255).round().ravel()
+        for row, angles_of_row in zip(rows, at, strict=True)
+        for angle in angles_of_row
+    ]
+    return np.array(found) / 255.0, at.ravel()
+
+
+def angles(X: np.ndarray, angle: np.ndarray) -> None:
+    """The angle of turned pictures, from 100, 300 and 1 000 labels."""
+    table = Table("labels", "RMSE", "NLPD", "coverage", "fit s", "predict s", "GiB")
+    model = GPUMRegressor(random_state=0, warm_start=True)
+    for n in (100, 300, 1000):
+        known = np.random.default_rng(n).choice(len(angle), n, replace=False)
+        given = np.full(len(angle), np.nan)
+        given[known] = angle[known]
+        begin = clock()
+        model.fit(X, given)
+        fitted = clock()
+        mean, std = (np.delete(v, known) for v in model.predict(X, return_std=True))
+        off = mean - np.delete(angle, known)
+        nlpd = np.mean(0.5 * (off / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi))
+        figures = np.sqrt(np.mean(off**2)), nlpd, np.mean(np.abs(off) < 1.96 * std)
+        times = f"{(fitted - begin)[0]:.0f}", f"{(clock() - fitted)[0]:.1f}", f"{most_memory():.1f}"
+        table.add_row(str(n), *(f"{v:.3f}" for v in figures), *times)
+    Console(width=120).print(table)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(int(sys.argv[2]))))
     elif sys.argv[1:2] == ["--files"]:
         file_to_file([int(n) for n in sys.argv[2:]] or list(FILES))
+    elif sys.argv[1:2] == ["--pictures"]:
+        pictures(sys.argv[2])
     elif sys.argv[1:2] == ["--subset"]:
         subset_and_all()
     else:

@@ -1,4 +1,4 @@
-"""How geometries should be weighted, and which noise to expect: simulated targets on simulated clouds.
+"""How geometries should be weighted: simulated targets on simulated clouds.
 
     python benchmarks/weights.py [--shapes roll,table_box_8] [--out weights.json]
 

@@ -230,7 +230,7 @@ class FittedModel:
         return {
             "version": self.version, "rows": len(self.cloud), "n_features": self.cloud.rows.shape[1],
             "columns": self.cloud.units, "settings": settings, "notes": list(self.notes), "targets": targets,
-            "map": None if shown is None else titles[shown],
+            "map": None if shown is None or not self.weights[:, shown].any() else titles[shown],  # as files store it
         }  # fmt: skip
 
     def _shaped(self, values: list[float]) -> Any:
