@@ -76,7 +76,7 @@ def test_transform_of_fitted_rows_is_where_they_are(model):
     placed = fitted.transform(S)
     assert np.abs(placed - fitted.latent_).max() < 0.1
     batches = np.concatenate([fitted.transform(S[:7]), fitted.transform(S[7:])])
-    np.testing.assert_array_equal(batches, placed)
+    np.testing.assert_allclose(batches, placed, atol=1e-8)  # few and many rows have programs of their own
     with pytest.raises(ValueError, match="X has 0 row"):
         fitted.transform(S[:0])
 

@@ -627,7 +627,7 @@ def test_copies_of_rows_change_nothing(geometry):
     more, labels = curve_with_copies(copies)
     alone, model = curve_model(geometry).fit(X, y), curve_model(geometry).fit(more, labels)
     new = X + 0.02
-    close = 5e-3 if geometry == "flat" else 1e-9  # lengths of columns expect noise where rows are repeated
+    close = 7e-3 if geometry == "flat" else 1e-9  # lengths of columns expect noise where rows are repeated
     for a, b in zip(model.predict(new, return_std=True), alone.predict(new, return_std=True), strict=True):
         np.testing.assert_allclose(a, b, atol=close)
     np.testing.assert_allclose(model.transduction_, alone.predict(more), atol=close)

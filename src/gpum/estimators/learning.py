@@ -163,9 +163,9 @@ def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
 
 def _build(
     estimator: Any, cloud: Cloud, names: Sequence[str], *, graphs: Callable[..., Any], run: Checkpoint, seed: int,
-    few: bool = False,
+    few: bool = False, optional: bool = False,
 ) -> Built:  # fmt: skip
-    """Builds the geometries of these names; with `few`, only the graphs of FEW_NEIGHBOURS."""
+    """Builds the geometries of these names; with `few`, only the graphs of FEW_NEIGHBOURS; see `build`."""
     graphs = partial(graphs, n_neighbors=FEW_NEIGHBOURS) if few else graphs
     given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
     if isinstance(given, Chart):
@@ -187,7 +187,7 @@ def _build(
             yield _in_checkpoint(one._geometry(X), run)
 
     built = build(
-        names, estimator.latent_dim, X, charts, graphs, checkpoint=run, alone=alone,
+        names, estimator.latent_dim, X, charts, graphs, checkpoint=run, alone=alone, optional=optional,
         many=None if cloud.many is None else cloud.of_graphs, once=not every,
         n_modes=kernel_options(estimator.kernel).n_modes, n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from ..basics import neighbours
-from ..basics.checks import NoSurface
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import with_many, with_subset
 from ..geometry.base import KernelTask, kernel_options
@@ -95,8 +94,8 @@ def in_stages(
             "nats to graphs and flat space; name them in `geometry` to learn them"
         )
     elif slow:
-        build_slow = partial(make, clouds[best.scale], slow, run=runs[best.scale])
-        build_slow = build_slow if not own.geometries else partial(_or_none, build_slow)
+        optional = bool(own.geometries)
+        build_slow = partial(make, clouds[best.scale], slow, run=runs[best.scale], optional=optional)
         own = own.beside(once(("slow", best.scale), build_slow))
     for other in others:
         more = built[other.scale].only(names)
@@ -119,14 +118,6 @@ def _chances(choices: Sequence[units.Units], judged: dict[str, Geometries], judg
     odds = np.array([one.log_prior + judges.evidence(judged[one.scale]) for one in choices])
     weights = np.exp(odds - odds.max())
     return {one.scale: float(w) for one, w in zip(choices, weights / weights.sum(), strict=True)}
-
-
-def _or_none(make: Callable[[], Built]) -> Built:
-    """What is built, or nothing where the cloud has no such geometry, with a note."""
-    try:
-        return make()
-    except NoSurface as error:
-        return Built([], [], [f"charts and atlases are left out: {error}"])
 
 
 def _subset(cloud: Cloud, seed: int, random: bool) -> tuple[Cloud, list[str], bool]:

@@ -114,12 +114,13 @@ def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
     *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, alone: bool | None = None,
-    n_modes: int | None = None, n_jobs: int | None = None, verbose: int = 0,
+    optional: bool = False, n_modes: int | None = None, n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The geometries of a cloud [N, p].
 
     `charts(q, verbose)` learns the charts of one dimension; with `once` it is called for the first dimension only.
     `alone` says that no other kind is requested (default: `names` has one); a rough atlas is then used as it is.
+    With `optional` there may be none at all, and the notes say why.
     `graph` makes the graphs, of the rows `many` [M, p] where these are given. Atlases and graphs that are in
     `checkpoint` are not recomputed. By default all geometries are built in parallel threads. Atlases and graphs also
     use the workers of joblib; a latent model uses them for its starts.
@@ -162,16 +163,16 @@ def build(
                 report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
                 if not isinstance(some, NoSurface):
                     found.append(some)
-                elif len(names) == len(tasks[name]) == 1:
+                elif alone and len(tasks[name]) == 1:
                     raise some
                 else:
                     notes.append(f"one {name} is left out: {some}")
             for some in found:
                 geometries += some
                 log_priors += [-log(len(found) * len(some))] * len(some)
-    if not geometries:
+    if not geometries and not optional:
         raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(notes)}")
-    kinds = len({geometry.name for geometry in geometries})
+    kinds = len({geometry.name for geometry in geometries}) or 1
     return Built(geometries, [p - log(kinds) for p in log_priors], notes)
 
 
