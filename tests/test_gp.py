@@ -228,6 +228,7 @@ def test_three_labels_do_not_collapse_the_noise():
 def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
     """The closed form against refits: for "average" of all settings, for "evidence" with hyperparameters fixed."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
+    monkeypatch.setattr(doubt, "LIGHT", 0.0)
     y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * RNG.standard_normal(n)
     power = np.mean(PHI**2, 0)
     settings = [Setting(0, Stationary(nu, 0.4), -1.0, scales=(0.1, 2.0)) for nu in (0.5, np.inf)]
@@ -263,6 +264,7 @@ def test_leave_one_out_needs_two_labels():
 def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
     """Between geometries evidence to the power TRUST counts, within one all of it; weights give evidence back."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
+    monkeypatch.setattr(doubt, "LIGHT", 0.0)
     y = np.sin(5 * X[:12, 0])
     settings = [Setting(0, Stationary(1.5, s), np.log(0.3)) for s in (0.2, 0.6)]
     settings.append(Setting(1, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), np.log(0.4)))
@@ -276,6 +278,13 @@ def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
     masses = [np.logaddexp.reduce(mass) for mass in found.log_masses()]
     assert masses - masses[0] == pytest.approx(np.array(each) - each[0])
     assert found.log_evidence == pytest.approx(np.logaddexp.reduce(each))
+
+
+def test_a_light_geometry_is_dropped():
+    settings = [Setting(0, Stationary(1.5, 0.5), np.log(0.5)), Setting(1, Stationary(1.5, 1e-3), np.log(0.5))]
+    found = gp.average(geometries(settings, X, X), np.arange(30), np.sin(2 * X[:30, 0]))
+    assert [component.setting.space for component in found.components] == [0]
+    assert found.components[0].weight == pytest.approx(1)
 
 
 def test_joined_families_have_equal_prior_weight():

@@ -177,7 +177,8 @@ def weighed(
                 scores[k] = one
         log_w = doubt.log_weights(mass)
         scores = {k: one for k, one in scores.items() if log_w[k] > log_w.max() + log(KEEP)}
-    used = sorted(scores)
+    heavy = doubt.heavy(log_w)
+    used = [k for k in sorted(scores) if heavy[k]]
     shift = log_w - mass - logsumexp(log_w[used])
     found = [(settings[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
     return found, float(logsumexp(mass)), doubt.only(used), notes
