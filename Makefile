@@ -1,14 +1,19 @@
 # Every target makes its own virtual environment when it is missing or out of date.
 PYTHON ?= python3
 BIN := .venv/bin
+OLDEST ?= tests/test_gp.py tests/test_units.py tests/test_regressors.py tests/test_cli.py
 
-.PHONY: test test-all mutations lint format audit bench demo docs clean
+.PHONY: test test-all test-oldest mutations lint format audit dist bench demo docs clean
 
 test: .venv/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: .venv/.oracles
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=many
+
+# Some of the fast tests with the oldest dependencies that pyproject.toml admits, in an environment of their own.
+test-oldest: .venv-oldest/.installed
+	GPUM_CACHE=.venv-oldest/programs .venv-oldest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider $(OLDEST)
 
 # Breaks central lines one at a time; about half an hour. It fails where the fast tests do not notice one.
 mutations: .venv/.installed
@@ -28,6 +33,12 @@ audit: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit
 	$(BIN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
 
+# Wheel and sdist in dist/, checked: the wheel is installed alone in a new environment and used there.
+dist: .venv/.installed
+	rm -rf dist
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build
+	$(BIN)/python tests/installed.py dist
+
 bench: .venv/.oracles
 	$(BIN)/python benchmarks/latent_model.py
 	$(BIN)/python benchmarks/heat_kernel.py
@@ -44,7 +55,7 @@ docs: .venv/.docs
 	$(BIN)/python -m sphinx -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery
+	rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery
 
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("GPUM needs Python 3.11 or newer; set PYTHON=/path/to/it" if sys.version_info < (3, 11) else 0)'
@@ -58,4 +69,11 @@ clean:
 
 .venv/.docs: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,docs]'
+	touch $@
+
+.venv-oldest/.installed: pyproject.toml tests/oldest.py
+	rm -rf .venv-oldest
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python tests/oldest.py > .venv-oldest/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet]' hypothesis pandas polars pytest pytest-xdist
 	touch $@

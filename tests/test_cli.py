@@ -472,6 +472,27 @@ def test_help_and_version():
         assert text in result.output
 
 
+def test_info_of_the_system_names_versions_and_no_path(tmp_path):
+    """What a bug report asks for; `info` without a file or with both is refused."""
+    said = gpum("info", "--system").stdout
+    found = dict(line.split(maxsplit=1) for line in said.splitlines())
+    assert found["gpum"] == __version__
+    assert found["numpy"] == np.__version__
+    assert {"python", "scipy", "scikit-learn", "jax", "jaxlib", "platform", "cores", "threads"} <= set(found)
+    assert "cpu" in found["devices"] or "gpu" in found["devices"]
+    assert not re.search(r"[/\\]\w", said)
+    refused(gpum("info"), "model file or --system")
+    refused(gpum("info", tmp_path / "m.gpum", "--system"), "not both")
+
+
+def test_the_quick_demonstration(tmp_path):
+    result = gpum("demo", "--quick", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    errors = {name: float(re.search(rf"{name} +│ +(0\.\d+)", result.stdout)[1]) for name in ("GPUM", "GP in R³")}
+    assert errors["GPUM"] < 0.5 * errors["GP in R³"]
+    assert (tmp_path / "swiss_roll.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_classes_from_text(tmp_path):
     """A column of text is taken as classes: fit, predict, info, suggest and report; numbers need --classes."""
     table = curve()

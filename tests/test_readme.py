@@ -1,10 +1,13 @@
-"""The README's code block runs: quickly with fewer rows, and as it stands with the figure that it tells."""
+"""The README's code runs, quickly with fewer rows; slow tests compare its numbers with what the code and demo give."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from gpum.cli import app
 
 TEXT = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -31,3 +34,11 @@ def test_readme_code_gives_the_figure_that_it_tells():
     found = run(BLOCKS[0])
     error = np.sqrt(np.mean((found["mean"] - found["cloud"].y_true) ** 2))
     assert round(error, 2) == printed
+
+
+@pytest.mark.slow
+def test_the_table_is_that_of_the_demo(tmp_path):
+    said = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)]).output
+    printed = re.findall(r"^\| GP[^|]*\| (0\.\d+) \| ([\d.]+%) \|$", TEXT, re.MULTILINE)
+    assert len(printed) == 3
+    assert re.findall(r"│ +(0\.\d+) │ +([\d.]+%) │", said) == printed

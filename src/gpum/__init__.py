@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from . import datasets, plots
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .persistence import model_io
     from .report import diagnostics
 
-# Where each name is; it is imported when it is first asked for, so that commands wait for nothing they do not use.
+# Where each name is; it is imported on first use, so that commands start quickly.
 _HOMES = {
     "basics.checks": "GpumError NoSurface",
     "estimators": (
@@ -97,4 +97,4 @@ def _command() -> None:
 
         sys.stderr.write("\nInterrupted; nothing was written.\n")
         sys.stderr.flush()
-        os._exit(130)  # what was being imported may crash when Python winds up
+        os._exit(130)  # a half-imported library may crash when Python exits

@@ -20,7 +20,7 @@ TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero w
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is computed
 CANDIDATES = 5  # candidates for each row of a subset
 LEADERS = 128  # the farthest candidates, among which the next rows of a subset are found
-MOST_OUTSIDE = 3000  # rows outside the largest connected component that are all asked for their nearest row
+MOST_OUTSIDE = 3000  # rows outside the largest connected component up to which the nearest row of each is searched for
 BLOCK = 2**24  # distances in memory at once
 DIRECTIONS = 64  # rows of more columns are projected onto this number of random directions to choose a subset
 

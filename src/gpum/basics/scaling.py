@@ -115,7 +115,7 @@ def check(S: np.ndarray, name: str = "X", columns: Sequence[str] | None = None) 
         column = int(np.nanargmax(away[row]))
         raise GpumError(
             f"{name} has {S[row, column]:.3g} at row {row}, {_where(column, columns)}, so far from the other rows that "
-            "beside it they are all alike in float64; correct the number or remove the row"
+            "in float64 their own differences are lost; correct the number or remove the row"
         )
 
 

@@ -21,11 +21,13 @@ FIGURE = "swiss_roll.png"
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Seed of the data and the fit.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and no chart: seconds, to try it out.")] = False,
 ) -> None:
     """A Swiss roll with 24 labels: learn its surface, predict the rest, compare, draw.
 
     GPUM gets 474 points in R³, and no information about the roll. It is compared with a GP with the exact heat kernel
-    of the roll, and with a GP in R³, which does not use the surface.
+    of the roll, and with a GP in R³, which does not use the surface. With --quick there are 224 points, and the exact
+    kernel is left out.
     """
     import numpy as np
     from rich.console import Console
@@ -37,16 +39,21 @@ def demo(
     from ..report.diagnostics import evidence_over_scale, geometry_weights
 
     console = Console()
-    cloud = datasets.make_swiss_roll(random_state=seed)
+    cloud = datasets.make_swiss_roll(n_unlabeled=200 if quick else 450, random_state=seed)
     known = ~np.isnan(cloud.y)
     console.print(f"A Swiss roll in R³: {len(cloud.X)} points, {int(known.sum())} with a label.")
-    console.print("1. The surface in several ways: charts (Bayesian GPLVM), atlases, a graph; then kernels on each:")
+    dim, geometry = (2, ["atlas", "flat"]) if quick else ("average", "average")
+    tried = "an atlas" if quick else "charts (Bayesian GPLVM), atlases, a graph"
+    console.print(f"1. The surface in several ways: {tried}, flat space; then kernels on each:")
+    methods: dict[str, tuple[Any, np.ndarray]] = {
+        "GPUM": (GPUMRegressor(dim, geometry=geometry, random_state=seed, verbose=1), cloud.X),
+        "exact heat kernel": (GPUMRegressor(latent_model=cloud.chart, random_state=seed), cloud.chart_coords),
+        "GP in R³": (EuclideanGPRegressor(), cloud.X),
+    }
+    if quick:
+        del methods["exact heat kernel"]
     models, seconds = {}, {}
-    for name, make, X in (
-        ("GPUM", GPUMRegressor(random_state=seed, verbose=1), cloud.X),
-        ("exact heat kernel", GPUMRegressor(latent_model=cloud.chart, random_state=seed), cloud.chart_coords),
-        ("GP in R³", EuclideanGPRegressor(), cloud.X),
-    ):
+    for name, (make, X) in methods.items():
         begin = time.perf_counter()
         models[name] = make.fit(X, cloud.y)
         seconds[name] = time.perf_counter() - begin
@@ -68,7 +75,8 @@ def demo(
         covered = np.mean(np.abs(error) < 1.96 * std[~known])
         table.add_row(name, f"{np.sqrt(np.mean(error**2)):.3f}", f"{covered:.1%}", f"{seconds[name]:.1f}")
     console.print(table)
-    console.print("The exact kernel reflects at the roll's edges; GPUM also weighs a surface without edges.")
+    if not quick:
+        console.print("The exact kernel reflects at the roll's edges; GPUM also weighs a surface without edges.")
     console.print(f"Figure: {_figure(cloud, models['GPUM'], means, out, seed)}")
 
 
@@ -82,7 +90,7 @@ def _words(setting: dict[str, Any]) -> str:
 
 
 def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, seed: int) -> Path:
-    """The cloud; the learned chart with magnification, boundary and paths; predictions and errors beside a plain GP."""
+    """The cloud; the learned chart with magnification, boundary and paths; prediction and error beside a plain GP."""
     import numpy as np
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -90,30 +98,34 @@ def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, see
     from .. import plots
 
     known = ~np.isnan(cloud.y)
-    with rc_context({"font.size": 9, "axes.titlesize": 10}):
-        fig = Figure(figsize=(16, 4.6), layout="constrained")
-        panels: Any = fig.subfigures(1, 3, width_ratios=(1, 1.15, 1.6))
-        left, middle, right = panels
-        space = left.add_subplot(projection="3d")
+    with rc_context({"font.size": 11, "axes.titlesize": 12}):  # legible where a page shows it 800 pixels wide
+        fig = Figure(figsize=(10, 7.2), layout="constrained")
+        panels: Any = fig.subfigures(2, 1, height_ratios=(1.45, 1))
+        top, bottom = panels
+        grid = top.add_gridspec(1, 2, width_ratios=(1, 1.1))
+        space = top.add_subplot(grid[0], projection="3d")
         plots.plot_cloud(cloud.X, cloud.y, ax=space)
-        space.view_init(55, -60)
-        space.set_title(f"The cloud in R³: {int(known.sum())} of {len(cloud.X)} points have a label")
-        ax = middle.subplots()
-        _chart(ax, model, known, seed)
-        _maps(right, cloud, means)
+        space.view_init(62, -60)
+        space.set_title(f"The cloud in R³:\n{int(known.sum())} of {len(cloud.X)} points have a label")
+        space.tick_params(labelsize=8, pad=-2)
+        _surface(top.add_subplot(grid[1]), model, known, seed)
+        _maps(bottom, cloud, means)
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / FIGURE) as file:
         fig.savefig(file, format="png", dpi=150)
     return out / FIGURE
 
 
-def _chart(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
-    """The heaviest chart with magnification, boundary and two Brownian paths; only its rows if it is a curve."""
+def _surface(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
+    """The heaviest chart with magnification, boundary and two paths; without a chart the weights of geometries."""
     import numpy as np
 
     from .. import plots
     from ..heat.kernel import brownian_path
 
+    if model.chart_ is None:
+        plots.plot_geometries(model, ax=ax).set(title="Weights of the geometries", xlim=(0, 1.3), ylabel="")
+        return
     if model.chart_.dim != 2:
         plots.plot_latent(model, ax=ax).set_title("The learned chart")
         return
@@ -127,23 +139,19 @@ def _chart(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
 
 
 def _maps(fig: Any, cloud: Any, means: dict[str, np.ndarray]) -> None:
-    """Prediction and error of GPUM and of the plain GP on the unrolled roll, in common colours."""
+    """The prediction of GPUM, its error and that of the plain GP on the unrolled roll."""
     import numpy as np
 
     r, z = cloud.chart_coords.T
     known = ~np.isnan(cloud.y)
-    axes = fig.subplots(2, 2, sharex=True, sharey=True)
-    for row, name in zip(axes, ("GPUM", "GP in R³"), strict=True):
-        error = means[name] - cloud.y_true
-        drawn = (
-            row[0].tricontourf(r, z, means[name], levels=np.linspace(-1.5, 1.5, 21), cmap="viridis", extend="both"),
-            row[1].tricontourf(r, z, error, levels=np.linspace(-0.6, 0.6, 25), cmap="RdBu_r", extend="both"),
-        )
-        for ax, title in zip(row, ("prediction", "error"), strict=True):
-            ax.plot(r[known], z[known], "kx", markersize=3.5)
-            ax.set_title(f"{name}: {title}")
-        row[0].set_ylabel("width z")
-    for ax, filled, label in zip(axes.T, drawn, ("f", "prediction - truth"), strict=True):
-        ax[1].set_xlabel("radius r (unrolled)")
-        ticks = np.linspace(filled.levels[0], filled.levels[-1], 5)
-        fig.colorbar(filled, ax=ax, location="bottom", label=f"{label} (crosses: labels)", aspect=30, ticks=ticks)
+    errors = {name: means[name] - cloud.y_true for name in ("GPUM", "GP in R³")}
+    axes = fig.subplots(1, 3, sharex=True, sharey=True)
+    colours: Any = {"levels": np.linspace(-0.6, 0.6, 25), "cmap": "RdBu_r", "extend": "both"}
+    mean = axes[0].tricontourf(r, z, means["GPUM"], levels=np.linspace(-1.5, 1.5, 21), cmap="viridis", extend="both")
+    drawn = [ax.tricontourf(r, z, error, **colours) for ax, error in zip(axes[1:], errors.values(), strict=True)]
+    for ax, title in zip(axes, ("GPUM: prediction", *(f"{name}: error" for name in errors)), strict=True):
+        ax.plot(r[known], z[known], "kx", markersize=4)
+        ax.set(title=title, xlabel="radius r (unrolled)")
+    axes[0].set_ylabel("width z")
+    fig.colorbar(mean, ax=axes[0], location="bottom", label="f (crosses: labels)", ticks=(-1.5, 0, 1.5))
+    fig.colorbar(drawn[0], ax=axes[1:], location="bottom", label="prediction − truth", aspect=40, ticks=(-0.6, 0, 0.6))

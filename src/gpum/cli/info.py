@@ -1,23 +1,44 @@
-"""`gpum info`: describe a model file."""
+"""`gpum info`: describe a model file, or this installation."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
-from ..basics.checks import counted
+from ..basics.checks import GpumError, counted
 from .messages import as_options, brief, duration, listed, size, the, weighed
-from .models import Debug, Model
+from .models import Debug
+from .system import system as of_system
 
 NO_MAP = "none: no geometry is a chart"
 
 
-def info(model: Model, debug: Debug = False) -> None:
-    """Describe a model file.
+def info(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="[MODEL]", help="File of `gpum fit` or of `model.save`.")
+    ] = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="Describe this installation instead: versions, devices, threads.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Describe a model file, or with --system this installation (for bug reports).
 
-    Example:
+    Examples:
 
     `gpum info model.gpum`
+
+    `gpum info --system`
     """
+    if system == (model is not None):
+        raise GpumError("gpum info takes either a model file or --system, and not both; see gpum info --help")
+    _show(of_system() if model is None else _of_model(model))
+
+
+def _of_model(model: Path) -> list[tuple[str, str]]:
+    """What is in a model file: names and values."""
     from ..persistence import model_io
 
     found = model_io.summary(model)
@@ -51,6 +72,10 @@ def info(model: Model, debug: Debug = False) -> None:
         ]
     lines += [("warning", as_options(text)) for text in about.get("warnings", [])]
     lines += [("note", as_options(text)) for text in found.get("notes", [])]
+    return lines
+
+
+def _show(lines: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         typer.echo(f"{name:{width}}  {text}")

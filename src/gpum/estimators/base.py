@@ -53,7 +53,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return self
 
     def _read_cloud(self, X: Any) -> Cloud:
-        """X, checked, in units in which squares of its numbers are numbers."""
+        """X, checked, in units in which the squares of its numbers are finite and positive."""
         return shell.read_cloud(self, X, missing=get_tags(self).input_tags.allow_nan)
 
     @abstractmethod

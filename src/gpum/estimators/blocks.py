@@ -93,7 +93,7 @@ class Sent:
             path = Path(folder, "model.gpum")
             try:
                 self.estimator.save(path)
-            except GpumError:  # it holds a class that has no place in files, such as a chart of the user's own
+            except GpumError:  # it holds a class that files cannot store, such as a chart of the user's own
                 return Sent, (self.estimator,)
             return _received, (path.read_bytes(),)
 

@@ -37,7 +37,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     ----------
     geometry : a name or a list of names of "graph", "flat", "chart" and "atlas", or "average" (all of them). Default:
         graph and flat. For classes the graph keeps the density of the rows, since borders run where rows are few.
-        Charts and atlases pay where classes are regions of a smooth surface; with thousands of rows in many dimensions
+        Charts and atlases help where classes are regions of a smooth surface; with thousands of rows in many dimensions
         they take minutes.
     unlabelled : the value of y that marks a row without a label. "auto" (default): -1, as a number or as text, whatever
         else y holds. Where -1 is a class: None (no value does), or another value. NaN, None, pandas' NA and empty text

@@ -1,4 +1,4 @@
-"""The latent models a user meets: `BayesianGPLVM` and `GPLVM`."""
+"""The public latent models: `BayesianGPLVM` and `GPLVM`."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on
 def read_cloud(
     estimator: Any, X: Any, *, min_rows: int = 2, missing: bool = False, by_unit: bool = True
 ) -> Cloud:  # fmt: skip
-    """X, checked, in units in which squares of its numbers are numbers (`by_unit`); names and encoding are stored."""
+    """X, checked, in units in which squares of its numbers are finite (`by_unit`); names and encoding are stored."""
     X = checks.cloud(features.read(estimator, X), "X", min_rows=min_rows, missing=missing)
     checks.columns_read(X, "X")
     scaling.check(X, "X", features.encoded_names(estimator))

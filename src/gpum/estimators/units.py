@@ -30,7 +30,7 @@ USUAL = 4.0
 SMALL = 8.0
 FEW = 0.95
 UNLIKELY = 1e-9  # the least probability of a common unit
-COLUMNS = 50  # of more columns, as of pictures, those of small spread are taken for what they are
+COLUMNS = 50  # of more columns, as of pictures, columns of small spread are usual
 WORDS = {"none": "columns as they come", "standard": "columns standardised", "robust": "columns scaled by quartiles"}
 
 

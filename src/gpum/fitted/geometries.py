@@ -93,7 +93,7 @@ class Geometries:
     def outlying(self) -> np.ndarray:
         """Which learned rows are OUTLYING times as far from all others as nine of ten rows are at most, [N].
 
-        A learned surface joins such a row to the nearest ones, however far these are, and knows nothing of it.
+        A learned surface joins such a row to the nearest ones, however far these are, without any evidence.
         """
         rows = self.cloud.learned
         if len(rows) < 3 or np.isnan(rows).any():

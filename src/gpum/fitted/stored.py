@@ -111,7 +111,7 @@ class StoredModel:
                 known = 0 <= component.setting.space < n and self.spaces[component.setting.space] is not None
                 weights = np.asarray(component.weights, float)
                 if not known or not len(weights) or not np.all(np.isfinite(weights) & (weights >= 0)):
-                    raise GpumError("a setting has no space, or weights that are none")
+                    raise GpumError("a setting has no space, or its weights are not numbers")
                 alpha = component.alpha if isinstance(component, Component) else None
                 if alpha is not None and (alpha.shape != r.shape or not np.all(np.isfinite(alpha))):
                     raise GpumError("the weights of its labels are not numbers, one for each label")

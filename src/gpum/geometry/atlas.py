@@ -40,7 +40,7 @@ class AtlasGeometry:
         return f"atlas of dimension {self.atlas.dim}"
 
     def project(self, X: np.ndarray) -> Projection:
-        """Rows of the data space are their own points; the atlas knows which are far from it."""
+        """Rows of the data space are their own points; rows far from the atlas are marked."""
         return Projection(X, None, self.atlas.project(X).far)
 
     def family(self, task: KernelTask) -> Family:

@@ -138,7 +138,7 @@ def brownian_path(
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
-        raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; the path is everywhere long before")
+        raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; use a shorter one")
     key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
     even = straighten(chart)
     path = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)

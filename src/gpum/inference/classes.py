@@ -163,7 +163,7 @@ def classify(
         chosen = chosen[np.argsort(-mass, kind="stable")[:FEW]]
         notes.append(
             f"with {len(known)} labels the settings were screened on {len(subset)} of them, and the best {len(chosen)} "
-            "saw all"
+            "were fitted to all"
         )
     elif len(chosen) > FEW:
         rough = _evidence(family, known, y, n_classes, chosen, FIRST_SWEEPS).log_evidence
@@ -216,7 +216,7 @@ def _few_modes(family: Family, chosen: np.ndarray, n: int) -> tuple[np.ndarray, 
     if n > FULL_RANK:
         raise GpumError(
             f"y has {n:,} labels, and all kernels are of full rank, which takes the cube of that; give at most "
-            f"{FULL_RANK:,} labels, or another geometry beside (graph, atlas)"
+            f"{FULL_RANK:,} labels, or add another geometry (graph, atlas)"
         )
     return chosen, []
 

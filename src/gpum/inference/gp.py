@@ -215,13 +215,13 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
     if n**2 > LARGEST and len(full) == len(order):
         raise GpumError(
             f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
-            f"numbers each; give at most {int(LARGEST**0.5):,} labels, or another geometry beside (graph, atlas)"
+            f"numbers each; give at most {int(LARGEST**0.5):,} labels, or add another geometry (graph, atlas)"
         )
     left = set(full[room:])
     retained = [setting for k, setting in enumerate(settings) if k in order and k not in left]
     said = (
         f"with {n:,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(retained):,} "
-        "saw all"
+        "were fitted to all"
     )
     if left:
         said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
@@ -261,7 +261,7 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
 
     bounds = [(low, high), (log(1e-12), log(1e6)), (log(LEAST_RATIO), log(1e3))]
     found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    notes = said if found.success else (*said, f"the climb of the evidence stopped early ({found.message})")
+    notes = said if found.success else (*said, f"the optimisation of the evidence stopped early ({found.message})")
     scale, signal, ratio = np.exp(found.x)
     covariance = setting.covariance.at(scale)
     d = decompose(covariance, labels[setting.space], y, noise)

@@ -227,7 +227,7 @@ class Reader:
         try:
             found.set_state((kind, *state))
         except (TypeError, ValueError) as error:
-            raise GpumError(f"a random state is not one ({error})") from None
+            raise GpumError(f"a random state is malformed ({error})") from None
         return found
 
     def _made(self, cls: type, state: dict[str, Any]) -> Any:

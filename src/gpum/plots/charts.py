@@ -21,9 +21,9 @@ def plot_cloud(X: Any, values: Any = None, *, label: str | None = None, ax: Any 
     ax = axes_of(ax, projection="3d")
     X = _space(X)
     values, known = values_of(values, len(X))
-    ax.scatter(*X[~known].T, color="0.55", s=5, linewidth=0)
+    ax.scatter(*X[~known].T, color="0.45", s=9, linewidth=0, depthshade=False)
     if known.any():
-        size, edge = (22, 0.5) if (~known).any() else (7, 0.0)
+        size, edge = (36, 0.6) if (~known).any() else (7, 0.0)
         dots = ax.scatter(*X[known].T, c=values[known], cmap="viridis", s=size, edgecolor="k", linewidth=edge)
         dots.set_alpha(1)
         if label is not None:

@@ -116,5 +116,5 @@ def _about_probabilities(left_out: LeftOutClasses, counts: np.ndarray) -> list[s
         return []
     found = f"{right} of {len(said)} left-out labels come out right, where their probabilities say {expected:.0f}: "
     if right < expected:
-        return [found + "the model is too sure of itself, so read its probabilities as too large."]
+        return [found + "its probabilities are too large."]
     return [found + "classes are more often right than the probabilities say."]

@@ -197,7 +197,7 @@ def _shape(atlas: Any) -> str:
     if atlas.n_connected_components_ > 1:
         return (
             f"The surface has {atlas.n_connected_components_} connected components, and rows of different components "
-            "have nothing but the mean in common."
+            "have only the mean in common."
         )
     if closed(atlas):
         return "The surface is closed, like a ring or a ball, so no single flat map can represent it without a cut."

@@ -115,11 +115,11 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedRequest(403, "This server answers to its own name only.")
         origin = self.headers["Origin"]
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-            raise RefusedRequest(403, "Another page may not ask this server.")
+            raise RefusedRequest(403, "Requests from other web pages are refused.")
         address = urlsplit(self.path)
         _, token, *rest = address.path.split("/", 2)
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not self._led(rest):
-            raise RefusedRequest(403, "Another page may not ask this server.")
+            raise RefusedRequest(403, "Requests from other web pages are refused.")
         if not rest or not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise RefusedRequest(403, "Open the address that gpum label printed: it holds a token that this one lacks.")
         return rest[0], parse_qs(address.query)
