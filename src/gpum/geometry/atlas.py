@@ -58,8 +58,7 @@ class AtlasGeometry:
                 [of_paths(paths, self.atlas.dim, task.smoothness, 0.0)],
                 [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
             )
-        power = np.mean(self.rows**2, 0)
         settings = spaces.spectral_settings(
-            self.pairs.values, power, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
+            self.pairs.values, self.rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
         )
         return Family.of([(self.pairs, self.rows, settings)], [*notes, *spaces.unreached(self.title, self.pairs)])

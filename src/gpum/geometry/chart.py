@@ -137,7 +137,7 @@ class ChartGeometry:
             weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
             settings = spaces.spectral_settings(
                 space.values,
-                np.mean(rows**2, 0),
+                rows,
                 chart.dim,
                 task.smoothness,
                 weight,

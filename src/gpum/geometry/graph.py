@@ -42,7 +42,7 @@ class GraphGeometry:
             notes += spaces.unreached(f"{self.title} ({about})", space)
             notes += _about_large(f"{self.title} ({about})", space)
             settings = spaces.spectral_settings(
-                space.values, np.mean(space.vectors**2, 0, dtype=float), 0.0, task.smoothness, -log(len(self.spaces)),
+                space.values, space.vectors, 0.0, task.smoothness, -log(len(self.spaces)),
                 task.options.max_time, ALL_MODES, about=space.info,
             )  # fmt: skip
             members.append((space, space.vectors, settings))

@@ -7,7 +7,7 @@ no boundary      prior weight PLANE beside all levels: the plain kernel of the c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any
 
@@ -26,6 +26,9 @@ from .graphs import CONNECTED
 LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL
 RESOLVED = 0.05  # weight of the last mode at the smallest scale
+# Largest variance of a kernel, relative to its mean over the cloud: that in the corner of a square. Random clouds on
+# smooth surfaces stay below it; parts where a surface is thin or rough can exceed it a thousand times.
+BOUND = 4.0
 TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
 # Largest scales, relative to the extent π/√λ_1: a heat kernel is almost constant when √t is 0.7 of it; a Matérn kernel
 # still changes up to larger scales.
@@ -149,13 +152,14 @@ def unreached(said: str, space: Any) -> list[str]:
 
 
 def spectral_settings(
-    values: np.ndarray, power: np.ndarray, dim: float, smoothness: Sequence[str], log_prior: float = 0.0,
+    values: np.ndarray, rows: np.ndarray, dim: float, smoothness: Sequence[str], log_prior: float = 0.0,
     max_time: float | None = None, resolved: float = RESOLVED, **about: Any,
 ) -> list[Setting]:  # fmt: skip
     """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
 
-    `power` is the mean square of each eigenfunction over the cloud; the smallest scale leaves `resolved` of the last
-    mode (where that is much, smaller scales change nothing).
+    `rows` are the eigenfunctions on the cloud, [N, k]; the smallest scale leaves `resolved` of the last mode (where
+    that is much, smaller scales change nothing). The variance of each kernel is at most BOUND times its mean over the
+    cloud, and each of several connected components has a level of its own (see `Spectral`).
     """
     if not (varies := varying(values)).any():
         raise NoSurface(
@@ -164,11 +168,36 @@ def spectral_settings(
         )
     extent = float(np.pi / np.sqrt(values[varies].min()))
     small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
+    squares, levels = rows**2, own_levels(rows, ~varies)
+    power = np.mean(squares, 0, dtype=float)
+
+    def bounded(nu: float, scale: float) -> Spectral:
+        found = Spectral(values, power, nu, dim, scale, levels)
+        variance = squares @ found.weights
+        if variance.max() <= BOUND:
+            return found
+        return replace(found, typical=float(np.minimum(variance, BOUND).mean()), bound=BOUND)
+
     return ladder(
-        lambda nu, scale: Spectral(values, power, nu, dim, scale),
+        bounded,
         small, lambda nu: (LARGEST_HEAT if np.isinf(nu) else LARGEST_MATERN) * extent,
         smoothness, log_prior, max_time, open_ends=("low",) if resolved < 0.5 else (), **about,
     )  # fmt: skip
+
+
+def own_levels(rows: np.ndarray, constant: np.ndarray) -> np.ndarray | None:
+    """Weights [k] of eigenfunctions that are constant on one of several connected components; None with one component.
+
+    `rows` are the eigenfunctions on the cloud [N, k], `constant` those whose eigenvalue is 0. The level of each
+    component has variance 1.
+    """
+    size = np.abs(rows[:, constant])
+    local = size.min(0) < 0.5 * size.max(0)  # 0 on other components
+    if not local.any():
+        return None
+    found = np.zeros(rows.shape[1])
+    found[np.flatnonzero(constant)[local]] = 1 / size[:, local].max(0) ** 2
+    return found / np.mean(rows**2 @ found)  # draws of a metric have each component several times
 
 
 def stationary_settings(

@@ -62,21 +62,26 @@ class Covariance(ABC):
 
 
 class Weighted(Covariance):
-    """A covariance that is linear in features: K(a, b) = 1 + Σ_i weights_i a_i b_i."""
+    """A covariance that is linear in features: K(a, b) = 1 + F(a) F(b)ᵀ with F(a) = a √weights."""
 
     weights: np.ndarray
 
+    def features(self, a: np.ndarray) -> np.ndarray:
+        """F(a), [n, k]."""
+        return a * np.sqrt(self.weights)
+
     def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return 1 + (a * self.weights) @ b.T
+        return 1 + self.features(a) @ self.features(b).T
 
     def diag(self, a: np.ndarray) -> np.ndarray:
-        return 1 + np.einsum("nk,nk->n", a * self.weights, a)
+        F = self.features(a)
+        return 1 + np.einsum("nk,nk->n", F, F)
 
     def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
-        return U.sum(0) + a @ ((b * self.weights).T @ U)
+        return U.sum(0) + self.features(a) @ (self.features(b).T @ U)
 
     def factor(self, a: np.ndarray) -> np.ndarray | None:
-        return np.concatenate([np.ones((len(a), 1)), a * np.sqrt(self.weights)], 1)
+        return np.concatenate([np.ones((len(a), 1)), self.features(a)], 1)
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,12 @@ class Spectral(Weighted):
     Matérn: w_i = (1 + λ_i κ²/2ν)^{-ν-q/2},  scale = κ
 
     `power` is the mean over the cloud of φ_i², [k]. The constant eigenfunction has weight 0: K has a constant already.
+    Eigenfunctions that are constant on one of several connected components have the weights `levels` [k] (0 for all
+    others), so that each component has a level of its own.
+
+    Where a surface is thin or rough, k(x, x) = Σ_i w_i φ_i(x)² can be a thousand times its mean, and predictions there
+    multiply what the labels say. Features of such a point are scaled down to a variance of `bound`. `typical` is the
+    mean over the cloud of the bounded variance, by which all are divided.
     """
 
     values: np.ndarray
@@ -94,6 +105,14 @@ class Spectral(Weighted):
     nu: float
     dim: float
     scale: float = 1.0
+    levels: np.ndarray | None = None
+    typical: float = 1.0
+    bound: float = np.inf
+
+    @property
+    def prior(self) -> float:  # type: ignore[override]
+        """Its variance at a point far from the cloud, which would be another connected component."""
+        return 2.0 if self.levels is None else 3.0
 
     def _raw(self) -> tuple[np.ndarray, np.ndarray]:
         """w and ∂w/∂log scale, with w = 1 for the lowest mode that is not constant."""
@@ -113,13 +132,32 @@ class Spectral(Weighted):
     @property
     def weights(self) -> np.ndarray:  # type: ignore[override]
         w, _ = self._raw()
-        return w / max(float(w @ self.power), 1e-300)
+        return w / (max(float(w @ self.power), 1e-300) * self.typical)
+
+    def features(self, a: np.ndarray) -> np.ndarray:
+        """F(a) = s(a) a √weights + a √levels, [n, k]; s is 1 where the variance is below the bound."""
+        found = super().features(a)
+        if np.isfinite(self.bound):
+            found *= bounding(np.einsum("nk,nk->n", found, found), self.bound)[:, None]
+        return found if self.levels is None else found + a * np.sqrt(self.levels)
 
     def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
         w, dw = self._raw()
         total = float(w @ self.power)
-        slope = dw / total - w * float(dw @ self.power) / total**2
-        return slope @ (a.T @ V) ** 2
+        change = (dw / total - w * float(dw @ self.power) / total**2) / self.typical
+        if not np.isfinite(self.bound):
+            return change @ (a.T @ V) ** 2
+        weights = self.weights
+        s = bounding(a**2 @ weights, self.bound)
+        a = a * s[:, None]
+        aV = a.T @ V
+        by_bound = np.where(s < 1, -0.5 * (a**2 @ change) / self.bound, 0.0)  # ∂ log s/∂ log scale
+        return change @ aV**2 + 2 * by_bound @ (V * (a @ (weights[:, None] * aV)))
+
+
+def bounding(variance: np.ndarray, bound: float | np.ndarray) -> np.ndarray:
+    """The factor of features by which a variance is at most a finite bound."""
+    return np.sqrt(bound / np.maximum(variance, bound))
 
 
 @dataclass(frozen=True)
@@ -130,17 +168,8 @@ class Features(Weighted):
     columns: slice = field(default_factory=lambda: slice(None))
     scale: float = 1.0
 
-    def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return super().gram(a[:, self.columns], b[:, self.columns])
-
-    def diag(self, a: np.ndarray) -> np.ndarray:
-        return super().diag(a[:, self.columns])
-
-    def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
-        return super().times(a[:, self.columns], b[:, self.columns], U)
-
-    def factor(self, a: np.ndarray) -> np.ndarray | None:
-        return super().factor(a[:, self.columns])
+    def features(self, a: np.ndarray) -> np.ndarray:
+        return super().features(a[:, self.columns])
 
 
 @dataclass(frozen=True)
@@ -227,13 +256,14 @@ def stationary_slope(nu: float, u: np.ndarray) -> np.ndarray:
 class KernelSum:
     """Σ_c K_c(x, b) v_c for covariances K_c of one space: the mean of a mixture of GPs as a function of x.
 
-    Covariances that are linear in features add up to one vector, so that their number does not matter. Stationary ones
-    share the distances between x and b.
+    Covariances that are linear in features add up to one vector, so that their number does not matter, but for those
+    whose variance is bounded. Stationary ones share the distances between x and b.
     """
 
     b: np.ndarray  # [n, k]
     constant: float
     linear: np.ndarray  # of features, [k]; zeros without such a covariance
+    bounded: list[tuple[np.ndarray, np.ndarray, float]]  # weights [k], vector [k] and bound of each
     by_smoothness: dict[float, tuple[np.ndarray, np.ndarray]]  # by ν: scales [C] and v [C, n]
     others: list[tuple[Covariance, np.ndarray]]
 
@@ -242,10 +272,17 @@ class KernelSum:
         """The sum of terms (K_c, v_c [n])."""
         linear = np.zeros(b.shape[1])
         groups: dict[float, list[tuple[float, np.ndarray]]] = {}
-        others = []
+        others, bounded = [], []
         for covariance, v in terms:
             if isinstance(covariance, Features):
                 linear[covariance.columns] += covariance.weights * (v @ b[:, covariance.columns])
+            elif isinstance(covariance, Spectral) and np.isfinite(covariance.bound):
+                weights, levels = covariance.weights, 0.0 if covariance.levels is None else covariance.levels
+                s = bounding(b**2 @ weights, covariance.bound)
+                linear += levels * (v @ b)
+                bounded.append((weights, weights * ((v * s) @ b), covariance.bound))
+            elif isinstance(covariance, Spectral) and covariance.levels is not None:
+                linear += (covariance.weights + covariance.levels) * (v @ b)
             elif isinstance(covariance, Weighted):
                 linear += covariance.weights * (v @ b)
             elif isinstance(covariance, Stationary):
@@ -256,11 +293,14 @@ class KernelSum:
         by_smoothness = {
             nu: (np.array([scale for scale, _ in some]), np.array([v for _, v in some])) for nu, some in groups.items()
         }
-        return cls(b, constant, linear, by_smoothness, others)
+        return cls(b, constant, linear, bounded, by_smoothness, others)
 
     def __call__(self, a: np.ndarray) -> np.ndarray:
         """The sum at points a [m, k], [m]."""
         found = self.constant + a @ self.linear
+        if self.bounded:
+            weights, vectors, bounds = (np.array(column) for column in zip(*self.bounded, strict=True))
+            found += np.sum(bounding(a**2 @ weights.T, bounds) * (a @ vectors.T), 1)
         for covariance, v in self.others:
             found += covariance.gram(a, self.b) @ v
         most = max((v.size for _, v in self.by_smoothness.values()), default=0)
