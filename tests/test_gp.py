@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
-from gpum.heat.covariances import SMOOTHNESS, Features, Spectral, Stationary
+from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
 from gpum.inference import doubt, gp
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
@@ -21,10 +21,18 @@ VALUES = np.concatenate([[0.0], np.sort(RNG.uniform(1, 200, 24))])
 PHI = np.concatenate([np.ones((40, 1)), RNG.standard_normal((40, 24))], 1)
 
 
+def bounded(covariance, bound=1.2):
+    """The covariance with its variance bounded at about half of the rows of PHI."""
+    return replace(covariance, bound=bound, typical=np.minimum(PHI**2 @ covariance.weights, bound).mean())
+
+
 def covariances():
     for name, nu in SMOOTHNESS.items():
         yield f"stationary {name}", Stationary(nu, 0.4), X
         yield f"spectral {name}", Spectral(VALUES, np.mean(PHI**2, 0), nu, 2, 0.3), PHI
+        yield f"bounded spectral {name}", bounded(Spectral(VALUES, np.mean(PHI**2, 0), nu, 2, 0.3)), PHI
+    yield "offsets", Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3, np.eye(25)[0]), PHI
+    yield "bounded with offsets", bounded(Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3, np.eye(25)[0])), PHI
     yield "features", Features(np.asarray(1 / np.mean(np.sum(PHI[:, 1:] ** 2, 1))), slice(1, None)), PHI
     mixed = np.repeat([0.5, 2.0], [10, 15])
     yield "mixed features", Features(mixed / np.mean(PHI**2 @ mixed)), PHI
@@ -54,12 +62,32 @@ def test_covariances_agree_with_themselves(covariance, a):
     assert np.allclose(K, K.T)
     assert np.linalg.eigvalsh(K).min() > -1e-10 * np.linalg.eigvalsh(K).max()
     assert np.allclose(np.diag(K), covariance.diag(a))
-    assert np.diag(K).mean() == pytest.approx(2, rel=0.1)  # the constant, and 1 on average over the cloud
+    assert np.diag(K).mean() == pytest.approx(covariance.prior, rel=0.1)  # 1 on average over the cloud, and constants
     U = RNG.standard_normal((40, 3))
     assert np.allclose(covariance.times(a, a, U), K @ U)
     F = covariance.factor(a)
     if F is not None:
         assert np.allclose(F @ F.T, K)
+
+
+def test_a_sum_of_kernels_is_the_sum_of_their_products():
+    """Also of kernels whose variance is bounded, and of those with offsets."""
+    terms = [(covariance, RNG.standard_normal(12)) for _, covariance, a in covariances() if a is PHI]
+    expected = sum(covariance.gram(PHI, PHI[:12]) @ v for covariance, v in terms)
+    assert np.allclose(KernelSum.of(terms, PHI[:12])(PHI), expected)
+
+
+def test_a_bounded_variance_stays_below_its_bound():
+    """Correlations do not change; points below the bound keep their variance up to a common factor."""
+    plain = Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3)
+    found = bounded(plain)
+    before, now = (c.gram(PHI, PHI) - 1 for c in (plain, found))
+    assert np.diag(before).max() > 1.3
+    assert np.diag(now).max() == pytest.approx(1.2)
+    correlation = [K / np.sqrt(np.outer(np.diag(K), np.diag(K))) for K in (before, now)]
+    assert np.allclose(*correlation)
+    below = np.diag(now) < 1.19
+    assert np.allclose(np.diag(now)[below] * found.typical, np.diag(before)[below])
 
 
 @pytest.mark.parametrize(("covariance", "a"), CASES)

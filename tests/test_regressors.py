@@ -495,6 +495,40 @@ def test_an_atlas_carries_nothing_between_connected_components():
     assert std[45:].min() > 3 * np.median(std[:45])
 
 
+def two_patches(offset):
+    """Two patches of 45 rows far apart, and sin(3x) on each, on the second one higher by the offset."""
+    patch = np.random.default_rng(0).uniform(0, 1, (45, 2))
+    return np.concatenate([patch, patch + np.array([20.0, 0])]), np.repeat([0.0, offset], 45) + np.tile(
+        np.sin(3 * patch[:, 0]), 2
+    )
+
+
+def test_each_connected_component_of_an_atlas_has_a_mean_of_its_own():
+    """A difference of the two means costs no accuracy; without offsets the error was 4.1."""
+    X, truth = two_patches(5.0)
+    model = GPUMRegressor(2, geometry="atlas", random_state=0).fit(X, np.where(np.arange(90) % 3 == 0, truth, np.nan))
+    assert np.sqrt(np.mean((model.transduction_ - truth) ** 2)) < 0.2
+
+
+def test_a_connected_component_without_labels_has_wide_intervals():
+    """They allow for another mean there: wider than the labels' own spread."""
+    X, truth = two_patches(0.0)
+    y = np.where((np.arange(90) < 45) & (np.arange(90) % 2 == 0), truth, np.nan)
+    std = GPUMRegressor(2, geometry="atlas", random_state=0).fit(X, y).predict(X, return_std=True)[1]
+    assert std[45:].min() > 1.7 * np.nanstd(y)
+
+
+def test_predictions_on_a_rough_surface_stay_near_the_labels():
+    """On thin parts of it the kernel's variance was up to 100 times its mean, and predictions 2.2 of labels in ±1."""
+    rng = np.random.default_rng(3)
+    t = rng.uniform(-1, 1, (120, 2))
+    X = np.tanh(2 * t @ rng.standard_normal((2, 20)))
+    X += 0.25 * rng.standard_normal((120, 20)) * rng.gamma(0.5, 2, (120, 1))
+    y = np.where(np.arange(120) < 30, t[:, 0], np.nan)
+    model = GPUMRegressor(3, geometry="atlas", random_state=0).fit(X, y)
+    assert np.abs(model.transduction_).max() < 1.5
+
+
 def test_default_settings_are_accurate(default_fit):
     """Data of five seeds have errors of 0.013 to 0.045, and 93 to 100 % of the truth in an interval of 95 %."""
     model, X, truth = default_fit

@@ -276,4 +276,4 @@ def test_spectra_stand_once():
 
 def test_a_surface_on_which_nothing_varies_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"zero up to rounding.*leave out copies"):
-        spectral_settings(np.zeros(3), np.ones(3), 1, ["heat"])
+        spectral_settings(np.zeros(3), np.ones((5, 3)), 1, ["heat"])

@@ -43,7 +43,7 @@ class GraphGeometry:
             notes += _about_large(f"{self.title} ({about})", space)
             settings = spaces.spectral_settings(
                 space.values, space.vectors, 0.0, task.smoothness, -log(len(self.spaces)),
-                task.options.max_time, ALL_MODES, about=space.info,
+                task.options.max_time, ALL_MODES, np.inf, about=space.info,
             )  # fmt: skip
             members.append((space, space.vectors, settings))
         return Family.of(members, notes)

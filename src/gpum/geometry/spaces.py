@@ -153,13 +153,13 @@ def unreached(said: str, space: Any) -> list[str]:
 
 def spectral_settings(
     values: np.ndarray, rows: np.ndarray, dim: float, smoothness: Sequence[str], log_prior: float = 0.0,
-    max_time: float | None = None, resolved: float = RESOLVED, **about: Any,
+    max_time: float | None = None, resolved: float = RESOLVED, bound: float = BOUND, **about: Any,
 ) -> list[Setting]:  # fmt: skip
     """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
 
     `rows` are the eigenfunctions on the cloud, [N, k]; the smallest scale leaves `resolved` of the last mode (where
-    that is much, smaller scales change nothing). The variance of each kernel is at most BOUND times its mean over the
-    cloud, and each of several connected components has a level of its own (see `Spectral`).
+    that is much, smaller scales change nothing). The variance of each kernel is at most `bound` times its mean over the
+    cloud, and each of several connected components has an offset of its own (see `Spectral`).
     """
     if not (varies := varying(values)).any():
         raise NoSurface(
@@ -168,15 +168,14 @@ def spectral_settings(
         )
     extent = float(np.pi / np.sqrt(values[varies].min()))
     small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
-    squares, levels = rows**2, own_levels(rows, ~varies)
+    squares, offsets = rows**2, component_offsets(rows, ~varies)
     power = np.mean(squares, 0, dtype=float)
 
     def bounded(nu: float, scale: float) -> Spectral:
-        found = Spectral(values, power, nu, dim, scale, levels)
-        variance = squares @ found.weights
-        if variance.max() <= BOUND:
+        found = Spectral(values, power, nu, dim, scale, offsets)
+        if np.isinf(bound) or (variance := squares @ found.weights).max() <= bound:
             return found
-        return replace(found, typical=float(np.minimum(variance, BOUND).mean()), bound=BOUND)
+        return replace(found, typical=float(np.minimum(variance, bound).mean()), bound=bound)
 
     return ladder(
         bounded,
@@ -185,10 +184,10 @@ def spectral_settings(
     )  # fmt: skip
 
 
-def own_levels(rows: np.ndarray, constant: np.ndarray) -> np.ndarray | None:
+def component_offsets(rows: np.ndarray, constant: np.ndarray) -> np.ndarray | None:
     """Weights [k] of eigenfunctions that are constant on one of several connected components; None with one component.
 
-    `rows` are the eigenfunctions on the cloud [N, k], `constant` those whose eigenvalue is 0. The level of each
+    `rows` are the eigenfunctions on the cloud [N, k], `constant` those whose eigenvalue is 0. The offset of each
     component has variance 1.
     """
     size = np.abs(rows[:, constant])

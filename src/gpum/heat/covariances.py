@@ -92,8 +92,8 @@ class Spectral(Weighted):
     Matérn: w_i = (1 + λ_i κ²/2ν)^{-ν-q/2},  scale = κ
 
     `power` is the mean over the cloud of φ_i², [k]. The constant eigenfunction has weight 0: K has a constant already.
-    Eigenfunctions that are constant on one of several connected components have the weights `levels` [k] (0 for all
-    others), so that each component has a level of its own.
+    Eigenfunctions that are constant on one of several connected components have the weights `offsets` [k] (0 for all
+    others), so that the mean of each component may differ.
 
     Where a surface is thin or rough, k(x, x) = Σ_i w_i φ_i(x)² can be a thousand times its mean, and predictions there
     multiply what the labels say. Features of such a point are scaled down to a variance of `bound`. `typical` is the
@@ -105,14 +105,14 @@ class Spectral(Weighted):
     nu: float
     dim: float
     scale: float = 1.0
-    levels: np.ndarray | None = None
+    offsets: np.ndarray | None = None
     typical: float = 1.0
     bound: float = np.inf
 
     @property
     def prior(self) -> float:  # type: ignore[override]
         """Its variance at a point far from the cloud, which would be another connected component."""
-        return 2.0 if self.levels is None else 3.0
+        return 2.0 if self.offsets is None else 3.0
 
     def _raw(self) -> tuple[np.ndarray, np.ndarray]:
         """w and ∂w/∂log scale, with w = 1 for the lowest mode that is not constant."""
@@ -135,11 +135,11 @@ class Spectral(Weighted):
         return w / (max(float(w @ self.power), 1e-300) * self.typical)
 
     def features(self, a: np.ndarray) -> np.ndarray:
-        """F(a) = s(a) a √weights + a √levels, [n, k]; s is 1 where the variance is below the bound."""
+        """F(a) = s(a) a √weights + a √offsets, [n, k]; s is 1 where the variance is below the bound."""
         found = super().features(a)
         if np.isfinite(self.bound):
             found *= bounding(np.einsum("nk,nk->n", found, found), self.bound)[:, None]
-        return found if self.levels is None else found + a * np.sqrt(self.levels)
+        return found if self.offsets is None else found + a * np.sqrt(self.offsets)
 
     def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
         w, dw = self._raw()
@@ -277,12 +277,12 @@ class KernelSum:
             if isinstance(covariance, Features):
                 linear[covariance.columns] += covariance.weights * (v @ b[:, covariance.columns])
             elif isinstance(covariance, Spectral) and np.isfinite(covariance.bound):
-                weights, levels = covariance.weights, 0.0 if covariance.levels is None else covariance.levels
+                weights, offsets = covariance.weights, 0.0 if covariance.offsets is None else covariance.offsets
                 s = bounding(b**2 @ weights, covariance.bound)
-                linear += levels * (v @ b)
+                linear += offsets * (v @ b)
                 bounded.append((weights, weights * ((v * s) @ b), covariance.bound))
-            elif isinstance(covariance, Spectral) and covariance.levels is not None:
-                linear += (covariance.weights + covariance.levels) * (v @ b)
+            elif isinstance(covariance, Spectral) and covariance.offsets is not None:
+                linear += (covariance.weights + covariance.offsets) * (v @ b)
             elif isinstance(covariance, Weighted):
                 linear += covariance.weights * (v @ b)
             elif isinstance(covariance, Stationary):
