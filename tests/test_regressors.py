@@ -411,7 +411,7 @@ def test_torn_levels_are_told(roll_model, labelled, monkeypatch):
     found = make("GPUM", model).fit(X, y)
     assert sum("it has several connected components and is left out" in note for note in found.notes_) == 6
     one = make("GPUM", model, kernel=KernelOptions(boundary=0.5)).fit(X, y)
-    assert "level 0.5: it has several connected components, which have only the mean" in one.notes_[0]
+    assert "level 0.5: it has several connected components, each with a mean of its own" in one.notes_[0]
 
 
 def test_meshes_that_did_not_converge_are_told(monkeypatch):

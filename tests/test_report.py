@@ -171,7 +171,7 @@ def weighed(curve_fit, **weights):
         ({"chart": 0.1, "graph": 0.9}, "the labels follow the neighbourhoods of rows"),
         (
             {"chart": 0.1, "atlas": 0.9},
-            "2 connected components, and rows of different components have only the mean",
+            "2 connected components. Each has a mean of its own",
         ),
         (
             {"chart": 0.3, "atlas": 0.4, "flat": 0.3},

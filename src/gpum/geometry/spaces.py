@@ -137,7 +137,7 @@ def judged(space: SpectralSpace, said: str, alone: bool) -> tuple[bool, list[str
     if not space.connected:
         if not alone:
             return False, [f"{said}: it has several connected components and is left out"]
-        notes.append(f"{said}: it has several connected components, which have only the mean in common")
+        notes.append(f"{said}: it has several connected components, each with a mean of its own")
     if space.change > TOLERANCE:
         notes.append(f"{said}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
     return True, notes
@@ -173,9 +173,9 @@ def spectral_settings(
 
     def bounded(nu: float, scale: float) -> Spectral:
         found = Spectral(values, power, nu, dim, scale, offsets)
-        if np.isinf(bound) or (variance := squares @ found.weights).max() <= bound:
+        if np.isinf(bound):
             return found
-        return replace(found, typical=float(np.minimum(variance, bound).mean()), bound=bound)
+        return replace(found, typical=float(np.minimum(squares @ found.weights, bound).mean()), bound=bound)
 
     return ladder(
         bounded,

@@ -263,7 +263,7 @@ class KernelSum:
     b: np.ndarray  # [n, k]
     constant: float
     linear: np.ndarray  # of features, [k]; zeros without such a covariance
-    bounded: list[tuple[np.ndarray, np.ndarray, float]]  # weights [k], vector [k] and bound of each
+    bounded: list[np.ndarray]  # weights [C, k], vectors [C, k] and bounds [C]; empty without such a covariance
     by_smoothness: dict[float, tuple[np.ndarray, np.ndarray]]  # by ν: scales [C] and v [C, n]
     others: list[tuple[Covariance, np.ndarray]]
 
@@ -276,13 +276,15 @@ class KernelSum:
         for covariance, v in terms:
             if isinstance(covariance, Features):
                 linear[covariance.columns] += covariance.weights * (v @ b[:, covariance.columns])
-            elif isinstance(covariance, Spectral) and np.isfinite(covariance.bound):
-                weights, offsets = covariance.weights, 0.0 if covariance.offsets is None else covariance.offsets
-                s = bounding(b**2 @ weights, covariance.bound)
-                linear += offsets * (v @ b)
-                bounded.append((weights, weights * ((v * s) @ b), covariance.bound))
-            elif isinstance(covariance, Spectral) and covariance.offsets is not None:
-                linear += (covariance.weights + covariance.offsets) * (v @ b)
+            elif isinstance(covariance, Spectral):
+                weights = covariance.weights
+                if covariance.offsets is not None:
+                    linear += covariance.offsets * (v @ b)
+                if np.isinf(covariance.bound):
+                    linear += weights * (v @ b)
+                else:
+                    s = bounding(b**2 @ weights, covariance.bound)
+                    bounded.append((weights, weights * ((v * s) @ b), covariance.bound))
             elif isinstance(covariance, Weighted):
                 linear += covariance.weights * (v @ b)
             elif isinstance(covariance, Stationary):
@@ -293,13 +295,14 @@ class KernelSum:
         by_smoothness = {
             nu: (np.array([scale for scale, _ in some]), np.array([v for _, v in some])) for nu, some in groups.items()
         }
-        return cls(b, constant, linear, bounded, by_smoothness, others)
+        columns = [np.array(column) for column in zip(*bounded, strict=True)]
+        return cls(b, constant, linear, columns, by_smoothness, others)
 
     def __call__(self, a: np.ndarray) -> np.ndarray:
         """The sum at points a [m, k], [m]."""
         found = self.constant + a @ self.linear
         if self.bounded:
-            weights, vectors, bounds = (np.array(column) for column in zip(*self.bounded, strict=True))
+            weights, vectors, bounds = self.bounded
             found += np.sum(bounding(a**2 @ weights.T, bounds) * (a @ vectors.T), 1)
         for covariance, v in self.others:
             found += covariance.gram(a, self.b) @ v

@@ -196,8 +196,8 @@ def _shape(atlas: Any) -> str:
     """A property of the surface that the atlas shows and a single map cannot."""
     if atlas.n_connected_components_ > 1:
         return (
-            f"The surface has {atlas.n_connected_components_} connected components, and rows of different components "
-            "have only the mean in common."
+            f"The surface has {atlas.n_connected_components_} connected components. Each has a mean of its own, "
+            "and labels in one say little about another."
         )
     if closed(atlas):
         return "The surface is closed, like a ring or a ball, so no single flat map can represent it without a cut."
