@@ -297,7 +297,7 @@ def test_the_report_of_classes_speaks_of_probabilities(class_fit):
 def test_wrong_probabilities_of_classes_are_reported(class_fit):
     fitted = replace(class_fit, model=copy(class_fit.model))
     n = 24
-    for right, words in ((12, "too sure"), (24, "more often right than")):
+    for right, words in ((12, "too large"), (24, "more often right than")):
         p = np.full((n, 2), 0.95 if right < n else 0.6)
         p[:, 1] = 1 - p[:, 0]
         y = np.where(np.arange(n) < right, 0, 1)
