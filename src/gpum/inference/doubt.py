@@ -6,10 +6,10 @@ A geometry g with prior weight π_g and evidence E_g = Σ_k p(k | g) p(y | k), s
 
 and within a geometry settings are weighted by evidence times prior as usual. This is a power (or fractional) posterior
 between geometries: no geometry is the truth, labels are few, and the plain evidence (TRUST = 1) then often gives all
-weight to one geometry for reasons of chance (Grünwald and van Ommen 2017). On simulated surfaces,
-curves, clusters and tables (`benchmarks/weights.py`) 0.5 and 0.7 were about equal, and both better than 1; 0.7 costs less
-where one geometry is right. Geometries with less than LIGHT of the weight are dropped, which
-changed nothing there, and saves projecting new rows onto them.
+weight to one geometry for reasons of chance (Grünwald and van Ommen 2017). On simulated surfaces, curves, clusters and
+tables (`benchmarks/weights.py`) 0.5 and 0.7 were about equal, and both better than 1; 0.7 costs less where one geometry
+is right. Geometries with less than LIGHT of the weight are dropped, which changed nothing there, and saves projecting
+new rows onto them.
 """
 
 from __future__ import annotations
