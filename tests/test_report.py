@@ -365,7 +365,7 @@ def test_draws_without_error_or_overflow(browser, pages, name, width):
         "return [...document.querySelectorAll('.plot')].filter(p => p.offsetParent).map(p => [p.id, "
         "p.querySelectorAll('.main-svg, canvas').length, p.getAttribute('aria-labelledby')])"
     )
-    assert len(plots) == 6
+    assert len(plots) >= 5  # one more where columns have lengths, or a chart has several dimensions
     assert all(drawn and label for _, drawn, label in plots)
     assert browser.errors() == []
 
