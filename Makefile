@@ -77,5 +77,5 @@ clean:
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python tests/oldest.py > .venv-oldest/oldest.txt
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet]' hypothesis pandas polars pytest pytest-xdist
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet,report]' hypothesis pandas polars pytest pytest-xdist
 	touch $@
