@@ -11,9 +11,11 @@ test: .venv/.installed
 test-all: .venv/.oracles
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=many
 
-# Some of the fast tests with the oldest dependencies that pyproject.toml admits, in an environment of their own.
+# Some of the fast tests with the oldest dependencies that pyproject.toml admits, in an environment of their own. What
+# these depend on themselves is new, so deprecation warnings between the two are ignored.
 test-oldest: .venv-oldest/.installed
-	GPUM_CACHE=.venv-oldest/programs .venv-oldest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider $(OLDEST)
+	GPUM_CACHE=.venv-oldest/programs .venv-oldest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider \
+		-W ignore::DeprecationWarning $(OLDEST)
 
 # Breaks central lines one at a time; about half an hour. It fails where the fast tests do not notice one.
 mutations: .venv/.installed
@@ -75,5 +77,5 @@ clean:
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python tests/oldest.py > .venv-oldest/oldest.txt
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet]' hypothesis pandas polars pytest pytest-xdist
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet,report]' hypothesis pandas polars pytest pytest-xdist
 	touch $@

@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[1]
 def oldest():
     """Lines `name==version`, of the package and of its optional parts that the tests use."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = [*project["dependencies"], *project["optional-dependencies"]["parquet"]]
+    extras = project["optional-dependencies"]
+    listed = [*project["dependencies"], *extras["parquet"], *extras["report"]]
     return [re.sub(r">=", "==", requirement) for requirement in listed]
 
 

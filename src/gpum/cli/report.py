@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..basics.checks import GpumError
 from .messages import check_output, say, size, stage
 from .models import Debug, Force, Model, Quiet
 
@@ -30,10 +29,7 @@ def report(
     check_output(out, force, model)
     with stage("drawing the report", out):
         from ..persistence import model_io
+        from ..report import write_report
 
-        try:
-            from ..report import write_report
-        except ModuleNotFoundError as error:
-            raise GpumError(f"the report needs {error.name}; install it with: pip install 'gpum[report]'") from None
         write_report(model_io.load(model), out, force=force)
     say(quiet, f"Report: {out} ({size(out)}). Open it in a browser.")

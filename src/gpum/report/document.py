@@ -20,6 +20,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
 
 from ..basics import neighbours
+from ..basics.checks import GpumError
 from ..basics.missing import fill_in
 from ..estimators.features import by_column
 from ..geometry.family import NO_BOUNDARY
@@ -82,8 +83,8 @@ def _joined(page: Any, *names: str) -> str:
 def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("the report needs plotly; install it with: pip install 'gpum[report]'") from error
+    except ImportError:
+        raise GpumError("the report needs plotly; install it with: pip install 'gpum[report]'") from None
     return get_plotlyjs()
 
 
