@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 import inside
-from gpum import NoSurface
+from gpum import BayesianGPLVM, GpumError, NoSurface
 from gpum.gplvm import bound, lbfgs, starts
 from gpum.gplvm.models import ByPoints, Variational
 from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, RUNNING, Stage, climb
@@ -261,6 +261,12 @@ def test_a_closed_curve_is_cut_where_it_is_thinnest():
     S = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t)], 1)
     assert any(name.endswith("unrolled") for name, *_ in starts.named(S, 1, ["isomap"], rng))
     assert not any(name.endswith("unrolled") for name, *_ in starts.named(S[:30], 1, ["isomap"], rng))
+    for rows in (S, S[:30]):  # "curve" is one start in the order of the rows, for a ring and for an arc
+        ((_, X, _),) = starts.named(rows, 1, ["curve"], rng)
+        step = np.diff(X[:, 0])
+        assert np.all(step > 0) or np.all(step < 0)
+    with pytest.raises(GpumError, match="starts='curve' is for latent_dim=1"):
+        BayesianGPLVM(2, starts="curve").fit(S)
 
 
 def test_equal_rows_start_at_one_point():

@@ -159,14 +159,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self._decoded = self.chart_.mapping, found
         return found
 
-    def _coordinates(self, X: np.ndarray) -> np.ndarray:
-        """Latent means of rows X [n, p]: fitted rows keep theirs, other rows are projected as in `transform`."""
+    def _coordinates(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Latent means and sds of rows X [n, p]: those of fitted rows are known, other rows are projected."""
         known = {row.tobytes(): i for i, row in reversed(list(enumerate(self._rows)))}
         index = np.array([known.get(row.tobytes(), -1) for row in self._scaling.rows(X)], int)
-        found, new = self.latent_[index], index < 0
+        found, sd, new = self.latent_[index], np.sqrt(self.latent_variance_[index]), index < 0
         if new.any():
-            found[new] = self._means(X[new])[0]
-        return found
+            found[new], sd[new] = self._means(X[new])
+        return found, sd
 
     def project(self, X: np.ndarray) -> Projection:
         """The projection of rows X [n, p] onto the surface: latent means and sds, and which rows are far from it.
@@ -196,9 +196,9 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _geometry(self, X: np.ndarray) -> ChartGeometry:
         """The learned chart with the coordinates of a cloud X [N, p]; its cache is reused by later fits."""
-        rows = self._coordinates(X)
+        rows, sd = self._coordinates(X)
         cached: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
-        return cached.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self))
+        return cached.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self, sd=sd))
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""

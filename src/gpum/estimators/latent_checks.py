@@ -39,7 +39,9 @@ def check(model: Any, latent_dim: Any, X: Any) -> np.ndarray:
                 )
             checks.cloud(start, "starts")
         else:
-            checks.option(start, "starts", ("pca", "isomap"))
+            checks.option(start, "starts", ("pca", "isomap", "curve"))
+            if start == "curve" and latent_dim != 1:
+                raise GpumError(f"starts='curve' is for latent_dim=1, and latent_dim is {latent_dim}; use 'isomap'")
     if isinstance(model.boundary, str):
         checks.option(model.boundary, "boundary", BOUNDARIES, "a level, a number such as 0.5")
     else:

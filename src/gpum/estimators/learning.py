@@ -174,8 +174,10 @@ def _build(
 
     alone = len(geometry_names(estimator.geometry)) == 1
 
-    def charts(latent_dim: Any, verbose: int) -> Iterator[ChartGeometry]:
+    def charts(latent_dim: Any, verbose: int, quick: bool) -> Iterator[ChartGeometry]:
         options = {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
+        if quick and isinstance(given, str):
+            options["starts"] = "curve"  # one start takes a sixth of the time of all
         model = fitted_latent_model(estimator, given, X, n_rows, latent_dim, run, **options)
         if every and not alone and model.collapsed_:
             raise NoSurface(

@@ -17,6 +17,7 @@ from .. import __version__
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
+from ..geometry.base import Projection
 from ..geometry.chart import ChartGeometry
 from ..geometry.flat import FlatGeometry
 from ..inference import design
@@ -170,9 +171,25 @@ class FittedModel:
         return self._predictive(self.geometries._project(self.cloud.rows, everything, self._needed))
 
     def _predictive(self, rows: ProjectedRows) -> Predictive | ClassPredictive:
+        rows = replace(rows, uncertain=self._uncertain)
         if self.classes is not None:
             return ClassPredictive(self, rows)
         return Predictive(self, replace(rows, outlying=self._outlying(rows), joining=self.geometries.joining))
+
+    @cached_property
+    def _uncertain(self) -> dict[int, Projection]:
+        """For each chart, the coordinates of the rows it was learned from, and their standard deviations.
+
+        The labelled rows have none: the posterior takes them to lie at their coordinates.
+        """
+        labelled = np.unique(np.concatenate([self.cloud._learned_at(output.rows) for output in self.outputs]))
+        found = {}
+        for k, member in enumerate(self.geometries.members):
+            if isinstance(member, ChartGeometry) and member.sd is not None and member.sd.any():
+                sd = member.sd.copy()
+                sd[labelled[labelled >= 0]] = 0.0
+                found[k] = Projection(member.rows, sd, np.zeros(len(sd), bool))
+        return found
 
     def _outlying(self, rows: ProjectedRows) -> np.ndarray:
         """Which rows are rows that geometries were learned from, lie far from all others and have no label, [n]."""

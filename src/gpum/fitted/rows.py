@@ -7,7 +7,7 @@ hundred eigenfunctions) are computed when they are used, so that memory does not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,7 @@ class ProjectedRows:
     missing : which rows lack readings, so that their coordinates are uncertain even in the cloud, [n] of bool.
     projections : for each geometry that needs one, the projection of the rows with own = -1, in their order.
     outlying : which rows have the prior in the spaces `joining`, since they lie far from all others, [n] of bool.
+    uncertain : for each geometry whose learned rows have uncertain coordinates, their points and sds.
     """
 
     X: np.ndarray
@@ -42,6 +43,7 @@ class ProjectedRows:
     needed: frozenset[int]  # spaces
     outlying: np.ndarray | None = None
     joining: frozenset[int] = frozenset()
+    uncertain: dict[int, Projection] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -83,20 +85,27 @@ class ProjectedRows:
                 located.far[k][self.outlying[some]] = True
         for k in self.needed:
             own, number = self.own[geometry_of[k]][some], self._number[geometry_of[k]][some]
-            new = np.flatnonzero(own < 0)
-            if not len(new):
-                continue
-            # A complete row of the cloud keeps its coordinates, without uncertainty.
-            unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
-            projection, at = self.projections[geometry_of[k]], located.at[k]
+            new, at, space = np.flatnonzero(own < 0), located.at[k], self.family.spaces[k]
             assert at is not None
-            points, around = projection.points[number[new]], _around(projection, number[unsure])
-            values = self.family.spaces[k].at(np.concatenate([points, *around]))  # at all points in one call
-            at[new] = values[: len(new)]
-            located.far[k][unsure] = projection.far[number[unsure]] & unseen[unsure]
-            if len(unsure) and around:
-                located.around[k] = [at.copy() for _ in around]
-                found = np.split(values[len(new) :], len(around))
+            several: list[tuple[np.ndarray, list[np.ndarray]]] = []  # rows, and further points of each
+            if len(new):
+                # A complete row of the cloud that is projected has these coordinates, without uncertainty.
+                unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
+                projection = self.projections[geometry_of[k]]
+                points, around = projection.points[number[new]], _around(projection, number[unsure])
+                values = space.at(np.concatenate([points, *around]))  # at all points in one call
+                at[new] = values[: len(new)]
+                located.far[k][unsure] = projection.far[number[unsure]] & unseen[unsure]
+                if len(unsure) and around:
+                    several.append((unsure, np.split(values[len(new) :], len(around))))
+            if (learned := self.uncertain.get(geometry_of[k])) is not None and learned.sd is not None:
+                unsure = np.flatnonzero((own >= 0) & learned.sd[own].any(1))
+                if len(unsure):
+                    around = _around(learned, own[unsure])
+                    several.append((unsure, np.split(space.at(np.concatenate(around)), len(around))))
+            if several:
+                located.around[k] = [at.copy() for _ in several[0][1]]
+            for unsure, found in several:
                 for rows_around, own_values in zip(located.around[k], found, strict=True):
                     rows_around[unsure] = own_values
         return located

@@ -36,8 +36,8 @@ from .incomplete import IncompleteGeometry
 
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
 CHART_DIMS = (1, 2)  # latent_dim="average"
-SOLID_DIMS = (2, 3)  # the same, for a cloud whose dimension is above SOLID
-SOLID = 2.4  # threshold for `neighbours.dimension`, which is 1.9 to 2.3 on surfaces and rises with noise
+SOLID_DIMS = (1, 2, 3)  # the same, for a cloud whose dimension is above SOLID
+SOLID = 2.4  # threshold for `neighbours.dimension`, which is 1.9 to 2.3 on surfaces; noise raises it, also on curves
 ATLAS_DIMS = (1, 2, 3)
 ROUGH = 0.5  # an atlas is left out when no local chart fits more than this fraction of the rows
 
@@ -111,14 +111,15 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 
 
 def build(
-    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int], Iterable[Geometry]],
+    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int, bool], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
     *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, alone: bool | None = None,
     optional: bool = False, n_modes: int | None = None, n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The geometries of a cloud [N, p].
 
-    `charts(q, verbose)` learns the charts of one dimension; with `once` it is called for the first dimension only.
+    `charts(q, verbose, quick)` learns the charts of one dimension; with `once` it is called for the first dimension
+    only. `quick` says that the cloud does not look like it has that dimension, so that it should take little time.
     `alone` says that no other kind is requested (default: `names` has one); a rough atlas is then used as it is.
     With `optional` there may be none at all, and the notes say why.
     `graph` makes the graphs, of the rows `many` [M, p] where these are given. Atlases and graphs that are in
@@ -131,8 +132,9 @@ def build(
     whole = X if filled is None else filled.rows[filled.sound]
     on = whole if many is None else many
     of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
-    if dims == "average" and "chart" in names:
-        of_charts = SOLID_DIMS if neighbours.dimension(whole) >= SOLID else CHART_DIMS
+    solid = dims == "average" and "chart" in names and neighbours.dimension(whole) >= SOLID
+    if dims == "average":
+        of_charts = SOLID_DIMS if solid else CHART_DIMS
     of_charts = of_charts[:1] if once else of_charts
     of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
     count = {"chart": len(of_charts), "atlas": len(of_atlases)}
@@ -141,7 +143,7 @@ def build(
     )
     side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
     members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
-        "chart": [partial(charts, q, 0 if side_by_side else verbose) for q in of_charts],
+        "chart": [partial(charts, q, 0 if side_by_side else verbose, solid and q == 1) for q in of_charts],
         "atlas": [partial(_atlas, whole, q, n_modes, alone, checkpoint) for q in of_atlases],
         "graph": [partial(_graphs, on, partial(graph, on, n_jobs=n_jobs), checkpoint)],
         "flat": [lambda: [flat_geometry(whole, by_column=True)]],

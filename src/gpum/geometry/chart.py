@@ -37,8 +37,9 @@ N_MODES = 100
 class ChartGeometry:
     """A chart, known or learned, with the cloud's coordinates in it.
 
-    `model` is the latent model that learned the chart and projects rows onto it; without one rows are coordinates. What
-    is computed on the chart is in `cache`, and with a `checkpoint` also in a folder.
+    `model` is the latent model that learned the chart and projects rows onto it; without one rows are coordinates. `sd`
+    has the standard deviations of the coordinates (None: known exactly). What is computed on the chart is in `cache`,
+    and with a `checkpoint` also in a folder.
     """
 
     chart: Chart
@@ -47,6 +48,7 @@ class ChartGeometry:
     name: str = "chart"
     cache: dict[Hashable, Any] = field(default_factory=dict)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    sd: np.ndarray | None = None  # [N, q]
 
     @property
     def title(self) -> str:

@@ -1,7 +1,8 @@
 """Starting coordinates of the optimiser: PCA, and Isomap on a neighbour graph that is made connected.
 
 In one dimension Isomap folds a closed curve onto itself. A further start therefore cuts the curve at its widest gap,
-and uses the angle in two dimensions of Isomap as the coordinate.
+and uses the angle in two dimensions of Isomap as the coordinate. The start "curve" is that one alone or, where the
+cloud is no ring, Isomap.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def named(
 ) -> Iterator[tuple[str, np.ndarray, np.random.Generator]]:
     """Name and latent rows [N, q] of every requested start, each with its own random generator.
 
-    `asked` holds "pca", "isomap" (several numbers of neighbours) and arrays, which are used unchanged.
+    `asked` holds "pca", "isomap" (several numbers of neighbours), "curve" (one dimension) and arrays, which are used
+    unchanged.
     """
     kinds: list[tuple[str, Any]] = []
     for start in asked:
@@ -73,6 +75,8 @@ def named(
             kinds.append(("given", np.asarray(start, float)))
         elif start == "pca":
             kinds.append(("pca", None))
+        elif start == "curve":
+            kinds.append(("curve", min(ISOMAP_NEIGHBOURS[0], len(rows) - 1)))
         else:
             kinds += [(f"isomap({k})", k) for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS})]
     cut = False
@@ -82,6 +86,10 @@ def named(
             continue
         wide = pca(rows, q) if name == "pca" else isomap(rows, max(q, 2), kind, own)
         X = wide[:, :q]
+        if name == "curve":
+            turn = unrolled(wide) if len(rows) > 2 else None
+            yield name, standardise(X if turn is None else turn), own
+            continue
         yield name, standardise(X), own
         if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
             yield f"{name}, one scale", standardise(X, by_column=False), own
