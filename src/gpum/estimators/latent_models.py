@@ -23,7 +23,8 @@ class BayesianGPLVM(LatentModel):
     latent_dim : dimension q of the surface, or "auto" (chosen by ARD, see the documentation). None (default): 2,
         or, as `latent_model` of another estimator, the dimensions that it asks for.
     n_inducing : inducing inputs m; by default min(N, 50). Cost grows as N m².
-    starts : "pca", "isomap", an array [N, q], or a list of these; the best bound wins.
+    starts : "pca", "isomap", an array [N, q], or a list of these; the best bound wins. "curve" is for one dimension:
+        Isomap, with a closed curve cut open at its widest gap.
     scale : what columns are divided by: "none" (all by one number, which does not change the cloud's shape), "standard"
         (their standard deviations), "robust" (their interquartile ranges), or "auto" (default): standard where their
         spreads look like those of different units, else none.

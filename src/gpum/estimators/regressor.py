@@ -27,7 +27,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     Parameters
     ----------
     latent_dim : dimension of the surface; several of them; "auto"; or "average" (default: charts of one and two
-        dimensions, of two and three where the cloud has more than two, atlases of one to three).
+        dimensions, also of three where the cloud has more than two, atlases of one to three).
     geometry : "average" (default: all of them, weighted by evidence), a name or a list of names of "chart" (learned
         charts), "atlas" (many small charts, for surfaces that are closed, branched or disconnected), "graph" (nearest
         neighbours) and "flat" (no surface). With a known chart, only that chart is used.
