@@ -395,3 +395,13 @@ def test_a_roll_with_gaps():
         model = GPUMRegressor(2, geometry=("chart", "atlas"), random_state=0).fit(S, cloud.y)
         errors.append(np.sqrt(np.mean((model.transduction_ - cloud.y_true)[unknown] ** 2)))
     assert errors[1] < 1.5 * errors[0]
+
+
+def test_the_categories_of_one_missing_word_are_not_missing_together():
+    """One gap in a column of words is a gap in each of its indicators; sensors that fail together are another matter."""
+    rng = np.random.default_rng(0)
+    kind, gone = rng.integers(0, 3, 90), rng.random(90) < 0.2
+    words = np.where(gone[:, None], np.nan, np.eye(3)[kind])
+    numbers = rng.standard_normal((90, 3))
+    assert not together(np.concatenate([words, numbers], 1))
+    assert together(np.where(gone[:, None], np.nan, numbers))

@@ -125,10 +125,14 @@ def together(X: np.ndarray) -> bool:
     """Whether gaps in the columns of X [N, p] are dependent, so that the pattern of gaps tells something about a row.
 
     Compares the largest eigenvalue of the correlations of the gap indicators with that of N rows of independent gaps
-    (Marchenko and Pastur 1967).
+    (Marchenko and Pastur 1967). Columns of two values with gaps in the same rows count as one: they are categories of
+    one column of the user's table.
     """
     gone = np.isnan(X).astype(float)
-    gone = gone[:, (gone.mean(0) > 0) & (gone.mean(0) < 1)]
+    some = (gone.mean(0) > 0) & (gone.mean(0) < 1)
+    two = np.array([len(np.unique(column[~np.isnan(column)])) <= 2 for column in X.T[some]], bool)
+    gone = gone[:, some]
+    gone = np.concatenate([gone[:, ~two], np.unique(gone[:, two], axis=1)], 1)
     if gone.shape[1] < 2:
         return False
     gone = (gone - gone.mean(0)) / gone.std(0)
