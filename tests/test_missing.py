@@ -398,7 +398,7 @@ def test_a_roll_with_gaps():
 
 
 def test_the_categories_of_one_missing_word_are_not_missing_together():
-    """One gap in a column of words is a gap in each of its indicators; sensors that fail together are another matter."""
+    """A gap in a column of words is one in each of its indicators; sensors that fail together are another matter."""
     rng = np.random.default_rng(0)
     kind, gone = rng.integers(0, 3, 90), rng.random(90) < 0.2
     words = np.where(gone[:, None], np.nan, np.eye(3)[kind])
