@@ -232,7 +232,7 @@ def test_a_model_without_a_chart(data, tmp_path):
     assert [name for name in found.columns if name.startswith("latent")] == []
     assert np.allclose(found.numbers("y_mean", ""), held.model.transduction_[:, 0])
     said = gpum("info", out).output
-    assert "none: no geometry is a chart" in said
+    assert "none: no chart has weight" in said
     for k in range(2):
         title, weight = next(iter(diagnostics.geometry_weights(held.model, k).items()))
         assert f"geometry: {title} {weight:.0%}" in said

@@ -12,7 +12,7 @@ from .messages import as_options, brief, duration, listed, size, the, weighed
 from .models import Debug
 from .system import system as of_system
 
-NO_MAP = "none: no geometry is a chart"
+NO_MAP = "none: no chart has weight"
 
 
 def info(
