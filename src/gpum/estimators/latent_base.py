@@ -152,11 +152,12 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _decoder(self) -> tuple[Decoder, np.ndarray]:
         """The decoder of the mapping and its weights [m, p], computed once and left on the device."""
-        mapping, found = self.__dict__.get("_decoded", (None, None))
+        cached: dict[str, Any] = self.__dict__.setdefault("_decoded", {})
+        mapping, found = cached.get("decoder", (None, None))
         if mapping is not self.chart_.mapping:
             dec, W = decoder(self.chart_.mapping)
             found = dec, np.asarray(W)
-            self._decoded = self.chart_.mapping, found
+            cached["decoder"] = self.chart_.mapping, found
         return found
 
     def _coordinates(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -382,7 +383,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._geometries = {}
-        self._yardstick = None
+        self._yardstick, self._decoded = None, {}
         make = BOUNDARIES[self.boundary] if isinstance(self.boundary, str) else corridor_boundary
         self.chart_ = LearnedChart(mapping, make(rng, mapping, self.latent_))
         if not isinstance(self.boundary, str):
