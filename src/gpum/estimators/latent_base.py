@@ -59,6 +59,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     """The common code of the two latent models; a subclass defines the model."""
 
     _as_points: bool
+    _decoded: dict[str, Any]  # the decoder of the mapping, computed on first use
     _yardstick: tuple[np.ndarray, float] | None  # distances that `project` compares with, computed on first use
     latent_dim: Any
     starts: Any
