@@ -7,16 +7,19 @@ A first look at a random chunk of the cloud bounds the distance to the k-th neig
 other chunks that are below this bound are looked at, and each chunk lowers it. The k + MORE rows with the smallest d²
 are then compared by distances in float64. A row whose k-th distance is not below that of the last of them, by more
 than the rounding error, is searched for again in float64; so are rows far from all others, where float32 overflows.
-The result does not depend on the number of threads.
+The result does not depend on the number of threads, nor on whether a GPU finds the candidates (`device_neighbours`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from .device import accelerated
 from .workers import results
 
 QUERIES, CHUNK = 512, 8192  # rows of a block of products
@@ -25,12 +28,21 @@ ROUNDING = 1e-6  # relative error of a float32 product of rows
 FAR = 1e6  # a row with a square norm of more than so many medians is searched for in float64
 SAMPLE = 1000  # rows from which the median is computed
 SECOND = 2**23  # numbers in memory in a second look
+DEVICE = 2**26  # distances up to which a GPU is not asked
+
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]  # distances and row numbers [n, k], and whether they are certain [n]
+Where = Callable[[np.ndarray], np.ndarray | None]  # the positions of queries among the rows that are searched
 
 
 def nearest(
-    points: np.ndarray, k: int, queries: np.ndarray | None = None, n_jobs: int | None = -1
+    points: np.ndarray, k: int, queries: np.ndarray | None = None, n_jobs: int | None = -1, device: bool | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and row numbers [n, k] of the k rows nearest to each query, or to each row among the others."""
+    """Distances and row numbers [n, k] of the k rows nearest to each query, or to each row among the others.
+
+    Blocks of queries are tasks for threads or for the workers of joblib (`workers`). If JAX has a GPU, they run there
+    one after another, unless `device` says otherwise or there is little to compute. The rows found are the same, except
+    among rows whose distances differ by rounding alone.
+    """
     own = queries is None
     queries = points if queries is None else queries
     k = min(k, len(points) - own)
@@ -42,35 +54,88 @@ def nearest(
     near = squares <= FAR * typical
     columns = order[near[order]]
     of_queries = squares if own else _squares(queries, middle)
-    fast = (of_queries <= FAR * typical) & (len(columns) > k + MORE)
-    unit = np.sqrt(typical)
-    among = ((points[columns] - middle) / unit).astype(np.float32)
-    distances, index = np.empty((len(queries), k)), np.empty((len(queries), k), int)
-    ask = np.flatnonzero(fast)
+    ask = np.flatnonzero((of_queries <= FAR * typical) & (len(columns) > k + MORE))
     position = np.full(len(points), -1)
     position[columns] = np.arange(len(columns))
-    blocks = [ask[begin : begin + QUERIES] for begin in range(0, len(ask), QUERIES)]
-
-    def block(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        x = ((queries[rows] - middle) / unit).astype(np.float32)
-        square, found = _candidates(x, among, squares_in_units, k + MORE, position[rows] if own else None)
-        found = columns[found]
-        exact = _distances(points, queries[rows], found)
-        sorting = np.lexsort((found, exact), axis=1)[:, :k]
-        length, which = np.take_along_axis(exact, sorting, 1), np.take_along_axis(found, sorting, 1)
-        scale = (x.astype(float) ** 2).sum(1)
-        error = ROUNDING * (scale + (np.sqrt(scale) + np.sqrt(np.maximum(square[:, -1], 0.0))) ** 2)
-        return length, which, (length[:, -1] / unit) ** 2 < square[:, -1] - error
-
-    squares_in_units = np.einsum("np,np->n", among, among)
-    unsure = [np.flatnonzero(~fast)]
-    for rows, (length, which, sure) in zip(blocks, results([partial(block, b) for b in blocks], n_jobs), strict=True):
-        distances[rows], index[rows] = length, which
-        unsure.append(rows[~sure])
-    rest = np.concatenate(unsure)
+    where = lambda rows: position[rows] if own else None
+    search = _Search(points, columns, middle, float(np.sqrt(typical)), k, of_queries / typical)
+    if len(ask) * len(columns) > DEVICE and accelerated() if device is None else device and len(ask):
+        step, found = search.on_device(queries, where, ask)
+    else:
+        step, found = QUERIES, results(search.tasks(queries, where, ask), n_jobs)
+    distances, index = np.empty((len(queries), k)), np.empty((len(queries), k), int)
+    sure = np.zeros(len(queries), bool)
+    for begin, one in zip(range(0, len(ask), step), found, strict=True):
+        rows = ask[begin : begin + step]
+        distances[rows], index[rows], sure[rows] = one
+    rest = np.flatnonzero(~sure)
     if len(rest):
         distances[rest], index[rest] = _in_float64(points, queries, rest, k, own)
     return distances, index
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for k rows among the rows `columns` of a cloud, less `middle`, in units of `unit`.
+
+    `scale` are the square norms of the queries in these units.
+    """
+
+    points: np.ndarray
+    columns: np.ndarray
+    middle: np.ndarray
+    unit: float
+    k: int
+    scale: np.ndarray
+
+    def tasks(self, queries: np.ndarray, where: Where, ask: np.ndarray) -> Iterator[Callable[[], Found]]:
+        """One task for each block of QUERIES of the queries `ask`."""
+        among = ((self.points[self.columns] - self.middle) / self.unit).astype(np.float32)
+        squares = np.einsum("np,np->n", among, among)
+        for begin in range(0, len(ask), QUERIES):
+            rows = ask[begin : begin + QUERIES]
+            yield partial(
+                _block, self.points, self.columns, among, squares, queries[rows], where(rows), self.scale[rows],
+                self.middle, self.unit, self.k,
+            )  # fmt: skip
+
+    def on_device(self, queries: np.ndarray, where: Where, ask: np.ndarray) -> tuple[int, Iterator[Found]]:
+        """The number of queries in a block, and the results of the blocks."""
+        from .device_neighbours import DeviceSearch
+
+        search = DeviceSearch(self.points[self.columns], self.middle, self.unit, self.k + MORE)
+
+        def found() -> Iterator[Found]:
+            for begin in range(0, len(ask), search.queries):
+                rows = ask[begin : begin + search.queries]
+                square, position, exact = search(queries[rows], where(rows))
+                yield _chosen(exact, self.columns[position], square[:, -1], self.scale[rows], self.unit, self.k)
+
+        return search.queries, found()
+
+
+def _block(
+    points: np.ndarray, columns: np.ndarray, among: np.ndarray, squares: np.ndarray, queries: np.ndarray,
+    own: np.ndarray | None, scale: np.ndarray, middle: np.ndarray, unit: float, k: int,
+) -> Found:  # fmt: skip
+    """The k nearest rows of a block of queries."""
+    x = ((queries - middle) / unit).astype(np.float32)
+    square, found = _candidates(x, among, squares, k + MORE, own)
+    return _chosen(_distances(points, queries, columns[found]), columns[found], square[:, -1], scale, unit, k)
+
+
+def _chosen(
+    exact: np.ndarray, found: np.ndarray, last: np.ndarray, scale: np.ndarray, unit: float, k: int
+) -> Found:  # fmt: skip
+    """The k nearest of the candidates `found` at the distances `exact`, and whether no other row can be nearer, [n].
+
+    In units, all other rows have at least the square distance `last` [n] up to rounding; `scale` [n] are the square
+    norms of the queries.
+    """
+    sorting = np.lexsort((found, exact), axis=1)[:, :k]
+    length, which = np.take_along_axis(exact, sorting, 1), np.take_along_axis(found, sorting, 1)
+    error = ROUNDING * (scale + (np.sqrt(scale) + np.sqrt(np.maximum(last, 0.0))) ** 2)
+    return length, which, (length[:, -1] / unit) ** 2 < last - error
 
 
 def _candidates(

@@ -8,7 +8,10 @@
 
 Subspace iteration with this filter (Zhou, Saad, Tiago and Chelikowsky 2006): filter, orthonormalise, Rayleigh-Ritz,
 until all residuals are below RESIDUAL or ROUNDS have passed. Products are in float32, inner products in blocks of rows
-that are added in float64 in a fixed order: the result does not depend on the number of threads.
+that are added in float64 in a fixed order: the result does not depend on the number of threads. The eigenvectors of a
+similar matrix, such as that of the same rows with another number of neighbours, are a good first block.
+
+`Products` has the products with blocks of N rows, in NumPy; `chebyshev_device` has the same on a GPU.
 """
 
 from __future__ import annotations
@@ -16,15 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix
 
+from ..basics.device import accelerated
 from ..basics.workers import results
 
 SPARE = 32  # columns beside the requested ones: the last pairs of a block converge slowly
-DEGREES = (8, 16, 32, 32)  # of the filter in the first rounds; afterwards the last
+DEGREES = (8, 16, 32)  # of the filter in the first rounds; afterwards, and from a given first block, the last
 ROUNDS = 8
 RESIDUAL = 0.01  # of 1 - α: an eigenvalue is then exact to 1e-4 of itself over its relative gap
 FLOOR = 1e-3  # rounding in float32 is below RESIDUAL of this
@@ -47,86 +52,129 @@ class Largest:
         return float(self.residuals.max())
 
 
-def largest(A: csr_matrix, k: int, n_jobs: int | None = -1) -> Largest:
-    """The k largest eigenpairs of A, whose spectrum lies within [-1, 1]."""
-    A = A.astype(np.float32)
-    m = min(k + SPARE, A.shape[0])
-    V = np.random.default_rng(0).standard_normal((A.shape[0], m), np.float32)
-    V = _orthonormal(V, n_jobs)
-    cut = FIRST_CUT
-    for turn in range(ROUNDS):
-        V = _filtered(A, V, DEGREES[min(turn, len(DEGREES) - 1)], cut, n_jobs)
-        V = _orthonormal(V, n_jobs)
-        AV = _product(A, V, n_jobs)
-        H = _inner(V, AV, n_jobs)
+def largest(
+    A: csr_matrix, k: int, n_jobs: int | None = -1, first: np.ndarray | None = None, device: bool | None = None
+) -> Largest:
+    """The k largest eigenpairs of A, whose spectrum lies within [-1, 1].
+
+    `first` [N, j] are orthonormal columns that the iteration begins with, such as the eigenvectors of a similar matrix.
+    On a GPU if JAX has one, unless `device` says otherwise; eigenpairs agree up to their residuals.
+    """
+    if accelerated() if device is None else device:
+        from .chebyshev_device import DeviceProducts, in_double_precision
+
+        with in_double_precision():
+            return _largest(DeviceProducts(A.astype(np.float32)), A.shape[0], k, first)
+    return _largest(Products(A.astype(np.float32), n_jobs), A.shape[0], k, first)
+
+
+def _largest(products: Any, N: int, k: int, first: np.ndarray | None) -> Largest:
+    m = min(k + SPARE, N)
+    block = np.random.default_rng(0).standard_normal((N, m), np.float32)
+    cut, turn = FIRST_CUT, 0
+    if first is not None:
+        known = products.block(first[:, :m])
+        cut = _cut(eigh(products.inner(known, products.product(known)), eigvals_only=True)[0])
+        turn = len(DEGREES) - 1
+        block /= np.float32(np.sqrt(N))
+        block[:, : first.shape[1]] = first[:, :m]
+    V = _orthonormal(products, products.block(block))
+    for _ in range(ROUNDS):
+        V = products.filtered(V, DEGREES[min(turn, len(DEGREES) - 1)], cut)
+        V = _orthonormal(products, V)
+        AV = products.product(V)
+        H = products.inner(V, AV)
         values, turned = eigh(0.5 * (H + H.T))
         values, turned = values[::-1], turned[:, ::-1].astype(np.float32)
-        V, AV = _times(V, turned, n_jobs), _times(AV, turned, n_jobs)
-        AV -= V * values.astype(np.float32)
-        residuals = np.sqrt(_column_squares(AV)) / (np.maximum(1 - values, 0.0) + FLOOR)
+        V, AV = products.times(V, turned), products.times(AV, turned)
+        AV = AV - V * values.astype(np.float32)
+        residuals = np.sqrt(products.squares(AV)) / (np.maximum(1 - values, 0.0) + FLOOR)
         if np.all(residuals[:k] <= RESIDUAL):
             break
-        cut = min(max(float(values[-1]), FIRST_CUT), 1 - 1e-6)
-    return Largest(values[:k], np.ascontiguousarray(V[:, :k]), residuals[:k])
+        cut = _cut(values[-1])
+        turn += 1
+    return Largest(values[:k], np.ascontiguousarray(products.array(V)[:, :k]), residuals[:k])
 
 
-def _filtered(A: csr_matrix, V: np.ndarray, degree: int, cut: float, n_jobs: int | None) -> np.ndarray:
-    """T_d(s(A)) V, each column divided by its norm, in tasks of COLUMNS columns."""
-    half, middle = np.float32((cut + 1) / 2), np.float32((cut - 1) / 2)
-
-    def columns(v: np.ndarray) -> np.ndarray:
-        before, now = v, (A @ v - middle * v) / half
-        for _ in range(degree - 1):
-            after = A @ now
-            after -= middle * now
-            after *= 2 / half
-            after -= before
-            before, now = now, after
-        return now / np.sqrt(_column_squares(now)).astype(np.float32)
-
-    return _by_columns(columns, V, n_jobs)
+def _cut(smallest: float) -> float:
+    """The cut above which eigenvalues are searched for, from the smallest Ritz value."""
+    return min(max(float(smallest), FIRST_CUT), 1 - 1e-6)
 
 
-def _product(A: csr_matrix, V: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    return _by_columns(lambda v: A @ v, V, n_jobs)
-
-
-def _by_columns(task: Callable[[np.ndarray], np.ndarray], V: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    begins = range(0, V.shape[1], COLUMNS)
-    tasks = [partial(task, np.ascontiguousarray(V[:, k : k + COLUMNS])) for k in begins]
-    return np.concatenate(list(results(tasks, n_jobs)), 1)
-
-
-def _inner(a: np.ndarray, b: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """aᵀb [m, m] in float64."""
-    tasks = [partial(_product_of_rows, a[k : k + ROWS], b[k : k + ROWS]) for k in range(0, len(a), ROWS)]
-    return np.sum(list(results(tasks, n_jobs)), axis=0)
-
-
-def _product_of_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a.T.astype(float) @ b.astype(float)
-
-
-def _times(V: np.ndarray, turned: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """V turned, in blocks of rows."""
-    tasks = [partial(np.matmul, V[k : k + ROWS], turned) for k in range(0, len(V), ROWS)]
-    return np.concatenate(list(results(tasks, n_jobs)))
-
-
-def _column_squares(V: np.ndarray) -> np.ndarray:
-    return np.einsum("nk,nk->k", V, V, dtype=float)
-
-
-def _orthonormal(V: np.ndarray, n_jobs: int | None) -> np.ndarray:
+def _orthonormal(products: Any, V: Any) -> Any:
     """An orthonormal basis of the columns of V; twice, since rounding leaves the first one inexact.
 
     Directions of a size below rounding are replaced by random ones, which the next round filters.
     """
     for _ in range(2):
-        w, U = eigh(_inner(V, V, n_jobs))
+        w, U = eigh(products.inner(V, V))
         lost = w < 1e-12 * w[-1]
-        V = _times(V, (U / np.sqrt(np.maximum(w, 1e-12 * w[-1]))).astype(np.float32), n_jobs)
+        V = products.times(V, (U / np.sqrt(np.maximum(w, 1e-12 * w[-1]))).astype(np.float32))
         if lost.any():
-            rng = np.random.default_rng(1)
-            V[:, lost] = rng.standard_normal((len(V), int(lost.sum())), np.float32) / np.float32(np.sqrt(len(V)))
+            N, n = len(V), int(lost.sum())
+            random = np.random.default_rng(1).standard_normal((N, n), np.float32) / np.float32(np.sqrt(N))
+            V = products.with_columns(V, np.flatnonzero(lost), random)
     return V
+
+
+class Products:
+    """Products of A, and of blocks V [N, m] in float32, in tasks that run in threads."""
+
+    def __init__(self, A: csr_matrix, n_jobs: int | None) -> None:
+        self.A, self.n_jobs = A, n_jobs
+
+    def block(self, V: np.ndarray) -> np.ndarray:
+        """A block of an array [N, m]."""
+        return V
+
+    def array(self, V: np.ndarray) -> np.ndarray:
+        """The array of a block."""
+        return V
+
+    def with_columns(self, V: np.ndarray, which: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """V with other columns at some positions."""
+        V[:, which] = columns
+        return V
+
+    def filtered(self, V: np.ndarray, degree: int, cut: float) -> np.ndarray:
+        """T_d(s(A)) V, each column divided by its norm, in tasks of COLUMNS columns."""
+        A, half, middle = self.A, np.float32((cut + 1) / 2), np.float32((cut - 1) / 2)
+
+        def columns(v: np.ndarray) -> np.ndarray:
+            before, now = v, (A @ v - middle * v) / half
+            for _ in range(degree - 1):
+                after = A @ now
+                after -= middle * now
+                after *= 2 / half
+                after -= before
+                before, now = now, after
+            return now / np.sqrt(self.squares(now)).astype(np.float32)
+
+        return self._by_columns(columns, V)
+
+    def product(self, V: np.ndarray) -> np.ndarray:
+        """A V."""
+        return self._by_columns(lambda v: self.A @ v, V)
+
+    def _by_columns(self, task: Callable[[np.ndarray], np.ndarray], V: np.ndarray) -> np.ndarray:
+        begins = range(0, V.shape[1], COLUMNS)
+        tasks = [partial(task, np.ascontiguousarray(V[:, k : k + COLUMNS])) for k in begins]
+        return np.concatenate(list(results(tasks, self.n_jobs)), 1)
+
+    def inner(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """aᵀb [m, m] in float64."""
+        tasks = [partial(_product_of_rows, a[k : k + ROWS], b[k : k + ROWS]) for k in range(0, len(a), ROWS)]
+        return np.sum(list(results(tasks, self.n_jobs)), axis=0)
+
+    def times(self, V: np.ndarray, turned: np.ndarray) -> np.ndarray:
+        """V times a small matrix [m, m], in blocks of rows."""
+        tasks = [partial(np.matmul, V[k : k + ROWS], turned) for k in range(0, len(V), ROWS)]
+        return np.concatenate(list(results(tasks, self.n_jobs)))
+
+    def squares(self, V: np.ndarray) -> np.ndarray:
+        """The sum of squares of each column, [m], in float64."""
+        return np.einsum("nk,nk->k", V, V, dtype=float)
+
+
+def _product_of_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.T.astype(float) @ b.astype(float)
