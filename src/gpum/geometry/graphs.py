@@ -28,7 +28,7 @@ where |Σ_j a_j (x_j - x)|² + ρ Σ_j a_j² |x_j - x|² is least, so that φ(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -72,6 +72,8 @@ TINY = np.finfo(float).tiny
 FEW = 64  # edges per row above which products with A are cheaper than solving with it; so is
 FILL = 300  # numbers per row in the factors
 DENSE = 2000  # rows up to which eigenpairs are found without iteration
+
+Made = tuple["GraphSpace", np.ndarray | None]  # a graph, and the block of vectors with which a similar one begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +144,13 @@ class DiffusionSpace:
 
 def graph_space(X: np.ndarray, n_neighbors: int = 10, width: float = 1.0, n_modes: int | None = None) -> GraphSpace:
     """The kNN graph of a cloud [N, p], N ≥ 2; all its eigenpairs, or the first n_modes."""
-    return _graph_space(X, (neighbour_graph(X, n_neighbors), 1), n_neighbors, width, n_modes)
+    return _graph_space(X, (neighbour_graph(X, n_neighbors), 1), n_neighbors, width, n_modes)[0]
 
 
 def _graph_space(
-    X: np.ndarray, joined: tuple[csr_matrix, int], k: int, width: float, n_modes: int | None, n_jobs: int | None = 1
-) -> GraphSpace:  # fmt: skip
+    X: np.ndarray, joined: tuple[csr_matrix, int], k: int, width: float, n_modes: int | None,
+    n_jobs: int | None = 1, first: np.ndarray | None = None,
+) -> Made:  # fmt: skip
     """`joined` is the connected graph, and how many connected components it had."""
     graph, n_components = joined
     edges = graph.tocoo()
@@ -159,13 +162,14 @@ def _graph_space(
         h = float(nearest[np.isfinite(nearest)].max())
     w = np.maximum(np.exp(-0.5 * (edges.data / (width * h)) ** 2), FAINT)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=graph.shape)
-    alpha, phi, W, _, residual = _eigenfunctions(affinity, n_modes, n_jobs=n_jobs)
+    found = _eigenfunctions(affinity, n_modes, n_jobs=n_jobs, first=first)
+    alpha, phi, W = found.alpha, found.phi, found.W
     squares = csr_matrix((edges.data**2, (edges.row, edges.col)), shape=graph.shape)
     time = 0.5 * float(W.multiply(squares).sum() / W.sum()) or 1.0
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info = {"n_neighbors": k, "width": width}
     values, missing = np.maximum(1 - alpha, 0.0) / time, _asked(X, n_modes) - len(alpha)
-    return GraphSpace(X, values, phi, info, missing, residual, n_components)
+    return GraphSpace(X, values, phi, info, missing, found.residual, n_components), found.block
 
 
 def graph_spaces(
@@ -181,12 +185,12 @@ def graph_spaces(
     if n_modes is None:
         n_modes = len(X) if len(X) <= ALL else MODES
     n_neighbors = n_neighbors or (LARGE_NEIGHBOURS if large else NEIGHBOURS)
-    tasks = [
-        partial(_graph_space, X, graph, k, width, n_modes, n_jobs if large else 1)
+    tasks = (
+        partial(_graph_space, X, graph, k, width, n_modes)
         for k, graph, _ in _neighbour_graphs(X, n_neighbors, n_jobs)
         for width in widths or (LARGE_WIDTHS if large else WIDTHS)
-    ]
-    spaces = on_cloud(X, results(tasks, 1 if large else n_jobs))  # a large graph uses all cores by itself
+    )
+    spaces = _made(X, tasks, n_jobs)
     gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
 
@@ -199,13 +203,25 @@ def cluster_spaces(
     So the density is not divided out, and each row has its own width: w_ij = exp(-4 |x_i - x_j|²/(d_i d_j)), d_i the
     distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
     """
-    large = len(X) > LARGE
-    n_neighbors = n_neighbors or (LARGE_NEIGHBOURS if large else NEIGHBOURS)
-    tasks = [
-        partial(_cluster_space, X, k, graph, width, n_jobs if large else 1)
-        for k, graph, width in _neighbour_graphs(X, n_neighbors, n_jobs)
-    ]
-    return on_cloud(X, results(tasks, 1 if large else n_jobs))
+    n_neighbors = n_neighbors or (LARGE_NEIGHBOURS if len(X) > LARGE else NEIGHBOURS)
+    tasks = (
+        partial(_cluster_space, X, k, graph, width) for k, graph, width in _neighbour_graphs(X, n_neighbors, n_jobs)
+    )
+    return _made(X, tasks, n_jobs)
+
+
+def _made(X: np.ndarray, tasks: Iterable[Callable[..., Made]], n_jobs: int | None) -> list[GraphSpace]:
+    """The graphs that tasks make, in parallel.
+
+    Large graphs are made one after another: each uses all cores, and begins with the eigenvectors of the one before.
+    """
+    if len(X) <= LARGE:
+        return on_cloud(X, (space for space, _ in results(tasks, n_jobs)))
+    spaces, block = [], None
+    for task in tasks:
+        space, block = task(n_jobs=n_jobs, first=block)
+        spaces.append(space)
+    return spaces
 
 
 def _neighbour_graphs(
@@ -223,19 +239,21 @@ def _neighbour_graphs(
 
 
 def _cluster_space(
-    X: np.ndarray, k: int, joined: tuple[csr_matrix, int], farthest: np.ndarray, n_jobs: int | None
-) -> GraphSpace:  # fmt: skip
+    X: np.ndarray, k: int, joined: tuple[csr_matrix, int], farthest: np.ndarray, n_jobs: int | None = 1,
+    first: np.ndarray | None = None,
+) -> Made:  # fmt: skip
     edges = joined[0].tocoo()
     least = max(1e-100 * float(edges.data.max()), np.finfo(float).tiny)  # among duplicates; ratios must not overflow
     width = np.maximum(farthest, least)
     w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
     n_modes = len(X) if len(X) <= ALL else MODES
-    alpha, phi, _, _, residual = _eigenfunctions(affinity, n_modes, even=False, n_jobs=n_jobs)
+    found = _eigenfunctions(affinity, n_modes, even=False, n_jobs=n_jobs, first=first)
+    alpha, phi = found.alpha, found.phi
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info = {"n_neighbors": k, "width": "local"}
     missing = _asked(X, n_modes) - len(alpha)
-    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, missing, residual, joined[1])
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, missing, found.residual, joined[1]), found.block
 
 
 def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
@@ -263,7 +281,8 @@ def diffusion_space(
         squares = cdist(X, X, "sqeuclidean") if squares is None else squares
         near = np.sum(squares <= bandwidth**2, 1)
         w = np.exp(-squares / (4 * bandwidth**2))
-    alpha, phi, _, degree, _ = _eigenfunctions(w, n_pairs)
+    found = _eigenfunctions(w, n_pairs)
+    alpha, phi, degree = found.alpha, found.phi, found.q
     missing = _asked(X, n_pairs) - len(alpha)
     n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
     alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
@@ -299,21 +318,33 @@ def _asked(X: np.ndarray, n_modes: int | None) -> int:
     return len(X) if n_modes is None else min(n_modes, len(X))
 
 
-def _eigenfunctions(
-    w: Any, n_modes: int | None, even: bool = True, n_jobs: int | None = 1
-) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray, float]:  # fmt: skip
-    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N], and the residual.
+@dataclass(frozen=True)
+class _Eigenfunctions:
+    """Largest eigenvalues α [k], descending, eigenfunctions φ [N, k], W and q of affinities w [N, N].
 
-    even=False leaves the density of the rows in W. There are fewer than n_modes where a solver did not reach them all;
-    above LARGE rows all are returned, in float32, with their largest residual.
+    There are fewer pairs than requested where a solver did not reach them all. Above LARGE rows all are there, in
+    float32, with their largest residual and the block of vectors with which a similar graph begins.
     """
+
+    alpha: np.ndarray
+    phi: np.ndarray
+    W: Any
+    q: np.ndarray
+    residual: float
+    block: np.ndarray | None
+
+
+def _eigenfunctions(
+    w: Any, n_modes: int | None, even: bool = True, n_jobs: int | None = 1, first: np.ndarray | None = None
+) -> _Eigenfunctions:  # fmt: skip
+    """The eigenfunctions of affinities w [N, N]; even=False leaves the density of the rows in W."""
     N = w.shape[0]
     k = N if n_modes is None else min(n_modes, N)
     q = np.asarray(w.sum(1)).ravel()
     W = _scaled(w, 1 / q) if even else w
     degree = np.asarray(W.sum(1)).ravel()
     root = 1 / np.sqrt(degree)
-    residual = 0.0
+    residual, block = 0.0, None
     if N <= DENSE or k > N // 2:
         A = _scaled(W, root)
         A = A if isinstance(A, np.ndarray) else A.toarray()
@@ -321,8 +352,9 @@ def _eigenfunctions(
         alpha, U = np.linalg.eigh(A) if k == N else eigh(A, subset_by_index=(N - k, N - 1))
         alpha, U = alpha[::-1], U[:, ::-1] * root[:, None]
     elif N > LARGE and not isinstance(w, np.ndarray):
-        pairs = chebyshev.largest(_scaled(W, root), k, n_jobs)
-        alpha, U, residual = pairs.values.copy(), pairs.vectors * root.astype(np.float32)[:, None], pairs.residual
+        pairs = chebyshev.largest(_scaled(W, root), k, n_jobs, first)
+        alpha, U = pairs.values.copy(), pairs.vectors * root.astype(np.float32)[:, None]
+        residual, block = pairs.residual, pairs.block
     elif _thin(W):
         D = csr_matrix(diags_array(degree))
         found = lowest(D - W, D, k)
@@ -340,7 +372,7 @@ def _eigenfunctions(
     U *= signs.astype(U.dtype)  # signs do not depend on the solver
     alpha = np.minimum(alpha, 1.0)
     alpha[0] = 1.0
-    return alpha, U, W, q, residual
+    return _Eigenfunctions(alpha, U, W, q, residual, block)
 
 
 def _thin(W: csr_matrix) -> bool:

@@ -29,7 +29,8 @@ from ..basics.device import accelerated
 from ..basics.workers import results
 
 SPARE = 32  # columns beside the requested ones: the last pairs of a block converge slowly
-DEGREES = (8, 16, 32)  # of the filter in the first rounds; afterwards, and from a given first block, the last
+DEGREES: tuple[int, ...] = (8, 16, 32)  # of the filter in the first rounds; afterwards the last
+GIVEN = 16  # the same from a given first block; a larger one makes its columns, mixed from many eigenvectors, parallel
 ROUNDS = 8
 RESIDUAL = 0.01  # of 1 - α: an eigenvalue is then exact to 1e-4 of itself over its relative gap
 FLOOR = 1e-3  # rounding in float32 is below RESIDUAL of this
@@ -40,11 +41,12 @@ FIRST_CUT = 0.0
 
 @dataclass(frozen=True)
 class Largest:
-    """α [k], descending, orthonormal u [N, k] in float32, and the residual of each pair [k]."""
+    """α [k], descending, orthonormal u [N, k] in float32, the residual of each pair [k], the last block V [N, m]."""
 
     values: np.ndarray
     vectors: np.ndarray
     residuals: np.ndarray
+    block: np.ndarray
 
     @property
     def residual(self) -> float:
@@ -57,7 +59,7 @@ def largest(
 ) -> Largest:
     """The k largest eigenpairs of A, whose spectrum lies within [-1, 1].
 
-    `first` [N, j] are orthonormal columns that the iteration begins with, such as the eigenvectors of a similar matrix.
+    `first` [N, m] is the block that the iteration begins with: the last one of a similar matrix.
     On a GPU if JAX has one, unless `device` says otherwise; eigenpairs agree up to their residuals.
     """
     if accelerated() if device is None else device:
@@ -69,18 +71,12 @@ def largest(
 
 
 def _largest(products: Any, N: int, k: int, first: np.ndarray | None) -> Largest:
-    m = min(k + SPARE, N)
-    block = np.random.default_rng(0).standard_normal((N, m), np.float32)
-    cut, turn = FIRST_CUT, 0
+    block = np.random.default_rng(0).standard_normal((N, min(k + SPARE, N)), np.float32) if first is None else first
+    V, cut, degrees = _orthonormal(products, products.block(block)), FIRST_CUT, DEGREES
     if first is not None:
-        known = products.block(first[:, :m])
-        cut = _cut(eigh(products.inner(known, products.product(known)), eigvals_only=True)[0])
-        turn = len(DEGREES) - 1
-        block /= np.float32(np.sqrt(N))
-        block[:, : first.shape[1]] = first[:, :m]
-    V = _orthonormal(products, products.block(block))
-    for _ in range(ROUNDS):
-        V = products.filtered(V, DEGREES[min(turn, len(DEGREES) - 1)], cut)
+        cut, degrees = _cut(eigh(products.inner(V, products.product(V)), eigvals_only=True)[0]), (GIVEN,)
+    for turn in range(ROUNDS):
+        V = products.filtered(V, degrees[min(turn, len(degrees) - 1)], cut)
         V = _orthonormal(products, V)
         AV = products.product(V)
         H = products.inner(V, AV)
@@ -92,8 +88,8 @@ def _largest(products: Any, N: int, k: int, first: np.ndarray | None) -> Largest
         if np.all(residuals[:k] <= RESIDUAL):
             break
         cut = _cut(values[-1])
-        turn += 1
-    return Largest(values[:k], np.ascontiguousarray(products.array(V)[:, :k]), residuals[:k])
+    block = products.array(V)
+    return Largest(values[:k], np.ascontiguousarray(block[:, :k]), residuals[:k], block)
 
 
 def _cut(smallest: float) -> float:
