@@ -7,7 +7,7 @@ Each choice of settings is fitted to the same clouds of ROWS rows and the same l
     clusters    20 clusters of ten classes in R³⁰, curved; 1 and 5 labels a class, five sets each
     solid       four dimensions, curved, in R²⁰; the target is a simulated smooth function, 100 and 300 labels
 
-    python benchmarks/graph_settings.py FILE.npz [ROWS]
+    python benchmarks/graph_settings.py FILE.npz [ROWS [SETS]]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 
 from gpum import GPUMClassifier, GPUMRegressor
@@ -26,15 +27,8 @@ from gpum.geometry import graphs
 from scaling import calibration_error, label_set, turned
 
 ROWS = 6000
-CLASSES = ((10,), (5,), (20,), (5, 10), (10, 20), (5, 10, 20), graphs.NEIGHBOURS)
-REGRESSION = (
-    ((10,), (0.5, 1.0)),
-    ((10,), (1.0,)),
-    ((10,), (0.5, 1.0, 2.0)),
-    ((5, 10), (0.5, 1.0)),
-    ((10, 20), (0.5, 1.0)),
-    ((5, 10, 20), (0.5, 1.0)),
-)
+CLASSES = ((10,), (5, 10, 20), (10, 20), (5, 10))
+REGRESSION = (((10,), (0.5, 1.0)), ((5, 10, 20), (0.5, 1.0)), ((10,), (0.5, 1.0, 2.0)), ((10, 20), (0.5, 1.0)))
 SETS = 5
 
 
@@ -100,14 +94,15 @@ def table(
 ) -> None:  # fmt: skip
     """One cloud: a line for each choice of settings."""
     found = Table("neighbours", "widths", "first fit, processor s", *titles, title=title)
-    for n_neighbors, widths in choices:
-        graphs.LARGE_NEIGHBOURS, graphs.LARGE_WIDTHS = n_neighbors, widths
-        found.add_row(", ".join(map(str, n_neighbors)), ", ".join(map(str, widths)), *measure())
-    Console(width=140).print(found)
+    with Live(found, console=Console(width=140)):
+        for n_neighbors, widths in choices:
+            graphs.LARGE_NEIGHBOURS, graphs.LARGE_WIDTHS = n_neighbors, widths
+            found.add_row(", ".join(map(str, n_neighbors)), ", ".join(map(str, widths)), *measure())
 
 
 if __name__ == "__main__":
     rows = int(sys.argv[2]) if len(sys.argv) > 2 else ROWS
+    SETS = int(sys.argv[3]) if len(sys.argv) > 3 else SETS
     with np.load(sys.argv[1]) as data:
         pictures, y = data["X"], data["y"].astype(int)
     some = np.sort(np.random.default_rng(0).choice(len(y), rows, replace=False))

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, diagnostics, heat_kernel
+from gpum.basics import large_neighbours
 from gpum.geometry import graphs, spaces
 from gpum.geometry.base import KernelTask
 from gpum.geometry.chart import ChartGeometry
@@ -86,6 +87,17 @@ def test_a_fit_on_a_cluster_that_loses_a_worker(after):
         found = GPUMRegressor(latent_model=BayesianGPLVM(n_inducing=10), random_state=0, n_jobs=-1).fit(CURVE, HEIGHT)
     same(found, alone, CURVE + 0.01)
     assert found.log_evidence_ == pytest.approx(alone.log_evidence_, rel=1e-12)  # one rounding apart
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_neighbours_on_a_cluster_that_loses_a_worker():
+    X = np.random.default_rng(0).standard_normal((30_000, 20))
+    alone = large_neighbours.nearest(X, 10)
+    with cluster_that_loses_a_worker(after=0.5):
+        found = large_neighbours.nearest(X, 10, n_jobs=-1)
+    for a, b in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.slow

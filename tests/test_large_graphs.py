@@ -10,6 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 import inside
 from gpum import GPUMClassifier, GPUMRegressor
 from gpum.basics import large_neighbours, neighbours
+from gpum.fitted import cloud
 from gpum.geometry import graphs
 from gpum.heat import chebyshev
 
@@ -123,6 +124,17 @@ def test_graphs_are_built_on_all_rows_and_charts_of_a_solid_are_left_out(fitted)
     assert set(regressor.geometry_weights_) == {"graph", "flat"}
     assert np.mean(classifier.predict(X) == truth) > 0.99
     assert np.sqrt(np.mean((regressor.predict(X) - X[:, 8] - truth) ** 2)) < 0.1
+
+
+def test_rows_are_not_compared_anew_when_a_subset_of_them_is_chosen():
+    X = np.random.default_rng(0).standard_normal((3100, 2))
+    whole = cloud.Cloud(X, 2.0)
+    original, rows = whole.original, whole.rows
+    part = cloud.with_many(cloud.with_subset(whole, 0)[0], 0, smooth=False)[0]
+    assert len(part.many) == 3100
+    assert part.original is original
+    assert part.rows is rows
+    assert np.allclose(part.changed(unit=1.0).rows, X)  # other units are other rows
 
 
 def test_a_wrong_label_does_not_make_all_rows_unsure(fitted):

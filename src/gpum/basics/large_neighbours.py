@@ -94,8 +94,10 @@ class _Search:
         squares = np.einsum("np,np->n", among, among)
         for begin in range(0, len(ask), QUERIES):
             rows = ask[begin : begin + QUERIES]
+            together = rows[-1] - rows[0] + 1 == len(rows)  # then they need not be copied
+            some = queries[rows[0] : rows[-1] + 1] if together else queries[rows]
             yield partial(
-                _block, self.points, self.columns, among, squares, queries[rows], where(rows), self.scale[rows],
+                _block, self.points, self.columns, among, squares, some, where(rows), self.scale[rows],
                 self.middle, self.unit, self.k,
             )  # fmt: skip
 

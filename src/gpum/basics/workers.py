@@ -1,6 +1,7 @@
 """Run independent tasks in parallel: in threads of this process, or in the processes or machines of joblib.
 
-Results do not depend on where a task runs: BLAS always uses one thread.
+Results do not depend on where a task runs: BLAS always uses one thread. The arguments of a `functools.partial` are
+passed on one by one, so that an array that many tasks share is sent to a worker of a Dask cluster once.
 """
 
 from __future__ import annotations
@@ -8,23 +9,35 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 
 from .threads import at_once, joblib_runs, one_blas_thread
 
 T = TypeVar("T")
 
 
-def results(tasks: Iterable[Callable[[], T]], n_jobs: int | None) -> Iterator[T]:
-    """The results of tasks, in order, each when it is ready; without workers a task runs when its result is read."""
+def results(tasks: Iterable[Callable[[], T]], n_jobs: int | None, here: bool = False) -> Iterator[T]:
+    """The results of tasks, in order, each when it is ready; without workers a task runs when its result is read.
+
+    With `here` they run in this process although joblib has other workers: to send their arguments would take longer.
+    """
     tasks = list(tasks)
+    if here and len(tasks) > 1 and joblib_runs(n_jobs):
+        return _in_threads(tasks, cpu_count())
     if len(tasks) > 1 and at_once(n_jobs) > 1:
         return _in_threads(tasks, at_once(n_jobs))
     if len(tasks) < 2 or not joblib_runs(n_jobs):
         return (task() for task in tasks)
-    return iter(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_with_one_blas_thread)(task) for task in tasks))
+    calls = [
+        delayed(_with_one_blas_thread)(task.func, *task.args, **task.keywords)
+        if isinstance(task, partial)
+        else delayed(_with_one_blas_thread)(task)
+        for task in tasks
+    ]
+    return iter(Parallel(n_jobs=n_jobs, return_as="generator")(calls))
 
 
 def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
@@ -39,6 +52,6 @@ def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _with_one_blas_thread(task: Callable[[], T]) -> T:
+def _with_one_blas_thread(task: Callable[..., T], *args: Any, **keywords: Any) -> T:
     with one_blas_thread:
-        return task()
+        return task(*args, **keywords)

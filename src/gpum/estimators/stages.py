@@ -56,7 +56,7 @@ def in_stages(
     `choices` are the units that the columns may have, the likeliest first; `make` builds geometries of given names;
     `once(name, make)` reuses what an earlier fit to the same cloud made.
     """
-    base, notes, smooth = once("subset", lambda: _subset(replace(cloud, unit=choices[0].unit), seed, random))
+    base, notes, smooth = once("subset", lambda: _subset(cloud.changed(unit=choices[0].unit), seed, random))
     names, default = geometry_names(estimator.geometry), _by_default(estimator)
     slow = [name for name in names if name not in units.CHEAP] if smooth or not default else []
     quick = [name for name in names if name in units.CHEAP]
@@ -72,7 +72,7 @@ def in_stages(
 
     if len(choices) == 1 and not (quick and slow):
         return once("all", lambda: joined(base, make(base, [*quick, *slow], run=run)))
-    clouds = {one.scale: replace(base, unit=one.unit) for one in choices}
+    clouds = {one.scale: base.changed(unit=one.unit) for one in choices}
     runs = {one.scale: run.of(one.scale) if len(choices) > 1 else run for one in choices}
     all_quick = lambda scale: once(("quick", scale), partial(make, clouds[scale], quick, run=runs[scale]))
     built, judged = {}, {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ COPIES = 10  # rows from which geometries are learned if more than SUBSET rows a
 COVERING = 20  # one in so many rows of a random subset is chosen to cover the cloud, so that small groups are included
 REPEATED = 100  # rows count as observed repeatedly where more than one row in so many is a copy
 LARGEST_ENTRY = 1e100  # entries of new rows, in units of the cloud, are limited to this size
+OF_ROWS = ("rows", "distinct", "repeated", "_copies")  # what is computed of the rows, once
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +55,17 @@ class Cloud:
         """The rows less the offset, [N, p]."""
         return self.X if np.all(self.offset == 0) else self.X - self.offset
 
-    @cached_property
+    def changed(self, **fields: Any) -> Cloud:
+        """A cloud with other `fields`; what was computed of its rows is not computed again unless the rows change."""
+        found = replace(self, **fields)
+        if np.array_equal(found.unit, self.unit) and np.array_equal(found.offset, self.offset):
+            vars(found).update({name: vars(self)[name] for name in OF_ROWS if name in vars(self)})
+        return found
+
+    @property
     def original(self) -> np.ndarray:
         """The index of the first row equal to each row, [N]: its own index, unless it is a copy."""
-        return self._index(self.rows)
+        return self._copies[1]
 
     @cached_property
     def distinct(self) -> np.ndarray:
@@ -115,15 +124,14 @@ class Cloud:
 
     def _index(self, rows: np.ndarray) -> np.ndarray:
         """Indices in the cloud of scaled rows, -1 for new rows, [n]."""
-        return np.array([self._first.get(_digest(row), -1) for row in rows], int)
+        first = self._copies[0]
+        return np.array([first.get(_digest(row), -1) for row in rows], int)
 
     @cached_property
-    def _first(self) -> dict[bytes, int]:
-        """The index of the first occurrence of each row."""
+    def _copies(self) -> tuple[dict[bytes, int], np.ndarray]:
+        """The index of the first occurrence of each row: by the row's digest, and for each row, [N]."""
         found: dict[bytes, int] = {}
-        for i, row in enumerate(self.rows):
-            found.setdefault(_digest(row), i)
-        return found
+        return found, np.array([found.setdefault(_digest(row), i) for i, row in enumerate(self.rows)], int)
 
     def __gpum_restored__(self) -> None:
         """Refuse a stored cloud that is not consistent."""
@@ -165,7 +173,7 @@ def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, l
             f"the geometries were learned from {SUBSET:,} of {len(distinct):,} rows, {drawn}chosen to cover the cloud; "
             "the others were projected onto them"
         )
-    return replace(cloud, subset=subset), notes
+    return cloud.changed(subset=subset), notes
 
 
 def with_many(cloud: Cloud, seed: int, smooth: bool) -> tuple[Cloud, list[str]]:
@@ -179,9 +187,9 @@ def with_many(cloud: Cloud, seed: int, smooth: bool) -> tuple[Cloud, list[str]]:
         return cloud, []
     most = SMOOTH_ROWS if smooth else GRAPH_ROWS
     if len(distinct) <= most:
-        return replace(cloud, many=distinct), [f"graphs were built on all {len(distinct):,} distinct rows"]
+        return cloud.changed(many=distinct), [f"graphs were built on all {len(distinct):,} distinct rows"]
     drawn = np.sort(np.random.default_rng(seed).choice(distinct, most, replace=False))
-    return replace(cloud, many=drawn), [
+    return cloud.changed(many=drawn), [
         f"graphs were built on {most:,} of {len(distinct):,} rows, drawn at random; the others were projected onto them"
     ]
 

@@ -155,17 +155,17 @@ class Products:
     def _by_columns(self, task: Callable[[np.ndarray], np.ndarray], V: np.ndarray) -> np.ndarray:
         begins = range(0, V.shape[1], COLUMNS)
         tasks = [partial(task, np.ascontiguousarray(V[:, k : k + COLUMNS])) for k in begins]
-        return np.concatenate(list(results(tasks, self.n_jobs)), 1)
+        return np.concatenate(list(results(tasks, self.n_jobs, here=True)), 1)
 
     def inner(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """aᵀb [m, m] in float64."""
         tasks = [partial(_product_of_rows, a[k : k + ROWS], b[k : k + ROWS]) for k in range(0, len(a), ROWS)]
-        return np.sum(list(results(tasks, self.n_jobs)), axis=0)
+        return np.sum(list(results(tasks, self.n_jobs, here=True)), axis=0)
 
     def times(self, V: np.ndarray, turned: np.ndarray) -> np.ndarray:
         """V times a small matrix [m, m], in blocks of rows."""
         tasks = [partial(np.matmul, V[k : k + ROWS], turned) for k in range(0, len(V), ROWS)]
-        return np.concatenate(list(results(tasks, self.n_jobs)))
+        return np.concatenate(list(results(tasks, self.n_jobs, here=True)))
 
     def squares(self, V: np.ndarray) -> np.ndarray:
         """The sum of squares of each column, [m], in float64."""
