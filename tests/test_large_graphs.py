@@ -185,12 +185,16 @@ def test_thousands_of_connected_components_are_joined_and_noted():
     assert n == 1200
     assert connected_components(joined)[0] == 1
     assert joined.nnz - graph.nnz == 2 * (n - 1)
-    y = np.where(np.arange(4800) < 40, X[:, 0], np.nan)
-    model = GPUMRegressor(geometry="graph", random_state=0).fit(X, y)
-    assert np.isfinite(model.predict(X)).all()
+    X = np.repeat(100 * rng.standard_normal((300, 3)), 12, axis=0)
+    X += 1e-3 * rng.standard_normal(X.shape)
+    model = GPUMClassifier(geometry="graph", random_state=0).fit(X, np.where(np.arange(3600) % 100, -1, X[:, 0] > 0))
+    assert any("it had 300 connected components, which were joined" in note for note in model.notes_)
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
-@pytest.mark.parametrize("kind", ["copies", "far row", pytest.param("missing", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["copies", "far row", "a class a label", pytest.param("missing", marks=pytest.mark.slow)]
+)
 def test_bad_clouds_are_answered(kind):
     rng = np.random.default_rng(0)
     X, truth = clusters(3200, rng)
@@ -202,8 +206,13 @@ def test_bad_clouds_are_answered(kind):
     if kind == "missing":
         X[rng.random(3200) < 0.2, 3] = np.nan
     y = np.where(np.arange(len(X)) < 20, truth, -1)
+    if kind == "a class a label":
+        y = np.where(np.arange(len(X)) < 20, np.arange(len(X)), -1)
     p = GPUMClassifier(random_state=0).fit(X, y).predict_proba(X[:3200])
     assert np.isfinite(p).all()
     np.testing.assert_allclose(p.sum(1), 1)
-    if kind != "copies":
+    if kind == "a class a label":
+        assert p.shape == (3200, 20)
+        assert np.mean(truth[p.argmax(1)] == truth) > 0.98  # the class of some label of the same cluster
+    elif kind != "copies":
         assert np.mean(p.argmax(1)[100:] == truth[100:]) > 0.98
