@@ -8,7 +8,7 @@ from scipy.sparse.linalg import eigsh
 from sklearn.neighbors import NearestNeighbors
 
 import inside
-from gpum import GPUMClassifier, GPUMRegressor
+from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.basics import large_neighbours, neighbours
 from gpum.fitted import cloud
 from gpum.geometry import graphs
@@ -166,6 +166,24 @@ def test_a_file_of_a_large_graph_predicts_the_same(fitted, tmp_path):
             np.testing.assert_allclose(loaded.predict_proba(rows), model.predict_proba(rows), atol=1e-9)
         else:
             np.testing.assert_allclose(loaded.predict(rows), model.predict(rows), atol=1e-9)
+
+
+def test_the_size_of_a_file_can_be_limited(fitted, tmp_path):
+    """Eigenvectors are left out and recomputed; where that does not suffice, nothing is written."""
+    X, _, classifier, _ = fitted
+    path = tmp_path / "model.gpum"
+    classifier.save(path)
+    whole = path.stat().st_size
+    classifier.save(path, force=True, max_mb=0.8 * whole / 1e6)
+    assert path.stat().st_size < 0.8 * whole
+    rows = np.concatenate([X[::7], X[:20] + 1e-3])
+    found = GPUMClassifier.load(path).predict_proba(rows)
+    np.testing.assert_allclose(found, classifier.predict_proba(rows), atol=2e-3)
+    with pytest.raises(GpumError, match=r"would take .* MB, and the limit is 0.01 MB.* raise the limit"):
+        classifier.save(tmp_path / "small.gpum", max_mb=0.01)
+    assert not (tmp_path / "small.gpum").exists()
+    with pytest.raises(GpumError, match="max_mb"):
+        classifier.save(path, force=True, max_mb=-1)
 
 
 def test_new_rows_agree_with_the_rows_next_to_them(fitted):

@@ -355,7 +355,7 @@ def test_a_small_file_takes_little_memory(tmp_path):
     overlapping = [{"array": ["float64", k, [len(many) - 1000]]} for k in range(150)]
     long = {"text": ["x" * 5000, *[""] * 5000], "shape": [5001]}
     for root, words in ((overlapping, "lie over one another"), (long, "one of 5000 characters, would take")):
-        container.write(path, {"objects": [], "root": root}, {"float64": many})
+        container.write(path, container.packed({"objects": [], "root": root}, {"float64": many}))
         with pytest.raises(ValueError, match=words):
             model_io.read(path)
     twice = np.arange(1000.0)

@@ -119,6 +119,10 @@ def fit(
     ] = False,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
+    max_file: Annotated[
+        float | None,
+        option("MB", "Largest size of the model file; eigenvectors of large clouds are then left out if necessary."),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -218,7 +222,8 @@ def fit(
     }
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
     with stage(f"writing {out.name}", out):
-        model_io.save(model_io.Fitted(model, readings.names, targets, X, y, rows, about), out, force=force)
+        fitted = model_io.Fitted(model, readings.names, targets, X, y, rows, about)
+        model_io.save(fitted, out, force=force, max_mb=max_file)
     say(quiet, f"Fitted in {duration(seconds)}; wrote {out} ({size(out)}).")
     read = [*_named("--decimal", decimal, "."), *_named("--encoding", encoding, "utf-8")]
     predictions, page = str(_free(Path("predictions.csv"))), str(_free(Path("report.html")))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -149,6 +150,13 @@ def file_state(self: Any) -> dict[str, Any]:
     columns = {name: value for name, value in vars(self).items() if name in COLUMNS}
     held = self._fitted.stored
     return {**held.settings, **columns, "stored_": held}
+
+
+def smaller(self: Any) -> Any:
+    """The estimator with a smaller stored form: what can be recomputed in minutes is left out."""
+    found = copy(self)
+    found._fitted = LazyModel(self.model_, StoredModel.of(self.model_, small=True))
+    return found
 
 
 def restored(self: Any) -> None:

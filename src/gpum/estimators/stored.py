@@ -15,14 +15,18 @@ from ..persistence.checkpoint import Checkpoint
 NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 
 
-def save(self: Any, path: Any, *, force: bool = False) -> None:
+def save(self: Any, path: Any, *, force: bool = False, max_mb: float | None = None) -> None:
     """Write the fitted estimator to a file, completely or not at all; an existing file is replaced only with `force`.
 
     The file holds numbers and text, no code: the fitted model and the parameters of the fit. A further `fit` of the
     loaded estimator learns new geometries.
+
+    `max_mb` limits the size of the file, in 10⁶ bytes. To stay below it, eigenvectors of the graphs of large clouds are
+    left out; the first prediction of the loaded model recomputes them, which takes as long as the graph did in the fit,
+    and its predictions agree up to the accuracy of eigenvectors. If the file is still larger, nothing is written.
     """
     check_is_fitted(self)
-    model_io.write(path, self, force=force)
+    model_io.write(path, self, force=force, max_mb=max_mb)
 
 
 def _load(cls: Any, path: Any, *, ready: bool = False) -> Any:

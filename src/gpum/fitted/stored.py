@@ -51,8 +51,8 @@ class StoredModel:
     version: str
 
     @classmethod
-    def of(cls, model: FittedModel) -> StoredModel:
-        """What to store of a model."""
+    def of(cls, model: FittedModel, small: bool = False) -> StoredModel:
+        """What to store of a model; with `small` also the eigenfunctions of large clouds are left out."""
         geometries, family = model.geometries, model.geometries.family
         levels = recipes.levels([component for output in model.outputs for component in output.posterior.components])
         heavy = {family.geometry_of[k] for k in levels}
@@ -65,7 +65,7 @@ class StoredModel:
         for k, level in levels.items():
             owner = family.geometry_of[k]
             found = recipes.recipe(
-                family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.kernels
+                family.spaces[k], family.rows[k], geometries.members[owner], level, geometries.kernels, small
             )
             if found is not None:
                 spaces[k] = found

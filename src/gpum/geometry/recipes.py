@@ -116,14 +116,19 @@ class LocalCharts:
         return AtlasGeometry.of(self.cloud, self.dim, self.n_modes)
 
 
-def recipe(space: Any, rows: np.ndarray, geometry: Geometry, level: Any, task: KernelTask) -> Any:
-    """The recipe to store for a space in which the cloud has these rows; None where the space itself is stored."""
+def recipe(
+    space: Any, rows: np.ndarray, geometry: Geometry, level: Any, task: KernelTask, small: bool = False
+) -> Any:  # fmt: skip
+    """The recipe to store for a space in which the cloud has these rows; None where the space itself is stored.
+
+    With `small` the spaces of more than FEW rows have recipes, too.
+    """
     geometry = geometry.inner if isinstance(geometry, ScaledGeometry) else geometry
     if isinstance(space, PathSpace):
         return Paths(_without_motion(space.features), rows)
     if isinstance(space, spaces.ScaledSpace) and isinstance(geometry, FlatGeometry):
         return ScaledCoordinates(space, geometry.rows)
-    if len(rows) > FEW or not isinstance(geometry, ChartGeometry | GraphGeometry):
+    if (len(rows) > FEW and not small) or not isinstance(geometry, ChartGeometry | GraphGeometry):
         return None
     if isinstance(space, spaces.SpectralSpace) and isinstance(geometry, ChartGeometry):
         return Domain(geometry.domain(task, level), task.options.n_modes or N_MODES, geometry.rows)

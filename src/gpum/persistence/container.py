@@ -43,16 +43,21 @@ LONGEST_HEADER = 1000  # of a flat array
 LONGEST_LINE = 200  # of the first line, and more
 
 
-def write(path: Any, document: dict[str, Any], arrays: dict[str, np.ndarray], like: Any = None) -> None:
-    """Write a document and flat arrays (by the name of their type); the file is written completely or not at all.
-
-    A new file has the permissions of the file `like`, if given.
-    """
+def packed(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """The zip of a document and flat arrays (by the name of their type)."""
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     members = {DOCUMENT: text, **{f"{name}.npy": _npy(array) for name, array in arrays.items()}}
     payload = _zipped(members, zipfile.ZIP_DEFLATED)
     if sum(map(len, members.values())) > _allowed(len(payload)):  # reading would refuse it as a zip bomb
         payload = _zipped(members, zipfile.ZIP_STORED)
+    return payload
+
+
+def write(path: Any, payload: bytes, like: Any = None) -> None:
+    """Write what `packed` made; the file is written completely or not at all.
+
+    A new file has the permissions of the file `like`, if given.
+    """
     header = (
         f"{MAGIC.decode()}{FORMAT}, gpum {__version__}, {len(payload)} bytes, sha256 {sha256(payload).hexdigest()}\n"
     )

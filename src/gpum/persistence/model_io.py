@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.encoding import Column, Encoding
 from . import container
@@ -56,6 +57,10 @@ class Fitted:
         about = {k: v for k, v in self.about.items() if k != "settings"}
         return {**found, "features": self.columns, "names": self.targets, "about": about}
 
+    def __gpum_smaller__(self) -> Fitted:
+        """The same with a smaller stored form of the model."""
+        return replace(self, model=self.model.__gpum_smaller__()) if hasattr(self.model, "__gpum_smaller__") else self
+
     def __gpum_restored__(self) -> None:
         """Refuse a table whose sizes do not match."""
         N, p = self.X.shape
@@ -63,9 +68,9 @@ class Fitted:
             raise GpumError(f"the table of {N} rows has {len(self.rows)} names and targets of shape {self.y.shape}")
 
 
-def save(fitted: Fitted, path: Any, *, force: bool = False) -> None:
+def save(fitted: Fitted, path: Any, *, force: bool = False, max_mb: float | None = None) -> None:
     """Write a model file with its table; completely or not at all; it replaces another only with `force`."""
-    write(path, fitted, force=force)
+    write(path, fitted, force=force, max_mb=max_mb)
 
 
 def load(path: Any) -> Fitted:
@@ -89,14 +94,38 @@ def summary(path: Any) -> dict[str, Any]:
     return found
 
 
-def write(path: Any, content: Any, *, force: bool = False, like: Any = None) -> None:
-    """Write an object of a known class, completely or not at all; a new file has the permissions of `like`."""
+def write(
+    path: Any, content: Any, *, force: bool = False, like: Any = None, max_mb: float | None = None
+) -> None:  # fmt: skip
+    """Write an object of a known class, completely or not at all; a new file has the permissions of `like`.
+
+    A file of more than `max_mb` · 10⁶ bytes is made of the smaller stored form, if there is one; a GpumError if that is
+    larger, too.
+    """
+    if max_mb is not None:
+        checks.positive(max_mb, "max_mb", "give the size in megabytes, or None for no limit")
     if not force and Path(path).exists() and not Path(path).is_dir():
         raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
+    payload, arrays = _packed(content)
+    if max_mb is not None and len(payload) > 1e6 * max_mb and hasattr(content, "__gpum_smaller__"):
+        payload, arrays = _packed(content.__gpum_smaller__())
+    if max_mb is not None and len(payload) > 1e6 * max_mb:
+        sizes = ", ".join(f"{name} {array.nbytes / 1e6:.3g} MB" for name, array in arrays.items())
+        raise GpumError(
+            f"{path} would take {len(payload) / 1e6:.3g} MB, and the limit is {max_mb:g} MB. All that can be "
+            f"recomputed was left out; before compression its numbers take: {sizes}, most of it the cloud itself. Fit "
+            "fewer rows or columns, or raise the limit"
+        )
+    container.write(path, payload, like)
+
+
+def _packed(content: Any) -> tuple[bytes, dict[str, np.ndarray]]:
+    """The contents of a model file after its first line, and the arrays in it."""
     writer = Writer()
     root = writer.node(content)
     plain = content.__gpum_summary__() if hasattr(content, "__gpum_summary__") else {}
-    container.write(path, {"summary": plain, "objects": writer.objects, "root": root}, writer.arrays(), like)
+    arrays = writer.arrays()
+    return container.packed({"summary": plain, "objects": writer.objects, "root": root}, arrays), arrays
 
 
 def read(path: Any) -> Any:
