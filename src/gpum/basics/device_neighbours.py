@@ -32,9 +32,9 @@ class DeviceSearch:
         most = min(BLOCK // (self.group * self.groups), SECOND // (K * p), MOST)
         self.queries = 2 ** int(np.log2(max(most, 1)))
         with jax.enable_x64(True):
-            filled = np.zeros((self.group * self.groups, p))
-            filled[: self.n] = points
-            self.points, self.middle, self.unit = jnp.asarray(filled), jnp.asarray(middle), float(unit)
+            fill = self.group * self.groups - self.n
+            self.points = jnp.pad(jnp.asarray(points), ((0, fill), (0, 0)))
+            self.middle, self.unit = jnp.asarray(middle), float(unit)
             self.among, self.squares = _in_float32(self.points, self.middle, self.unit, self.n)
 
     def __call__(self, queries: np.ndarray, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

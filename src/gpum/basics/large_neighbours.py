@@ -28,7 +28,7 @@ ROUNDING = 1e-6  # relative error of a float32 product of rows
 FAR = 1e6  # a row with a square norm of more than so many medians is searched for in float64
 SAMPLE = 1000  # rows from which the median is computed
 SECOND = 2**23  # numbers in memory in a second look
-DEVICE = 2**26  # distances up to which a GPU is not asked
+DEVICE = 2**29  # distances up to which a GPU is not used: the cloud would have to be sent there
 
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]  # distances and row numbers [n, k], and whether they are certain [n]
 Where = Callable[[np.ndarray], np.ndarray | None]  # the positions of queries among the rows that are searched

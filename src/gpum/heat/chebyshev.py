@@ -37,6 +37,7 @@ FLOOR = 1e-3  # rounding in float32 is below RESIDUAL of this
 COLUMNS = 48  # columns of a product in one task
 ROWS = 8192  # rows of an inner product in one task
 FIRST_CUT = 0.0
+DEVICE = 20_000  # rows up to which a GPU is not used: to compile its programs takes longer
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ def largest(
     """The k largest eigenpairs of A, whose spectrum lies within [-1, 1].
 
     `first` [N, m] is the block that the iteration begins with: the last one of a similar matrix.
-    On a GPU if JAX has one, unless `device` says otherwise; eigenpairs agree up to their residuals.
+    Matrices of more than DEVICE rows are sent to a GPU if JAX has one, unless `device` says otherwise; eigenpairs agree
+    up to their residuals.
     """
-    if accelerated() if device is None else device:
+    if A.shape[0] > DEVICE and accelerated() if device is None else device:
         from .chebyshev_device import DeviceProducts, in_double_precision
 
         with in_double_precision():
