@@ -87,9 +87,9 @@ def handed_out(monkeypatch):
     """A list that grows by each task that joblib's workers get."""
     tasks, true_run = [], workers._with_one_blas_thread
 
-    def run(task, *args, **keywords):
+    def run(task):
         tasks.append(task)
-        return true_run(task, *args, **keywords)
+        return true_run(task)
 
     monkeypatch.setattr(workers, "_with_one_blas_thread", run)
     return tasks

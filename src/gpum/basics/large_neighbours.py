@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.neighbors import NearestNeighbors
 
 from .device import accelerated
+from .threads import joblib_runs
 from .workers import results
 
 QUERIES, CHUNK = 512, 8192  # rows of a block of products
@@ -62,7 +64,10 @@ def nearest(
     if len(ask) * len(columns) > DEVICE and accelerated() if device is None else device and len(ask):
         step, found = search.on_device(queries, where, ask)
     else:
-        step, found = QUERIES, results(search.tasks(queries, where, ask), n_jobs)
+        step = QUERIES
+        if joblib_runs(n_jobs):  # each task carries the cloud: two for each worker
+            step *= -(-len(ask) // (2 * effective_n_jobs(n_jobs) * QUERIES)) or 1
+        found = results(search.tasks(queries, where, ask, step), n_jobs)
     distances, index = np.empty((len(queries), k)), np.empty((len(queries), k), int)
     sure = np.zeros(len(queries), bool)
     for begin, one in zip(range(0, len(ask), step), found, strict=True):
@@ -88,16 +93,16 @@ class _Search:
     k: int
     scale: np.ndarray
 
-    def tasks(self, queries: np.ndarray, where: Where, ask: np.ndarray) -> Iterator[Callable[[], Found]]:
-        """One task for each block of QUERIES of the queries `ask`."""
+    def tasks(self, queries: np.ndarray, where: Where, ask: np.ndarray, step: int) -> Iterator[Callable[[], Found]]:
+        """One task for each block of `step` of the queries `ask`."""
         among = ((self.points[self.columns] - self.middle) / self.unit).astype(np.float32)
         squares = np.einsum("np,np->n", among, among)
-        for begin in range(0, len(ask), QUERIES):
-            rows = ask[begin : begin + QUERIES]
+        for begin in range(0, len(ask), step):
+            rows = ask[begin : begin + step]
             together = rows[-1] - rows[0] + 1 == len(rows)  # then they need not be copied
             some = queries[rows[0] : rows[-1] + 1] if together else queries[rows]
             yield partial(
-                _block, self.points, self.columns, among, squares, some, where(rows), self.scale[rows],
+                _blocks, self.points, self.columns, among, squares, some, where(rows), self.scale[rows],
                 self.middle, self.unit, self.k,
             )  # fmt: skip
 
@@ -116,14 +121,20 @@ class _Search:
         return search.queries, found()
 
 
-def _block(
+def _blocks(
     points: np.ndarray, columns: np.ndarray, among: np.ndarray, squares: np.ndarray, queries: np.ndarray,
     own: np.ndarray | None, scale: np.ndarray, middle: np.ndarray, unit: float, k: int,
 ) -> Found:  # fmt: skip
-    """The k nearest rows of a block of queries."""
-    x = ((queries - middle) / unit).astype(np.float32)
-    square, found = _candidates(x, among, squares, k + MORE, own)
-    return _chosen(_distances(points, queries, columns[found]), columns[found], square[:, -1], scale, unit, k)
+    """The k nearest rows of queries, QUERIES at a time."""
+    parts = []
+    for begin in range(0, len(queries), QUERIES):
+        some = slice(begin, begin + QUERIES)
+        x = ((queries[some] - middle) / unit).astype(np.float32)
+        square, found = _candidates(x, among, squares, k + MORE, None if own is None else own[some])
+        exact = _distances(points, queries[some], columns[found])
+        parts.append(_chosen(exact, columns[found], square[:, -1], scale[some], unit, k))
+    length, which, sure = (np.concatenate(one) for one in zip(*parts, strict=True))
+    return length, which, sure
 
 
 def _chosen(

@@ -1,7 +1,6 @@
 """Run independent tasks in parallel: in threads of this process, or in the processes or machines of joblib.
 
-Results do not depend on where a task runs: BLAS always uses one thread. The arguments of a `functools.partial` are
-passed on one by one, so that an array that many tasks share is sent to a worker of a Dask cluster once.
+Results do not depend on where a task runs: BLAS always uses one thread.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 
@@ -31,13 +29,8 @@ def results(tasks: Iterable[Callable[[], T]], n_jobs: int | None, here: bool = F
         return _in_threads(tasks, at_once(n_jobs))
     if len(tasks) < 2 or not joblib_runs(n_jobs):
         return (task() for task in tasks)
-    calls = [
-        delayed(_with_one_blas_thread)(task.func, *task.args, **task.keywords)
-        if isinstance(task, partial)
-        else delayed(_with_one_blas_thread)(task)
-        for task in tasks
-    ]
-    return iter(Parallel(n_jobs=n_jobs, return_as="generator")(calls))
+    # A task is one argument: joblib would leave large ones with a single worker of a Dask cluster, which may be lost.
+    return iter(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_with_one_blas_thread)(task) for task in tasks))
 
 
 def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
@@ -52,6 +45,6 @@ def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _with_one_blas_thread(task: Callable[..., T], *args: Any, **keywords: Any) -> T:
+def _with_one_blas_thread(task: Callable[[], T]) -> T:
     with one_blas_thread:
-        return task(*args, **keywords)
+        return task()
