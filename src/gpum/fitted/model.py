@@ -26,7 +26,7 @@ from .cloud import Cloud
 from .geometries import Geometries
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
-from .rows import ProjectedRows
+from .rows import ProjectedRows, project_onto
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,10 @@ class FittedModel:
         found, new = self.latent[np.maximum(rows.index, 0)], rows.index < 0
         if new.any():
             assert self._mapped is not None
-            found[new] = self.geometries.members[self._mapped].project(rows.X[new]).points
+            if self._mapped in rows.projections:  # of the rows with own = -1, to which new rows belong
+                found[new] = rows.projections[self._mapped].points[rows.number[self._mapped][new]]
+            else:  # a chart without weight
+                found[new] = project_onto(self.geometries.members[self._mapped], rows.X[new]).points
         return found
 
     def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:

@@ -11,7 +11,7 @@ prior.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
@@ -50,6 +50,28 @@ class RowsInSpaces:
 
     def __len__(self) -> int:
         return len(self.far[0])
+
+    def remembering(self) -> RowsInSpaces:
+        """The same rows for several questions in turn: what a posterior computes for them is computed once."""
+        return RememberingRows(self.at, self.around, self.far)
+
+    def once(self, posterior: Posterior) -> Iterable[Conditional]:
+        """What `posterior` computes for these rows: see `Posterior.conditionals`."""
+        return posterior._conditionals(self)
+
+
+class RememberingRows(RowsInSpaces):
+    """As `RowsInSpaces`, with the results of each posterior in memory."""
+
+    @cached_property
+    def _found(self) -> dict[int, tuple[Posterior, list[Conditional]]]:
+        return {}
+
+    def once(self, posterior: Posterior) -> Iterable[Conditional]:
+        """What `posterior` computes for these rows."""
+        if id(posterior) not in self._found:
+            self._found[id(posterior)] = posterior, list(posterior._conditionals(self))
+        return self._found[id(posterior)][1]
 
 
 @dataclass(frozen=True)
@@ -187,6 +209,9 @@ class Component(WeightedSetting):
         return replace(self, ratios=self.ratios[[j]], weights=np.ones(1), signal=self.signal[[j]], alpha=None)
 
 
+Conditional = tuple[Component, np.ndarray, np.ndarray]  # a component with its means and variances, [n, J] each
+
+
 @dataclass(frozen=True)
 class Posterior(Mixture[Component]):
     """A mixture of GPs. `dof` is that of each component's Student t (infinite for "evidence")."""
@@ -212,8 +237,13 @@ class Posterior(Mixture[Component]):
         flat = np.concatenate(log_p, 1).T
         return np.exp(flat - logsumexp(flat, axis=0))
 
-    def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[tuple[Component, np.ndarray, np.ndarray]]:
+    def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
         """Each component with its means [n, J] and variances [n, J]."""
+        for component, mean, variance in rows.once(self):
+            yield component, mean, variance + noise * self.spread * component.signal * component.ratios
+
+    def _conditionals(self, rows: RowsInSpaces) -> Iterator[Conditional]:
+        """Each component with means and variances of f."""
         sharing = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
         for component in self.components:
             k = component.setting.space
@@ -226,7 +256,7 @@ class Posterior(Mixture[Component]):
             if far.any():
                 mean = np.where(far, 0.0, mean)
                 variance = np.where(far, component.signal * component.setting.covariance.prior, variance)
-            yield component, mean, variance + noise * self.spread * component.signal * component.ratios
+            yield component, mean, variance
 
     def _conditioned(
         self, component: Component, b: np.ndarray, shared: SharedDistances
