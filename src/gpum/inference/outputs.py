@@ -92,9 +92,9 @@ class Output:
     ) -> Summary:
         """Mean, standard deviation and quantiles, in one pass over the components; of no levels there are none."""
         rows = rows.remembering()
-        std = self.moments(rows, noise)[1]
+        mean, std = self.moments(rows, noise)
         ends = self.quantiles(rows, levels, noise_of_levels) if len(levels) else np.empty((len(rows), 0))
-        return Summary(self.mean_at(rows, noise), std, ends)
+        return Summary(mean, std, ends)
 
     def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
         """Joint draws, [rows, n]."""

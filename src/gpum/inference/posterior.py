@@ -27,6 +27,10 @@ from .doubt import Doubt
 from .quantiles import mixture_quantiles
 
 S = TypeVar("S", bound="WeightedSetting")
+P = TypeVar("P", bound="Posterior")
+
+NEGLIGIBLE = 1e-13  # weight of a noise ratio that changes no moment
+AT_ONCE = 2**17  # numbers of a kernel matrix that stay in the cache of a core
 
 
 @dataclass(frozen=True)
@@ -237,6 +241,17 @@ class Posterior(Mixture[Component]):
         flat = np.concatenate(log_p, 1).T
         return np.exp(flat - logsumexp(flat, axis=0))
 
+    @cached_property
+    def _heavy(self: P) -> P:
+        """The same mixture without noise ratios whose weight is below rounding."""
+        found = []
+        for component in self.components:
+            some = component.weights > NEGLIGIBLE
+            if some.any():
+                ratios, weights, signal = component.ratios[some], component.weights[some], component.signal[some]
+                found.append(replace(component, ratios=ratios, weights=weights, signal=signal))
+        return replace(self, components=found)
+
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
         """Each component with its means [n, J] and variances [n, J]."""
         for component, mean, variance in rows.once(self):
@@ -244,27 +259,34 @@ class Posterior(Mixture[Component]):
 
     def _conditionals(self, rows: RowsInSpaces) -> Iterator[Conditional]:
         """Each component with means and variances of f."""
-        sharing = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
+        found = {id(c): np.empty((2, len(rows), len(c.ratios))) for c in self.components}
+        for k in sorted(self.spaces):
+            points, some = rows.around[k] or [_known(rows.at[k])], [c for c in self.components if c.setting.space == k]
+            step = max(1, AT_ONCE // (len(points) * len(_known(self.labels[k]))))  # such blocks stay in the cache
+            for block in (slice(i, i + step) for i in range(0, len(rows), step)):
+                b, shared = np.concatenate([p[block] for p in points]), SharedDistances()
+                for component in some:
+                    found[id(component)][:, block] = self._conditioned(component, b, len(points), shared)
         for component in self.components:
-            k = component.setting.space
-            at = rows.around[k] or [_known(rows.at[k])]
-            found = [self._conditioned(component, b, shared) for b, shared in zip(at, sharing, strict=False)]
-            means = np.array([mean for mean, _ in found])
-            variances = np.array([variance for _, variance in found])
-            mean, variance = means.mean(0), variances.mean(0) + means.var(0)
-            far = rows.far[k][:, None]
+            mean, variance = found[id(component)]
+            far = rows.far[component.setting.space]
             if far.any():
-                mean = np.where(far, 0.0, mean)
-                variance = np.where(far, component.signal * component.setting.covariance.prior, variance)
+                mean[far], variance[far] = 0.0, component.signal * component.setting.covariance.prior
             yield component, mean, variance
 
     def _conditioned(
-        self, component: Component, b: np.ndarray, shared: SharedDistances
+        self, component: Component, b: np.ndarray, around: int, shared: SharedDistances
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f, [n, J] each, at one point of each row."""
+        """Means and variances of f, [n, J] each, at rows with so many equally likely points each, b [around n, k]."""
         G, inverse = self._project(component, b, shared)
-        variance = np.maximum(component.setting.covariance.diag(b)[:, None] - G**2 @ inverse, 0.0)
-        return G @ (component.d.z[:, None] * inverse), component.signal * variance
+        means = G @ (component.d.z[:, None] * inverse)
+        prior = component.setting.covariance.diag(b)[:, None]
+        variances = component.signal * np.maximum(prior - np.square(G, out=G) @ inverse, 0.0)
+        if around == 1:
+            return means, variances
+        means, variances = (v.reshape(around, -1, v.shape[1]) for v in (means, variances))
+        mean = means.mean(0)
+        return mean, variances.mean(0) + np.square(means - mean).mean(0)
 
     def _project(self, component: Component, b: np.ndarray, shared: SharedDistances) -> tuple[np.ndarray, np.ndarray]:
         labels = _known(self.labels[component.setting.space])
@@ -294,7 +316,7 @@ class Posterior(Mixture[Component]):
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
         mean, square = np.zeros(len(rows)), np.zeros(len(rows))
-        for component, means, variances in self.conditionals(rows, noise):
+        for component, means, variances in self._heavy.conditionals(rows, noise):
             mean += means @ component.weights
             square += (variances + means**2) @ component.weights
         return mean, np.maximum(square - mean**2, 0.0)
@@ -338,7 +360,8 @@ class Posterior(Mixture[Component]):
 
     def flat(self, rows: RowsInSpaces, noise: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Weights [J], means and variances [J, n] of all components, and the variances σ² of their noise [J]."""
-        found = [(component, mean.T, variance.T) for component, mean, variance in self.conditionals(rows, noise)]
+        heavy = self._heavy.conditionals(rows, noise)
+        found = [(component, mean.T, variance.T) for component, mean, variance in heavy]
         weights, own = (
             np.concatenate(v) for v in zip(*((p.weights, p.signal * p.ratios) for p, _, _ in found), strict=True)
         )
