@@ -72,10 +72,12 @@ class FittedModel:
         found = [output.posterior.best.setting.described() for output in self.outputs]
         return found if self.several else found[0]
 
-    @property
+    @cached_property
     def weights(self) -> np.ndarray:
-        """The posterior weight of each geometry for each output, [outputs, geometries]."""
-        return np.array([self.geometries.weights(output.posterior) for output in self.outputs])
+        """The posterior weight of each geometry for each output, [outputs, geometries]; it cannot be written to."""
+        found = np.array([self.geometries.weights(output.posterior) for output in self.outputs])
+        found.setflags(write=False)
+        return found
 
     @property
     def geometry_weights(self) -> Any:
@@ -142,7 +144,7 @@ class FittedModel:
         rows = self.cloud._scaled(X)
         return self.geometries._project(rows, self.cloud._index(rows), self._needed)
 
-    @property
+    @cached_property
     def _needed(self) -> frozenset[int]:
         return frozenset().union(*(output.posterior.spaces for output in self.outputs))
 

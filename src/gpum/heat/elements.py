@@ -74,7 +74,8 @@ class ComplexEigenpairs:
             (element < K, self.cell_dofs[element[element < K]], weights[element < K]),
             (element >= K, self.corridor_dofs[element[element >= K] - K], weights[element >= K, :2]),
         ):
-            found[mine] = combined(quadratic(w), dofs, self.vectors)
+            if len(dofs):
+                found[mine] = combined(quadratic(w), dofs, self.vectors)
         return found
 
 

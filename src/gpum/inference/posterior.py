@@ -25,12 +25,13 @@ from ..geometry.family import Setting
 from ..heat.covariances import KernelSum, SharedDistances
 from .doubt import Doubt
 from .quantiles import mixture_quantiles
+from .stacked import Stack, shared_distances, stacks
 
 S = TypeVar("S", bound="WeightedSetting")
 P = TypeVar("P", bound="Posterior")
 
 NEGLIGIBLE = 1e-13  # weight of a noise ratio that changes no moment
-AT_ONCE = 2**17  # numbers of a kernel matrix that stay in the cache of a core
+AT_ONCE = 2**17  # numbers of the arrays of a stack of components
 
 
 @dataclass(frozen=True)
@@ -259,34 +260,29 @@ class Posterior(Mixture[Component]):
 
     def _conditionals(self, rows: RowsInSpaces) -> Iterator[Conditional]:
         """Each component with means and variances of f."""
-        found = {id(c): np.empty((2, len(rows), len(c.ratios))) for c in self.components}
-        for k in sorted(self.spaces):
-            points, some = rows.around[k] or [_known(rows.at[k])], [c for c in self.components if c.setting.space == k]
-            step = max(1, AT_ONCE // (len(points) * len(_known(self.labels[k]))))  # such blocks stay in the cache
+        found = [np.empty((2, len(rows), len(c.ratios))) for c in self.components]
+        for k, some in self._stacks.items():
+            points = rows.around[k] or [_known(rows.at[k])]
+            step = max(1, AT_ONCE // (len(points) * max(stack.size for stack in some)))
             for block in (slice(i, i + step) for i in range(0, len(rows), step)):
-                b, shared = np.concatenate([p[block] for p in points]), SharedDistances()
-                for component in some:
-                    found[id(component)][:, block] = self._conditioned(component, b, len(points), shared)
-        for component in self.components:
-            mean, variance = found[id(component)]
+                a = np.concatenate([p[block] for p in points])
+                apart = shared_distances(a, _known(self.labels[k]))
+                for stack in some:
+                    for number, mean, variance in zip(stack.numbers, *stack.at(a, len(points), apart), strict=True):
+                        found[number][:, block] = mean, variance
+        for component, (mean, variance) in zip(self.components, found, strict=True):
             far = rows.far[component.setting.space]
             if far.any():
                 mean[far], variance[far] = 0.0, component.signal * component.setting.covariance.prior
             yield component, mean, variance
 
-    def _conditioned(
-        self, component: Component, b: np.ndarray, around: int, shared: SharedDistances
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f, [n, J] each, at rows with so many equally likely points each, b [around n, k]."""
-        G, inverse = self._project(component, b, shared)
-        means = G @ (component.d.z[:, None] * inverse)
-        prior = component.setting.covariance.diag(b)[:, None]
-        variances = component.signal * np.maximum(prior - np.square(G, out=G) @ inverse, 0.0)
-        if around == 1:
-            return means, variances
-        means, variances = (v.reshape(around, -1, v.shape[1]) for v in (means, variances))
-        mean = means.mean(0)
-        return mean, variances.mean(0) + np.square(means - mean).mean(0)
+    @cached_property
+    def _stacks(self) -> dict[int, list[Stack]]:
+        """The components as stacks, for each space."""
+        numbers: dict[int, list[int]] = {}
+        for number, component in enumerate(self.components):
+            numbers.setdefault(component.setting.space, []).append(number)
+        return {k: stacks(self.components, some, _known(self.labels[k])) for k, some in numbers.items()}
 
     def _project(self, component: Component, b: np.ndarray, shared: SharedDistances) -> tuple[np.ndarray, np.ndarray]:
         labels = _known(self.labels[component.setting.space])

@@ -96,6 +96,8 @@ class Finder:
             within = _positive(own)[::-1]  # reversed, so that the first of several is written last
             found[row[within]], weights[row[within]] = element[within], own[within]
             rest = np.flatnonzero(found < 0)
+            if not len(rest):
+                return found, weights, off
         row, element = self._distinct(*self._around(points[rest], NEAR))
         projected, away = self._weights(points[rest][row], element)
         best = np.lexsort((element, away, row))
@@ -132,8 +134,10 @@ class Finder:
         weights = np.zeros((len(points), self.whole.dim + 1))
         is_line, ends = element >= len(self.whole.simplices), self.ends(element)
         distance = np.zeros(len(points))
-        weights[~is_line], distance[~is_line] = nearest_point(points[~is_line], self.nodes[ends[~is_line]])
-        weights[is_line, :2], distance[is_line] = nearest_point(points[is_line], self.nodes[ends[is_line, :2]])
+        if not is_line.all():
+            weights[~is_line], distance[~is_line] = nearest_point(points[~is_line], self.nodes[ends[~is_line]])
+        if is_line.any():
+            weights[is_line, :2], distance[is_line] = nearest_point(points[is_line], self.nodes[ends[is_line, :2]])
         return weights, distance
 
 
