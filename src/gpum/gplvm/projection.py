@@ -299,7 +299,8 @@ def _ascend(
     move, sound = _step(last.gradient, -last.hessian, last.damping, last.going)
     size = jnp.abs(move).max(1)
     close = last.going & sound & (size < CLOSE) & (size * (size + last.damping) < left)
-    return last._replace(theta=jnp.where(close[:, None], last.theta + move, last.theta), going=last.going & ~close)
+    theta = jnp.where(close[:, None], last.theta + move, last.theta)
+    return _State(theta, last.value, last.gradient, last.hessian, last.damping, last.going & ~close)
 
 
 def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Array]:
