@@ -145,6 +145,24 @@ def test_average_is_the_textbook_mixture():
     assert np.allclose(np.diag(posterior.covariance(at(X))), found[1], rtol=1e-6, atol=1e-9)
 
 
+def test_components_together_predict_as_each_alone():
+    """All kinds of covariances, with bounds and offsets, at rows with one point and with several."""
+    settings = [Setting(0, covariance, 0.0) for _, covariance, a in covariances() if a is PHI]
+    settings += [Setting(0, Stationary(nu, scale), 0.0) for nu in (1.5, np.inf) for scale in (2.0, 5.0)]
+    posterior = gp.average(family(settings, PHI), np.arange(12), np.sin(5 * X[:12, 0]))
+    rows = at(PHI)
+    rows.around[0].extend([PHI, PHI[::-1]])
+    for component, means, variances in posterior.conditionals(rows, False):
+        K, k = (component.setting.covariance.gram(b, PHI[:12]) for b in (PHI[:12], PHI))
+        y, prior = component.d.U @ component.d.z, component.setting.covariance.diag(PHI)
+        for j, r in enumerate(component.ratios):
+            mean = k @ np.linalg.solve(K + r * np.eye(12), y)
+            v = component.signal[j] * (prior - np.einsum("ij,ji->i", k, np.linalg.solve(K + r * np.eye(12), k.T)))
+            both = np.array([mean, mean[::-1]])
+            assert np.allclose(means[:, j], both.mean(0), atol=1e-6)
+            assert np.allclose(variances[:, j], (v + v[::-1]) / 2 + both.var(0), atol=1e-6)
+
+
 def test_samples_and_quantiles_have_the_stated_moments():
     y = np.sin(5 * X[:15, 0])
     settings = [Setting(0, Stationary(nu, s), 0.0) for nu in (1.5, np.inf) for s in (0.2, 0.6)]

@@ -361,16 +361,17 @@ def test_samples_at_far_rows_are_the_priors(roll_model, labelled):
     assert np.allclose(np.diag(found.cov), found.std**2, rtol=1e-8)
 
 
-def test_predictive_places_rows_once(roll_model, labelled, monkeypatch):
+def test_predictive_projects_rows_once(roll_model, labelled, monkeypatch):
+    """Also for their coordinates."""
     X, y, _ = labelled
     model = make("GPUM", roll_model).fit(X, y)
-    placed = []
+    projected = []
     project = BayesianGPLVM.project
-    monkeypatch.setattr(BayesianGPLVM, "project", lambda self, S: placed.append(len(S)) or project(self, S))
+    monkeypatch.setattr(BayesianGPLVM, "project", lambda self, S: projected.append(len(S)) or project(self, S))
     found = model.predictive(np.concatenate([X[:3], X[3:5] + 0.01]))
-    found.mean, found.std, found.cov, found.quantiles(), found.samples(2)
-    assert placed == [2]
+    found.mean, found.std, found.cov, found.quantiles(), found.samples(2), found.summary((0.1,))
     assert np.array_equal(found.latent[:3], model.latent_[:3])
+    assert projected == [2]
     assert np.allclose(found.latent[3:], model.transform(X[3:5] + 0.01))
 
 
@@ -550,6 +551,13 @@ def test_geometries_side_by_side(default_fit):
     found = model.predictive(0.99 * X)
     assert found.latent.shape[0] == 60
     assert found.quantiles().shape == (60, 3, 2)
+    for some in (found, found.of_function()):
+        mean, std, ends = some.summary((0.025, 0.5, 0.975))
+        for value, alone in ((mean, some.mean), (std, some.std), (ends, some.quantiles())):
+            np.testing.assert_allclose(value, alone, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        found.summary((0.1,), levels_of_function=True).quantiles, found.of_function().quantiles((0.1,)), atol=1e-9
+    )
     draws = found.samples(500)
     assert np.all(np.abs(draws.mean(-1) - found.mean) < 5 * found.std / np.sqrt(500) + 1e-9)
     other = copy(model).fit(X, truth[:, 0])

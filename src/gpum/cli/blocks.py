@@ -43,7 +43,7 @@ class Predictor:
     def columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
         """The columns of a prediction for encoded rows X."""
         estimator = self.sent.estimator
-        found = estimator.model_.predictive(X)
+        found, n = estimator.model_.predictive(X), len(X)
         columns: dict[str, np.ndarray] = {}
         if hasattr(estimator, "classes_"):
             p, name = found.probabilities, self.targets[0]
@@ -52,8 +52,8 @@ class Predictor:
         else:
             # The interval of a single trial is 0 to 1 in every row; that of its probability is more informative.
             chances = estimator.model_.settings.get("likelihood") == "binomial"
-            levels = (found.of_function() if chances else found).quantiles(INTERVAL).reshape(len(X), 2, -1)
-            mean, std = (v.reshape(len(X), -1) for v in (found.mean, found.std))
+            found_mean, found_std, ends = found.summary(INTERVAL, levels_of_function=chances)
+            mean, std, levels = found_mean.reshape(n, -1), found_std.reshape(n, -1), ends.reshape(n, 2, -1)
             values = {"mean": mean, "std": std, "low95": levels[:, 0], "high95": levels[:, 1]}
             for k, name in enumerate(self.targets):
                 columns |= {f"{name}_{what}": value[:, k] for what, value in values.items()}

@@ -92,7 +92,10 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         found = self._predicted(X, include_noise, trials)
         if return_cov:
             return found.mean, found.cov
-        return (found.mean, found.std) if return_std else found.mean
+        if return_std:
+            both = found.summary()
+            return both.mean, both.std
+        return found.mean
 
     @blocks.lazy(blocks.of_quantiles)
     def predict_quantiles(

@@ -26,7 +26,7 @@ from .cloud import Cloud
 from .geometries import Geometries
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
-from .rows import ProjectedRows
+from .rows import ProjectedRows, project_onto
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +72,12 @@ class FittedModel:
         found = [output.posterior.best.setting.described() for output in self.outputs]
         return found if self.several else found[0]
 
-    @property
+    @cached_property
     def weights(self) -> np.ndarray:
-        """The posterior weight of each geometry for each output, [outputs, geometries]."""
-        return np.array([self.geometries.weights(output.posterior) for output in self.outputs])
+        """The posterior weight of each geometry for each output, [outputs, geometries]; it cannot be written to."""
+        found = np.array([self.geometries.weights(output.posterior) for output in self.outputs])
+        found.setflags(write=False)
+        return found
 
     @property
     def geometry_weights(self) -> Any:
@@ -142,7 +144,7 @@ class FittedModel:
         rows = self.cloud._scaled(X)
         return self.geometries._project(rows, self.cloud._index(rows), self._needed)
 
-    @property
+    @cached_property
     def _needed(self) -> frozenset[int]:
         return frozenset().union(*(output.posterior.spaces for output in self.outputs))
 
@@ -157,7 +159,10 @@ class FittedModel:
         found, new = self.latent[np.maximum(rows.index, 0)], rows.index < 0
         if new.any():
             assert self._mapped is not None
-            found[new] = self.geometries.members[self._mapped].project(rows.X[new]).points
+            if self._mapped in rows.projections:  # of the rows with own = -1, to which new rows belong
+                found[new] = rows.projections[self._mapped].points[rows.number[self._mapped][new]]
+            else:  # a chart without weight
+                found[new] = project_onto(self.geometries.members[self._mapped], rows.X[new]).points
         return found
 
     def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:

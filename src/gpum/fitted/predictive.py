@@ -11,7 +11,7 @@ import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..inference.outputs import Output
+from ..inference.outputs import Output, Summary
 from ..inference.posterior import RowsInSpaces
 from .rows import ProjectedRows
 
@@ -84,15 +84,23 @@ class Predictive(AtRows):
         """Compute the predictions, so that programs are compiled."""
         self.far, self.mean, self.std  # noqa: B018
 
+    def summary(self, levels: Any = (), levels_of_function: bool = False) -> Summary:
+        """Mean and standard deviation [n] and quantiles [n, levels]: as each alone, in one pass over the rows.
+
+        With `levels_of_function` the quantiles are those of the function itself, without the noise of observations.
+        """
+        levels = _checked_levels(levels) if len(levels) else np.zeros(0)
+        noise = self.include_noise
+        found = [
+            [output.summary(block, levels, noise, noise and not levels_of_function) for output in outputs]
+            for block, outputs in self._blocks()
+        ]
+        of_outputs = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*found, strict=True)]
+        return Summary(*(self._stacked(list(v)) for v in zip(*of_outputs, strict=True)))
+
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975)) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
-        given, levels = levels, np.atleast_1d(np.asarray(levels, float))
-        if not len(levels) or not np.all((levels > 0) & (levels < 1)):
-            raise GpumError(
-                f"quantiles must lie strictly between 0 and 1, got {checks.shown(given)}; (0.025, 0.975) is a 95 % "
-                "interval"
-            )
-        noise = self.include_noise
+        levels, noise = _checked_levels(levels), self.include_noise
         blocks = [[output.quantiles(block, levels, noise) for output in outputs] for block, outputs in self._blocks()]
         return self._stacked([np.concatenate(one) for one in zip(*blocks, strict=True)])
 
@@ -134,6 +142,15 @@ class Predictive(AtRows):
 
     def _stacked(self, values: list[np.ndarray]) -> np.ndarray:
         return np.stack(values, -1) if self.model.several else values[0]
+
+
+def _checked_levels(given: Any) -> np.ndarray:
+    levels = np.atleast_1d(np.asarray(given, float))
+    if not len(levels) or not np.all((levels > 0) & (levels < 1)):
+        raise GpumError(
+            f"quantiles must lie strictly between 0 and 1, got {checks.shown(given)}; (0.025, 0.975) is a 95 % interval"
+        )
+    return levels
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,8 +68,8 @@ class ProjectedRows:
         return self.in_spaces(slice(None))
 
     @cached_property
-    def _number(self) -> dict[int, np.ndarray]:
-        """For each geometry, the position of each row among the projected rows, [n]."""
+    def number(self) -> dict[int, np.ndarray]:
+        """For each geometry, the position of each row with own = -1 among the rows of its projection, [n]."""
         return {k: np.cumsum(own < 0) - 1 for k, own in self.own.items()}
 
     def in_spaces(self, some: slice | np.ndarray) -> RowsInSpaces:
@@ -84,7 +84,7 @@ class ProjectedRows:
             for k in self.needed & self.joining:
                 located.far[k][self.outlying[some]] = True
         for k in self.needed:
-            own, number = self.own[geometry_of[k]][some], self._number[geometry_of[k]][some]
+            own, number = self.own[geometry_of[k]][some], self.number[geometry_of[k]][some]
             new, at, space = np.flatnonzero(own < 0), located.at[k], self.family.spaces[k]
             assert at is not None
             several: list[tuple[np.ndarray, list[np.ndarray]]] = []  # rows, and further points of each

@@ -35,7 +35,7 @@ from .mapping import Mapping
 from .psi import pair_features, psi1, row_features
 
 MAX_STEPS = 101
-ROUND = 3  # steps of many rows, after which those that have converged are left out
+ROUND = 2  # steps of many rows, after which those that have converged are left out
 BLOCK = 256  # rows of one program, which bounds the memory
 FEW = 16  # rows of a second program, for the few rows that a service is asked for
 DEVICE_BLOCK = 8192  # the same on a GPU, where starting a program costs more than computing with its rows
@@ -47,6 +47,7 @@ SMALL = 1e-7  # a step so short that the row has converged
 # A step below which the bound is not compared: with precise data it is a small difference of large numbers.
 CLOSE = 1e-2
 FIRST_DAMPING, LAST_DAMPING = 1e-2, 1e12
+NEAR_DAMPING = 1e-6  # first damping of the full posterior, whose start is near its maximum
 
 
 @partial(
@@ -120,7 +121,7 @@ def project_rows(
     s = np.einsum("nab,nb->na", V**2, 1 / np.maximum(w, 1.0))  # never wider than the prior
     if as_points:
         return x, s
-    theta, _, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED)
+    theta, _, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED, NEAR_DAMPING)
     return theta[:, :q], np.exp(theta[:, q:])
 
 
@@ -221,7 +222,7 @@ class _State(NamedTuple):
 
 
 def _climb(
-    f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder, left: float
+    f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder, left: float, first: float = FIRST_DAMPING
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Levenberg-Marquardt ascent of f from each row of theta [n, d]: the final theta, f there and its Hessian.
 
@@ -232,7 +233,7 @@ def _climb(
     """
     n, d = theta.shape
     ends, values, hessians = theta.copy(), np.empty(n), np.empty((n, d, d))
-    damping, nothing = np.full(n, FIRST_DAMPING), np.broadcast_to(-np.eye(d), (n, d, d))
+    damping, nothing = np.full(n, first), np.broadcast_to(-np.eye(d), (n, d, d))
     state = _State(theta, np.full(n, -np.inf), np.zeros((n, d)), nothing, damping, np.ones(n, bool))
     going, taken = np.arange(n), 0
     while taken < MAX_STEPS:
@@ -291,8 +292,15 @@ def _ascend(
             s.going & ~small & (damping < LAST_DAMPING),
         )
 
-    last = jax.lax.while_loop(lambda now: (now[0] < steps) & now[1].going.any(), one, (jnp.asarray(0), state))
-    return last[1]
+    last = jax.lax.while_loop(lambda now: (now[0] < steps) & now[1].going.any(), one, (jnp.asarray(0), state))[1]
+    if f is not at_posteriors:
+        return last
+    # Only theta is used: a row that is one short step from its maximum takes it, and f is not evaluated there.
+    move, sound = _step(last.gradient, -last.hessian, last.damping, last.going)
+    size = jnp.abs(move).max(1)
+    close = last.going & sound & (size < CLOSE) & (size * (size + last.damping) < left)
+    theta = jnp.where(close[:, None], last.theta + move, last.theta)
+    return _State(theta, last.value, last.gradient, last.hessian, last.damping, last.going & ~close)
 
 
 def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ from scipy.sparse import csr_matrix
 from ..basics.checks import NoSurface
 from ..manifold import Chart, evaluate
 from ..manifold.complex import Complex, Finder, halved
-from .assembly import assemble, on_simplices, quadratic, quadratic_unknowns, quadrature, shape_functions
+from .assembly import assemble, combined, on_simplices, quadratic, quadratic_unknowns, quadrature, shape_functions
 from .lanczos import lowest
 
 UNKNOWNS_PER_MODE = 12  # the highest mode then has an error of a few per cent, the first one of 1e-3
@@ -74,7 +74,8 @@ class ComplexEigenpairs:
             (element < K, self.cell_dofs[element[element < K]], weights[element < K]),
             (element >= K, self.corridor_dofs[element[element >= K] - K], weights[element >= K, :2]),
         ):
-            found[mine] = np.einsum("nl,nlk->nk", quadratic(w), self.vectors[dofs])
+            if len(dofs):
+                found[mine] = combined(quadratic(w), dofs, self.vectors)
         return found
 
 

@@ -23,7 +23,7 @@ from ..basics import checks
 from ..basics.checks import NoSurface
 from ..manifold import Chart
 from ..manifold.projection import barycentric, inverse_sides, nearest_point
-from .assembly import assemble, on_simplices, quadratic, quadratic_unknowns
+from .assembly import assemble, combined, on_simplices, quadratic, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 
@@ -99,7 +99,7 @@ class Eigenpairs:
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; off the mesh those of the nearest point of it (see `off`)."""
         simplex, weights, _ = self._locate(points)
-        return np.einsum("nl,nlk->nk", quadratic(weights), self.vectors[self.dofs[simplex]])
+        return combined(quadratic(weights), self.dofs[simplex], self.vectors)
 
     def off(self, points: Any) -> np.ndarray:
         """How far points [n, q] are off the mesh, in units of surface length, [n]: 0 on it."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import pi
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -45,6 +45,14 @@ class Target:
         """The same for some of the labels."""
         noise, trials = (None if v is None else v[some] for v in (self.noise_std, self.trials))
         return replace(self, noise_std=noise, trials=trials)
+
+
+class Summary(NamedTuple):
+    """Predictions for n rows: mean and standard deviation [n], quantiles [n, levels]."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,15 @@ class Output:
     def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles, [n, levels]."""
         return self.mean + self.scale * self.posterior.quantiles(rows, levels, noise)
+
+    def summary(
+        self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True, noise_of_levels: bool = True
+    ) -> Summary:
+        """Mean, standard deviation and quantiles, in one pass over the components; of no levels there are none."""
+        rows = rows.remembering()
+        mean, std = self.moments(rows, noise)
+        ends = self.quantiles(rows, levels, noise_of_levels) if len(levels) else np.empty((len(rows), 0))
+        return Summary(mean, std, ends)
 
     def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
         """Joint draws, [rows, n]."""

@@ -11,7 +11,7 @@ prior.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
@@ -25,8 +25,13 @@ from ..geometry.family import Setting
 from ..heat.covariances import KernelSum, SharedDistances
 from .doubt import Doubt
 from .quantiles import mixture_quantiles
+from .stacked import Stack, shared_distances, stacks
 
 S = TypeVar("S", bound="WeightedSetting")
+P = TypeVar("P", bound="Posterior")
+
+NEGLIGIBLE = 1e-13  # weight of a noise ratio that changes no moment
+AT_ONCE = 2**17  # numbers of the arrays of a stack of components
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,28 @@ class RowsInSpaces:
 
     def __len__(self) -> int:
         return len(self.far[0])
+
+    def remembering(self) -> RowsInSpaces:
+        """The same rows for several questions in turn: what a posterior computes for them is computed once."""
+        return RememberingRows(self.at, self.around, self.far)
+
+    def once(self, posterior: Posterior) -> Iterable[Conditional]:
+        """What `posterior` computes for these rows: see `Posterior.conditionals`."""
+        return posterior._conditionals(self)
+
+
+class RememberingRows(RowsInSpaces):
+    """As `RowsInSpaces`, with the results of each posterior in memory."""
+
+    @cached_property
+    def _found(self) -> dict[int, tuple[Posterior, list[Conditional]]]:
+        return {}
+
+    def once(self, posterior: Posterior) -> Iterable[Conditional]:
+        """What `posterior` computes for these rows."""
+        if id(posterior) not in self._found:
+            self._found[id(posterior)] = posterior, list(posterior._conditionals(self))
+        return self._found[id(posterior)][1]
 
 
 @dataclass(frozen=True)
@@ -187,6 +214,9 @@ class Component(WeightedSetting):
         return replace(self, ratios=self.ratios[[j]], weights=np.ones(1), signal=self.signal[[j]], alpha=None)
 
 
+Conditional = tuple[Component, np.ndarray, np.ndarray]  # a component with its means and variances, [n, J] each
+
+
 @dataclass(frozen=True)
 class Posterior(Mixture[Component]):
     """A mixture of GPs. `dof` is that of each component's Student t (infinite for "evidence")."""
@@ -212,29 +242,47 @@ class Posterior(Mixture[Component]):
         flat = np.concatenate(log_p, 1).T
         return np.exp(flat - logsumexp(flat, axis=0))
 
-    def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[tuple[Component, np.ndarray, np.ndarray]]:
-        """Each component with its means [n, J] and variances [n, J]."""
-        sharing = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
+    @cached_property
+    def _heavy(self: P) -> P:
+        """The same mixture without noise ratios whose weight is below rounding."""
+        found = []
         for component in self.components:
-            k = component.setting.space
-            at = rows.around[k] or [_known(rows.at[k])]
-            found = [self._conditioned(component, b, shared) for b, shared in zip(at, sharing, strict=False)]
-            means = np.array([mean for mean, _ in found])
-            variances = np.array([variance for _, variance in found])
-            mean, variance = means.mean(0), variances.mean(0) + means.var(0)
-            far = rows.far[k][:, None]
-            if far.any():
-                mean = np.where(far, 0.0, mean)
-                variance = np.where(far, component.signal * component.setting.covariance.prior, variance)
+            some = component.weights > NEGLIGIBLE
+            if some.any():
+                ratios, weights, signal = component.ratios[some], component.weights[some], component.signal[some]
+                found.append(replace(component, ratios=ratios, weights=weights, signal=signal))
+        return replace(self, components=found)
+
+    def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
+        """Each component with its means [n, J] and variances [n, J]."""
+        for component, mean, variance in rows.once(self):
             yield component, mean, variance + noise * self.spread * component.signal * component.ratios
 
-    def _conditioned(
-        self, component: Component, b: np.ndarray, shared: SharedDistances
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f, [n, J] each, at one point of each row."""
-        G, inverse = self._project(component, b, shared)
-        variance = np.maximum(component.setting.covariance.diag(b)[:, None] - G**2 @ inverse, 0.0)
-        return G @ (component.d.z[:, None] * inverse), component.signal * variance
+    def _conditionals(self, rows: RowsInSpaces) -> Iterator[Conditional]:
+        """Each component with means and variances of f."""
+        found = [np.empty((2, len(rows), len(c.ratios))) for c in self.components]
+        for k, some in self._stacks.items():
+            points = rows.around[k] or [_known(rows.at[k])]
+            step = max(1, AT_ONCE // (len(points) * max(stack.size for stack in some)))
+            for block in (slice(i, i + step) for i in range(0, len(rows), step)):
+                a = np.concatenate([p[block] for p in points])
+                apart = shared_distances(a, _known(self.labels[k]))
+                for stack in some:
+                    for number, mean, variance in zip(stack.numbers, *stack.at(a, len(points), apart), strict=True):
+                        found[number][:, block] = mean, variance
+        for component, (mean, variance) in zip(self.components, found, strict=True):
+            far = rows.far[component.setting.space]
+            if far.any():
+                mean[far], variance[far] = 0.0, component.signal * component.setting.covariance.prior
+            yield component, mean, variance
+
+    @cached_property
+    def _stacks(self) -> dict[int, list[Stack]]:
+        """The components as stacks, for each space."""
+        numbers: dict[int, list[int]] = {}
+        for number, component in enumerate(self.components):
+            numbers.setdefault(component.setting.space, []).append(number)
+        return {k: stacks(self.components, some, _known(self.labels[k])) for k, some in numbers.items()}
 
     def _project(self, component: Component, b: np.ndarray, shared: SharedDistances) -> tuple[np.ndarray, np.ndarray]:
         labels = _known(self.labels[component.setting.space])
@@ -264,7 +312,7 @@ class Posterior(Mixture[Component]):
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
         mean, square = np.zeros(len(rows)), np.zeros(len(rows))
-        for component, means, variances in self.conditionals(rows, noise):
+        for component, means, variances in self._heavy.conditionals(rows, noise):
             mean += means @ component.weights
             square += (variances + means**2) @ component.weights
         return mean, np.maximum(square - mean**2, 0.0)
@@ -308,7 +356,8 @@ class Posterior(Mixture[Component]):
 
     def flat(self, rows: RowsInSpaces, noise: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Weights [J], means and variances [J, n] of all components, and the variances σ² of their noise [J]."""
-        found = [(component, mean.T, variance.T) for component, mean, variance in self.conditionals(rows, noise)]
+        heavy = self._heavy.conditionals(rows, noise)
+        found = [(component, mean.T, variance.T) for component, mean, variance in heavy]
         weights, own = (
             np.concatenate(v) for v in zip(*((p.weights, p.signal * p.ratios) for p, _, _ in found), strict=True)
         )

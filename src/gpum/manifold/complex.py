@@ -22,7 +22,7 @@ from .boundary import CorridorBoundary
 from .projection import barycentric, inverse_sides, nearest_point
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
-FIRST = 3  # nearest nodes of a point whose simplices are tested first
+FIRST = (1, 3)  # nearest nodes of a point whose simplices are tested first, and next
 NO_VOLUME = 1e-12  # volume of a simplex over that of a cube of its size, up to which no point is inside
 NEAR = 8  # nearest nodes of a point whose simplices and corridors it may lie on
 
@@ -86,17 +86,19 @@ class Finder:
         points = np.atleast_2d(np.asarray(points, float)) @ self.whole.frame.T
         n = len(points)
         found, weights, off = np.full(n, -1), np.zeros((n, self.whole.dim + 1)), np.zeros(n)
-        row, element = self._around(points, FIRST)
-        solid = element < len(self.whole.simplices)
-        row, element = row[solid], element[solid]
-        first = self.nodes[self.whole.simplices[element, 0]]
-        own = barycentric(points[row], first, self._inverse_sides[element])
-        within = np.flatnonzero(own.min(1, initial=np.inf) >= 0)[
-            ::-1
-        ]  # reversed, so that the first of several is written last
-        found[row[within]], weights[row[within]] = element[within], own[within]
-        rest = np.flatnonzero(found < 0)
-        row, element = self._around(points[rest], NEAR)
+        rest = np.arange(n)
+        for k in FIRST:
+            row, element = self._around(points[rest], k)
+            solid = element < len(self.whole.simplices)
+            row, element = rest[row[solid]], element[solid]
+            first, inverse = self._first[element], self._inverse_sides[element]
+            own = barycentric(points[row], first, inverse)
+            within = _positive(own)[::-1]  # reversed, so that the first of several is written last
+            found[row[within]], weights[row[within]] = element[within], own[within]
+            rest = np.flatnonzero(found < 0)
+            if not len(rest):
+                return found, weights, off
+        row, element = self._distinct(*self._around(points[rest], NEAR))
         projected, away = self._weights(points[rest][row], element)
         best = np.lexsort((element, away, row))
         best = best[np.searchsorted(row[best], np.arange(len(rest)))]
@@ -113,18 +115,38 @@ class Finder:
         begin = np.cumsum(count.ravel()) - count.ravel()
         return row, self.at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
 
+    def _distinct(self, row: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs without repetitions: an element is at several of its nodes."""
+        count = self.at.shape[1]
+        row, element = np.divmod(np.unique(row * count + element), count)
+        return row, element
+
     @cached_property
     def _inverse_sides(self) -> np.ndarray:
         return inverse_sides(self.nodes[self.whole.simplices], NO_VOLUME)
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        return self.nodes[self.whole.simplices[:, 0]]
 
     def _weights(self, points: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights [m, q + 1] of the point of each element that is nearest to its point, and the distance."""
         weights = np.zeros((len(points), self.whole.dim + 1))
         is_line, ends = element >= len(self.whole.simplices), self.ends(element)
         distance = np.zeros(len(points))
-        weights[~is_line], distance[~is_line] = nearest_point(points[~is_line], self.nodes[ends[~is_line]])
-        weights[is_line, :2], distance[is_line] = nearest_point(points[is_line], self.nodes[ends[is_line, :2]])
+        if not is_line.all():
+            weights[~is_line], distance[~is_line] = nearest_point(points[~is_line], self.nodes[ends[~is_line]])
+        if is_line.any():
+            weights[is_line, :2], distance[is_line] = nearest_point(points[is_line], self.nodes[ends[is_line, :2]])
         return weights, distance
+
+
+def _positive(weights: np.ndarray) -> np.ndarray:
+    """Which rows of weights [m, q + 1] have no negative one, ascending."""
+    sound = weights[:, 0] >= 0
+    for column in weights.T[1:]:  # sums and minima over a short last axis are slow
+        sound &= column >= 0
+    return np.flatnonzero(sound)
 
 
 def halved(whole: Complex) -> Complex:
