@@ -1,7 +1,6 @@
 "use strict";
 // Rows drawn as points on a canvas: flat (drag to move) or in three dimensions (drag to turn); wheel or + and - to zoom.
 // A canvas, since thousands of points are recoloured after every label.
-const SHAPES = 5; // circle, square, triangle, diamond, cross: classes can be distinguished without their colours
 
 class PointMap {
   // box: an element; pick(row): a row was clicked; describe(row): lines of text beside the mouse.
@@ -85,7 +84,7 @@ class PointMap {
     g.strokeStyle = edge;
     for (const i of [...order, ...last]) {
       g.fillStyle = this.colours[i] || none;
-      this.mark(g, p.x[i], p.y[i], size, this.shapes ? this.shapes[i] % SHAPES : 0);
+      this.mark(g, p.x[i], p.y[i], size, this.shapes ? this.shapes[i] : 0);
       g.fill();
       if (n <= 3000) g.stroke();
     }
