@@ -7,6 +7,7 @@ import zlib
 from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from types import SimpleNamespace
 
 import numpy as np
@@ -396,6 +397,32 @@ def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
         write_report(sheet_fit, path, force=True)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_ten_classes_can_be_distinguished_by_everyone():
+    """Colours of classes differ in OKLab also for colour-blind people (Machado, 2009), and are not those of paper."""
+    script = (resources.files("gpum.report") / "page" / "common.js").read_text("utf-8")
+    sight = {
+        "all": np.eye(3),
+        "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+        "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+    }
+    to_cones = np.array([[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.63]])
+    to_lab = np.array([[0.2105, 0.7936, -0.0041], [1.978, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]])
+    linear = lambda hexes: (
+        ((np.array([[int(h[i : i + 2], 16) for i in (1, 3, 5)] for h in hexes]) / 255 + 0.055) / 1.055) ** 2.4
+    )
+    light = lambda rgb: rgb @ [0.2126, 0.7152, 0.0722] + 0.05
+    for mode, paper in (("light", "#ffffff"), ("dark", "#1d242c")):
+        rgb = linear(re.findall(r"#\w{6}", re.search(rf"{mode}: \[(.*?)\]", script)[1]))
+        assert len(rgb) == 10
+        contrast = light(rgb) / light(linear([paper]))
+        assert np.all(np.maximum(contrast, 1 / contrast) > 1.8)
+        for matrix in sight.values():
+            lab = np.cbrt(np.clip(rgb @ np.transpose(matrix), 0, 1) @ to_cones.T) @ to_lab.T
+            apart = np.linalg.norm(lab[:, None] - lab, axis=-1)[np.triu_indices(10, 1)]
+            assert apart.min() > 0.09
 
 
 # In a browser.

@@ -95,8 +95,6 @@ def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, see
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from .. import plots
-
     known = ~np.isnan(cloud.y)
     # A page shows the figure about 800 pixels wide, 100 for each inch: letters are then 14 to 17 pixels high.
     with rc_context({"font.size": 11, "axes.titlesize": 12, "xtick.labelsize": 10, "ytick.labelsize": 10}):

@@ -213,7 +213,14 @@ class FittedModel:
             beliefs = [output.beliefs(rows, local) for output in self.outputs]
             chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
         floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud))
-        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
+        trusted = self.classes is None or self._surplus >= -design.CONTRADICTED
+        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
+
+    @property
+    def _surplus(self) -> float:
+        """How many more left-out labels of classes come out right than their probabilities say; see `surplus`."""
+        output = self.outputs[0]
+        return design.surplus(output.posterior.left_out, output.labels)
 
     def _asked_rows(self, asked: design.Asked) -> tuple[list[np.ndarray], design.Asked]:
         """The cloud in every space (of a large cloud only the rows in `asked`), and `asked` as positions in it."""

@@ -230,7 +230,8 @@ def _chart(fitted: Fitted, view: View) -> dict[str, Any]:
 def edges_of(model: Any, title: str, X: np.ndarray, view: View, most: int) -> dict[str, Any]:
     """Edges of an atlas in the view of the cloud: coordinates of nodes, pairs of nodes, and their number.
 
-    At most `most` edges. `near` is the row nearest to each node, whose prediction is its height if the data have less than three columns.
+    At most `most` edges. `near` is the row nearest to each node, whose prediction is its height if the data have less
+    than three columns.
     """
     atlas = findings.atlas_of(model, title)
     sides = [atlas.simplices_[:, [a, b]] for a, b in combinations(range(atlas.dim + 1), 2)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..basics.neighbours import spacing
 from ..geometry.family import NO_BOUNDARY
-from ..inference.design import Suggestions
+from ..inference.design import MORE, Suggestions
 from ..persistence.model_io import Fitted
 from .cells import number, percent
 from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, learned_from, shown_chart
@@ -273,8 +273,11 @@ def label_next(found: Suggestions | None, of_classes: bool = False) -> str:
     if found is None:
         return ""
     if found.enough:
-        gain = "correct no row but its own" if of_classes else "gain less than the noise of the labels"
-        return f"More labels no longer help much: the best of them is expected to {gain}."
+        if of_classes:
+            return f"More labels no longer help much: {MORE} of them would settle hardly a row besides their own."
+        return (
+            "More labels no longer help much: the best of them is expected to gain less than the noise of the labels."
+        )
     rows = f"{len(found.rows)} rows" if len(found.rows) > 1 else "row"
     return f"“Label next” lists the {rows} whose labels would lower the uncertainty of all rows most."
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from ..inference.design import CONTRADICTED, surplus
 from .cells import number, percent
 from .diagnostics import LeaveOneOut, LeftOutClasses
 
 FEW = 10  # labels below which error and coverage are not reliable
-UNLIKELY = 0.01  # probability of a coverage, or a number of correct classes, below which it is not called chance
-SEVERAL = 2.58  # standard deviations of a normal distribution that are exceeded with that probability
+UNLIKELY = 0.01  # probability of a coverage below which it is not called chance
 USELESS = 0.95  # of the error of the mean of the other labels: above it, the model predicts nothing
 NO_LABELS = "How good the predictions are cannot be said: fewer than two rows have a label."
 
@@ -56,11 +56,8 @@ def coverage(left_out: LeaveOneOut) -> str:
 
 def probabilities(left_out: LeftOutClasses) -> str:
     """Whether probabilities of classes "hold", are too "large" or too "small", without single labels of a class."""
-    several = np.bincount(left_out.y)[left_out.y] > 1
-    p, right = left_out.probabilities.max(1)[several], int(left_out.right[several].sum())
-    if abs(right - p.sum()) <= SEVERAL * np.sqrt(np.sum(p * (1 - p))) + 0.5:
-        return "hold"
-    return "large" if right < p.sum() else "small"
+    more = surplus(left_out.probabilities, left_out.y)
+    return "hold" if abs(more) <= CONTRADICTED else "large" if more < 0 else "small"
 
 
 def _intervals(left_out: LeaveOneOut) -> str:

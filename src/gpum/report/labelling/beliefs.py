@@ -7,28 +7,31 @@ the largest weights before, and draws the map with the heaviest of them. `exact`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...basics.checks import GpumError
-from ...estimators.base import infer
+from ...estimators.base import infer_with_lengths
 from ...estimators.classifier import infer as infer_classes
 from ...estimators.targets import LARGEST_LABEL
-from ...inference import classes, gp
+from ...inference import classes, design, gp
 from ...inference.outputs import Target as TargetKind
 from ...inference.posterior import RowsInSpaces
-from ..findings import number, percent
+from ..cells import number, percent, short
 
 QUICK, POINTS = 12, 25_000  # settings of the quick map: at least QUICK, and more if rows × settings stays below POINTS
 CONSIDERED, MANY = 100, 6  # settings from which they are chosen, if there are MANY labels
 INTERVAL = np.array([0.025, 0.975])
 SHOWN = 40  # characters of what was typed
 ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is reported
+HEAVIEST = 8  # components, over which correlations of rows are averaged
+LISTED = 12  # columns of which the page says how relevant they are
 
 Labels = dict[int, str]  # by row
+Relevance = Sequence[tuple[str, float, str]]  # names of columns, relevance from 0 to 1, and in words
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class Belief:
     spread : standard deviation of a new observation, or the chance that this class is wrong, [N].
     left_out : the error of labels that are predicted from the others, or how many are correct, in words.
     weights : of each geometry, heaviest first.
+    correlation : prior correlations of one row with others under the heaviest components; the largest belong to the
+        rows that are nearest along the surface, whatever the geometry.
+    relevance : of the columns that matter most, where flat space with a length for each column has weight.
     """
 
     value: np.ndarray
@@ -48,6 +54,8 @@ class Belief:
     settings: list[int]  # indices in the family, heaviest first
     exact: bool
     detail: Callable[[int], dict[str, Any]]  # more about one row
+    correlation: Callable[[int, np.ndarray], np.ndarray]
+    relevance: Relevance = ()
 
 
 class Target(ABC):
@@ -78,27 +86,57 @@ class Target(ABC):
         return [
             self.index[id(component.setting)]
             for component in sorted(posterior.components, key=lambda component: -component.weight)
+            if id(component.setting) in self.index  # not those with lengths of columns, which depend on the labels
         ]
+
+    def correlation_of(self, posterior: Any) -> Callable[[int, np.ndarray], np.ndarray]:
+        """The prior correlation of a row with others, averaged over the heaviest components of a posterior."""
+        heavy = [
+            (component, self._rows(component.setting.space)) for component in posterior.heaviest(HEAVIEST).components
+        ]
+
+        def of(row: int, others: np.ndarray) -> np.ndarray:
+            found = [
+                component.weight * classes.correlation(component.setting.covariance, rows[[row]], rows[others])[0]
+                for component, rows in heavy
+                if rows is not None
+            ]
+            return np.sum(found, 0) if found else np.zeros(len(others))
+
+        return of
+
+    def _rows(self, space: int) -> np.ndarray | None:
+        """The rows of the cloud in a space; None in a space of lengths of a large cloud, whose rows are not stored."""
+        if space < len(self.family.rows):
+            return self.family.rows[space]
+        return None if self.fitted.cloud.subset is not None else self.fitted.geometries.family.rows[space]
 
     def weights_of(self, posterior: Any) -> dict[str, float]:
         """Weight of each geometry, heaviest first."""
         found = dict.fromkeys(self.titles, 0.0)
+        geometries = self.fitted.geometries  # with lengths of columns after an exact fit
         for component in posterior.components:
-            found[self.titles[self.family.geometry_of[component.setting.space]]] += component.weight
+            title = geometries.titles[geometries.family.geometry_of[component.setting.space]]
+            found[title] = found.get(title, 0.0) + component.weight
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def suggest(self, n: int, among: np.ndarray) -> tuple[list[int], str, bool]:
+    def suggest(self, n: int, among: np.ndarray, belief: Belief) -> tuple[list[int], str, bool]:
         """The rows of `among` to label next by the exact fit, the expected gain in words, and whether to stop."""
         found = self.fitted.suggestions(n, candidates=among)
-        return [int(row) for row in found.rows], self.gain_text(found), bool(found.enough)
+        text, stop = self.advice(found, belief)
+        return [int(row) for row in found.rows], text, stop
 
     @abstractmethod
-    def gain_text(self, found: Any) -> str:
-        """The expected gain of the best suggestion, in words."""
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """The expected gain of the best suggestion, in words, and whether further labels no longer pay."""
 
 
 class Numbers(Target):
-    """A target that is a number."""
+    """A target that is a number; `columns` are the names of the columns of X."""
+
+    def __init__(self, model: Any, X: np.ndarray, columns: Sequence[str] = ()) -> None:
+        super().__init__(model, X)
+        self.columns = columns
 
     def parse(self, text: str) -> str:
         """A label in the form in which it is stored; an error if it is not a number."""
@@ -114,52 +152,64 @@ class Numbers(Target):
         mean, scale = gp.units(y)
         some = [self.family.settings[k] for k in self.considered(before, labels)]
         whole = gp.average(replace(self.family, settings=some), rows, (y - mean) / scale)
-        return self._belief(whole, self.heaviest(whole), mean, scale, rows, y, exact=False)
+        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(self.family.rows)
+        middle, variance = drawn.moments(located)
+
+        def interval(row: int) -> np.ndarray:
+            here = RowsInSpaces.exactly([r[[row]] for r in self.family.rows])
+            return mean + scale * drawn.quantiles(here, INTERVAL)[0]
+
+        return self._belief(whole, mean + scale * middle, scale * np.sqrt(variance), interval, y, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """Predictions from all settings; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
         everyone = np.full(len(self.X), np.nan)
         everyone[rows] = y
-        output = infer(self.fitted.geometries, everyone, TargetKind())
-        self.fitted = replace(self.fitted, outputs=[output])
-        return self._belief(output.posterior, output.posterior, output.mean, output.scale, rows, y, True, stop)
+        geometries, output = infer_with_lengths(self.geometries, everyone, TargetKind())
+        if stop():
+            return None
+        self.fitted = fitted = replace(self.fitted, geometries=geometries, outputs=[output])
+        interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
+        return self._belief(output.posterior, fitted.of_cloud.mean, fitted.of_cloud.std, interval, y, exact=True)
 
     def _belief(
-        self, whole: Any, drawn: Any, mean: float, scale: float, rows: np.ndarray, y: np.ndarray, exact: bool,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Any:  # fmt: skip
-        located = RowsInSpaces.exactly(self.family.rows)
-        middle, square = np.zeros(len(self.X)), np.zeros(len(self.X))
-        for component, means, variances in drawn.conditionals(located, True):
-            if stop():
-                return None
-            middle += means @ component.weights
-            square += (variances + means**2) @ component.weights
-        spread = np.sqrt(np.maximum(square - middle**2, 0.0))
-
-        def detail(row: int) -> dict[str, Any]:
-            here = RowsInSpaces.exactly([r[[row]] for r in self.family.rows])
-            low, high = mean + scale * drawn.quantiles(here, INTERVAL)[0]
-            return {"interval": [float(low), float(high)]}
-
+        self, whole: Any, mean: np.ndarray, spread: np.ndarray, interval: Callable[[int], np.ndarray], y: np.ndarray,
+        exact: bool,
+    ) -> Belief:  # fmt: skip
         left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
-        weights, settings = self.weights_of(whole), self.settings_of(whole)
-        return Belief(mean + scale * middle, scale * spread, left_out, weights, settings, exact, detail)
+        return Belief(
+            mean, spread, left_out, self.weights_of(whole), self.settings_of(whole), exact,
+            lambda row: {"interval": [float(end) for end in interval(row)]},
+            self.correlation_of(whole), self._relevance() if exact else (),
+        )  # fmt: skip
+
+    def _relevance(self) -> Relevance:
+        found = self.fitted.relevance
+        if found is None:
+            return ()
+        names = self.columns or [f"column {j + 1}" for j in range(len(found))]
+        most = np.argsort(-found, kind="stable")[:LISTED]
+        return [(short(names[j]), round(float(found[j]), 4), percent(float(found[j]))) for j in most]
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""
         return f"± {number(float(belief.spread.mean()))}"
 
-    def gain_text(self, found: Any) -> str:
-        """The expected gain of the best suggestion, in words."""
-        gain, floor = number(float(found.gain[0]), 2), number(float(found.floor), 2)
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """By how much a label is expected to lower the typical uncertainty, in the units of the target."""
+        now = float(np.mean(belief.spread**2))
+        before, after = np.sqrt(now), np.sqrt(max(now - float(found.gain[0]), 0.0))
         if found.enough:
+            noise = np.sqrt(found.floor / design.NEGLIGIBLE)
             return (
-                f"Stop here: one more label is expected to lower the average variance by {gain} only; below {floor} "
-                "the noise of the labels hides it."
-            )
-        return f"A label of the suggested row is expected to lower the average variance by {gain}."
+                f"Stop here: one more label is expected to lower the typical uncertainty, ± {number(before)}, by less "
+                f"than one percent. The noise of the labels alone is ± {number(noise, 2)}."
+            ), True
+        return (
+            f"A label of the suggested row is expected to lower the typical uncertainty from ± {number(before)} to "
+            f"± {number(after)}, by {percent(1 - after / before)}."
+        ), False
 
 
 class Classes(Target):
@@ -215,17 +265,31 @@ class Classes(Target):
 
         value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
         weights, settings = self.weights_of(whole), self.settings_of(whole)
-        return Belief(value, 1 - everyone.max(1), left_out, weights, settings, exact, detail)
+        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole)
+        return Belief(value, spread, left_out, weights, settings, exact, detail, correlation)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""
         return percent(float(belief.spread.mean()))
 
-    def gain_text(self, found: Any) -> str:
-        """The expected gain of the best suggestion, in words."""
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """How many rows a label is expected to settle besides its own."""
+        rows = float(found.gain[0]) * len(self.X)
+        missing = [name for name in self.names if name not in self.fitted.classes]
+        label = "A label of the suggested row is expected to"
+        if missing:
+            some = ", ".join(missing[:3]) + " and others" * (len(missing) > 3)
+            return f"No row has the label {some} yet: look for one, or go on with the suggested row.", False
+        if not found.trusted:
+            return "Go on: left-out labels come out right less often than their probabilities say.", False
         if found.enough:
-            return "Stop here: one more label is expected to change hardly any class of the other rows."
-        return "The suggested row is the one whose label is expected to determine most of the others."
+            return (
+                f"Stop here: {design.MORE} more labels would settle the class of hardly a row besides their own.",
+                True,
+            )
+        if rows >= 1:
+            return f"{label} settle the class of about {number(rows, 2)} rows.", False
+        return f"{label} help a little: about {round(1 / rows)} such labels settle one row besides their own.", False
 
 
 def parse_number(text: str) -> str:

@@ -84,7 +84,7 @@ function extent(values) { // of numbers; not Math.min(...values), which has a li
 // deuteranopia or tritanopia (at least 0.09 in OKLab). Further classes have the same colours with other shapes.
 const CLASS_COLOURS = {
   light: ["#067df5", "#820305", "#86b616", "#8000a9", "#e3af9d", "#2d455f", "#d460a6", "#78732e", "#13c6f6", "#050cf3"],
-  dark: ["#44e6f5", "#b60a00", "#c9e406", "#c402b4", "#e0b296", "#5048f5", "#ec6993", "#8a9500", "#989bee", "#685c69"],
+  dark: ["#44e6f5", "#b60a00", "#c9e406", "#c402b4", "#e0b296", "#5048f5", "#ec6993", "#8a9500", "#989bee", "#10cd13"],
 };
 const SHAPES = 5; // circle, square, triangle, diamond, cross
 const classColour = (k) => CLASS_COLOURS[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"][k % 10];

@@ -41,7 +41,7 @@ class PointMap {
   // Pixels of points given as arrays, and their depth.
   project(axes) {
     const n = axes[0].length, x = new Float64Array(n), y = new Float64Array(n), z = new Float64Array(n);
-    const pad = 22, w = this.width - 2 * pad, h = this.height - 2 * pad, side = Math.min(w, h) * 0.85;
+    const pad = 22, w = this.width - 2 * pad, h = this.height - 2 * pad, side = Math.min(w, h) * 1.05;
     const [ct, st, cu, su] = [Math.cos(this.turn), Math.sin(this.turn), Math.cos(this.tilt), Math.sin(this.tilt)];
     const at = (d, i) => (axes[d][i] === null ? NaN : (axes[d][i] - this.middle[d]) / this.span[d]);
     for (let i = 0; i < n; i++) {
