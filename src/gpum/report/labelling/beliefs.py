@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from ...basics.checks import GpumError
-from ...estimators.base import infer_with_lengths
+from ...basics.threads import blas_threads
 from ...estimators.classifier import infer as infer_classes
 from ...estimators.targets import LARGEST_LABEL
+from ...fitted.relevance import TITLE, with_lengths
+from ...geometry.family import Family
 from ...inference import classes, design, gp
 from ...inference.outputs import Target as TargetKind
+from ...inference.outputs import as_numbers, regress
 from ...inference.posterior import RowsInSpaces
 from ..cells import number, percent, short
 
@@ -51,7 +54,8 @@ class Belief:
     spread: np.ndarray
     left_out: str
     weights: dict[str, float]
-    settings: list[int]  # indices in the family, heaviest first
+    family: Family
+    settings: list[int]  # indices in that family, heaviest first
     exact: bool
     detail: Callable[[int], dict[str, Any]]  # more about one row
     correlation: Callable[[int, np.ndarray], np.ndarray]
@@ -67,56 +71,52 @@ class Target(ABC):
         self.geometries = self.fitted.geometries
         family, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
         self.family = replace(family, rows=[rows[everything] for rows in family.rows])
-        self.titles = self.geometries.titles
-        self.index = {id(setting): k for k, setting in enumerate(self.family.settings)}
+        self.titles = [*self.geometries.titles, TITLE]  # lengths of columns, which labels add, are the last geometry
 
-    def considered(self, before: Belief | None, labels: Labels) -> list[int]:
-        """Indices of the settings that the quick step uses."""
-        if before is None or len(labels) < MANY:
-            return list(range(len(self.family.settings)))
-        return before.settings[:CONSIDERED]
+    def considered(self, before: Belief | None, labels: Labels) -> tuple[Family, list[int]]:
+        """The family of the quick step, and indices of the settings that it uses."""
+        family = self.family if before is None else before.family
+        if before is None or len(labels) < MANY or not before.settings:
+            return family, list(range(len(family.settings)))
+        return family, before.settings[:CONSIDERED]
 
     def heaviest(self, posterior: Any, n: int | None = None) -> Any:
         """The posterior with only its heaviest components."""
         n = n or max(QUICK, POINTS // len(self.X))
         return posterior.heaviest(n)
 
-    def settings_of(self, posterior: Any) -> list[int]:
-        """Indices of a posterior's settings, heaviest first."""
-        return [
-            self.index[id(component.setting)]
-            for component in sorted(posterior.components, key=lambda component: -component.weight)
-            if id(component.setting) in self.index  # not those with lengths of columns, which depend on the labels
-        ]
+    @staticmethod
+    def settings_of(posterior: Any, family: Family) -> list[int]:
+        """Indices of a posterior's settings in the family, heaviest first."""
+        index = {id(setting): k for k, setting in enumerate(family.settings)}
+        heavy = sorted(posterior.components, key=lambda component: -component.weight)
+        return [index[id(component.setting)] for component in heavy if id(component.setting) in index]
 
-    def correlation_of(self, posterior: Any) -> Callable[[int, np.ndarray], np.ndarray]:
-        """The prior correlation of a row with others, averaged over the heaviest components of a posterior."""
-        heavy = [
-            (component, self._rows(component.setting.space)) for component in posterior.heaviest(HEAVIEST).components
-        ]
+    @staticmethod
+    def correlation_of(posterior: Any, family: Family) -> Callable[[int, np.ndarray], np.ndarray]:
+        """The prior correlation of a row with others, averaged over the heaviest components of a posterior.
+
+        Spaces with lengths of columns are left out for a large cloud, whose rows in these are not stored.
+        """
+        heavy = posterior.heaviest(HEAVIEST).components
+        stored = [component for component in heavy if component.setting.space < len(family.rows)]
 
         def of(row: int, others: np.ndarray) -> np.ndarray:
-            found = [
-                component.weight * classes.correlation(component.setting.covariance, rows[[row]], rows[others])[0]
-                for component, rows in heavy
-                if rows is not None
-            ]
-            return np.sum(found, 0) if found else np.zeros(len(others))
+            found = np.zeros(len(others))
+            for component in stored:
+                rows = family.rows[component.setting.space]
+                found += (
+                    component.weight * classes.correlation(component.setting.covariance, rows[[row]], rows[others])[0]
+                )
+            return found
 
         return of
 
-    def _rows(self, space: int) -> np.ndarray | None:
-        """The rows of the cloud in a space; None in a space of lengths of a large cloud, whose rows are not stored."""
-        if space < len(self.family.rows):
-            return self.family.rows[space]
-        return None if self.fitted.cloud.subset is not None else self.fitted.geometries.family.rows[space]
-
-    def weights_of(self, posterior: Any) -> dict[str, float]:
+    def weights_of(self, posterior: Any, geometry_of: Sequence[int]) -> dict[str, float]:
         """Weight of each geometry, heaviest first."""
-        found = dict.fromkeys(self.titles, 0.0)
-        geometries = self.fitted.geometries  # with lengths of columns after an exact fit
+        found = dict.fromkeys(self.geometries.titles, 0.0)
         for component in posterior.components:
-            title = geometries.titles[geometries.family.geometry_of[component.setting.space]]
+            title = self.titles[geometry_of[component.setting.space]]
             found[title] = found.get(title, 0.0) + component.weight
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -150,38 +150,41 @@ class Numbers(Target):
         """Predictions from few settings, to be shown at once."""
         rows, y = _arrays(labels)
         mean, scale = gp.units(y)
-        some = [self.family.settings[k] for k in self.considered(before, labels)]
-        whole = gp.average(replace(self.family, settings=some), rows, (y - mean) / scale)
-        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(self.family.rows)
+        family, some = self.considered(before, labels)
+        whole = gp.average(replace(family, settings=[family.settings[k] for k in some]), rows, (y - mean) / scale)
+        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(family.rows)
         middle, variance = drawn.moments(located)
 
         def interval(row: int) -> np.ndarray:
-            here = RowsInSpaces.exactly([r[[row]] for r in self.family.rows])
+            here = RowsInSpaces.exactly([r[[row]] for r in family.rows])
             return mean + scale * drawn.quantiles(here, INTERVAL)[0]
 
-        return self._belief(whole, mean + scale * middle, scale * np.sqrt(variance), interval, y, exact=False)
+        values = mean + scale * middle, scale * np.sqrt(variance)
+        return self._belief(whole, *values, interval, y, family, family.geometry_of, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """Predictions from all settings; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
-        everyone = np.full(len(self.X), np.nan)
-        everyone[rows] = y
-        geometries, output = infer_with_lengths(self.geometries, everyone, TargetKind())
+        with blas_threads(len(rows)):
+            found = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
+            output = regress(found.family, found.at, y, TargetKind(), rows)
         if stop():
             return None
-        self.fitted = fitted = replace(self.fitted, geometries=geometries, outputs=[output])
+        self.fitted = fitted = replace(self.fitted, geometries=found.geometries, outputs=[output])
+        family = found.family if fitted.cloud.subset is None else self.family  # the former has all rows
         interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
-        return self._belief(output.posterior, fitted.of_cloud.mean, fitted.of_cloud.std, interval, y, exact=True)
+        values = fitted.of_cloud.mean, fitted.of_cloud.std
+        return self._belief(output.posterior, *values, interval, y, family, found.family.geometry_of, exact=True)
 
     def _belief(
         self, whole: Any, mean: np.ndarray, spread: np.ndarray, interval: Callable[[int], np.ndarray], y: np.ndarray,
-        exact: bool,
+        family: Family, geometry_of: Sequence[int], exact: bool,
     ) -> Belief:  # fmt: skip
         left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
         return Belief(
-            mean, spread, left_out, self.weights_of(whole), self.settings_of(whole), exact,
+            mean, spread, left_out, self.weights_of(whole, geometry_of), family, self.settings_of(whole, family), exact,
             lambda row: {"interval": [float(end) for end in interval(row)]},
-            self.correlation_of(whole), self._relevance() if exact else (),
+            self.correlation_of(whole, family), self._relevance() if exact else (),
         )  # fmt: skip
 
     def _relevance(self) -> Relevance:
@@ -232,7 +235,7 @@ class Classes(Target):
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
         """Predictions from few settings, to be shown at once."""
         rows, codes, seen = self._codes(labels)
-        some = self.considered(before, labels)
+        _, some = self.considered(before, labels)
         family = replace(self.family, settings=[self.family.settings[k] for k in some])
         atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
         whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some], atypical)
@@ -264,9 +267,9 @@ class Classes(Target):
             return {"chances": [float(v) for v in everyone[row]]}
 
         value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
-        weights, settings = self.weights_of(whole), self.settings_of(whole)
-        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole)
-        return Belief(value, spread, left_out, weights, settings, exact, detail, correlation)
+        weights, settings = self.weights_of(whole, self.family.geometry_of), self.settings_of(whole, self.family)
+        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, self.family)
+        return Belief(value, spread, left_out, weights, self.family, settings, exact, detail, correlation)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""
