@@ -24,12 +24,13 @@ from ..inference import design
 from ..manifold import Chart
 from .cloud import Cloud
 from .geometries import Geometries
+from .html import table
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedModel:
     """A cloud, its geometries and a posterior for each output.
 
@@ -256,6 +257,14 @@ class FittedModel:
             "columns": self.cloud.units, "settings": settings, "notes": list(self.notes), "targets": targets,
             "map": None if shown is None or not self.weights[:, shown].any() else titles[shown],  # as files store it
         }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        return table(self.summary())
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name} {weight:.0%}" for name, weight in self.summary()["targets"][0]["geometry"].items())
+        return f"<FittedModel of {len(self.cloud):,} rows and {len(self.outputs)} output(s): {said}>"
 
     def _shaped(self, values: list[float]) -> Any:
         """One number for each output: an array where y had two dimensions, else a number."""
