@@ -78,7 +78,8 @@ def _classes(ax: Any, x: np.ndarray, y: np.ndarray, likeliest: np.ndarray, class
         marker = MARKERS[(k + k // 10) % len(MARKERS)]
         label = str(name) if k < NAMED else None
         ax.scatter(x[mine], y[mine], s=size, color=CLASS_COLORS[k % 10], marker=marker, linewidth=0, label=label)
-    ax.legend(title="class", fontsize="small", ncols=1 + len(classes) // 8, markerscale=1.2)
+    beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}
+    ax.legend(title="class", fontsize="small", markerscale=1.2, **beside)
 
 
 def _confusion(found: diagnostics.LeftOutClasses, classes: np.ndarray, ax: Any) -> None:
