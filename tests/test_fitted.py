@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, NoSurface
+from gpum.fitted.html import table as html_of
 from gpum.geometry import spaces
 
 
@@ -86,6 +88,26 @@ def test_a_loaded_model_survives_an_interrupt(fitted, stored, monkeypatch, error
         with pytest.raises(error):
             loaded.predict(NEW)
     np.testing.assert_allclose(loaded.predict(NEW), fitted.predict(NEW), rtol=1e-9)
+
+
+def test_notebooks_show_the_weights_of_geometries(fitted):
+    """scikit-learn's diagram stays, the table follows it; names from the data are text."""
+    html = fitted._repr_html_()
+    diagram, table = html.split("<table style=", 1)[0], fitted.model_._repr_html_()
+    assert "sk-container" in diagram
+    assert html.endswith(table)
+    assert fitted._repr_mimebundle_()["text/html"].endswith(table)
+    assert "40 rows, 4 columns" in table
+    assert "100 % chart of dimension 1" in table
+    assert "matern" in table or "heat" in table
+    assert "<table style=" not in curve()._repr_html_()  # not fitted: the diagram alone
+    assert repr(fitted.model_) == "<FittedModel of 40 rows and 1 output(s): chart of dimension 1 100%>"
+    with config_context(display="text"):
+        assert "text/html" not in fitted._repr_mimebundle_()
+    summary = {**fitted.model_.summary(), "notes": ["<script>alert(1)</script>"]}
+    assert "<script>" not in html_of(summary)
+    several = {**summary, "targets": 8 * summary["targets"]}
+    assert "2 more outputs" in html_of(several)
 
 
 def test_warm_starts_see_what_parameters_hold():

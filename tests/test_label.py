@@ -5,6 +5,7 @@ import http.client
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -377,10 +378,42 @@ def test_from_no_label_to_advice(label_session):
     assert np.all(spread > 0)
     assert not set(state["queue"]) & set(label_session.labels)
     assert [name for name, _, _ in state["figures"]] == ["Labels", "Average uncertainty", "Left-out error", "Geometry"]
-    assert "average variance" in state["advice"]
+    before, after, less = map(float, re.search(r"from ± (\S+) to ± (\S+), by (\d+) %", state["advice"]).groups())
+    assert before == pytest.approx(np.sqrt(np.mean(spread**2)), rel=1e-2)
+    assert 1 - after / before == pytest.approx(less / 100, abs=0.01)
+    assert not state["stop"]
     assert "value" not in label_session.state(state["belief"])  # what the page has is not sent again
     low, high = label_session.about(state["queue"][0])["interval"]
     assert low < value[state["queue"][0]] < high
+
+
+def test_nearest_labelled_rows_are_nearest_along_the_surface(label_session):
+    """A curve of nearly a whole turn: its last row is near the first in the data, and far along the curve."""
+    for row in (9, 20, 25, 39):
+        give(label_session, row)
+    settled(label_session)
+    X = label_session.work.X
+    assert np.argmin(np.linalg.norm(X[[9, 20, 25, 39]] - X[0], axis=1)) == 3
+    found = label_session.about(0)
+    assert found["near"][0][0] == 9
+    assert found["along"]
+
+
+def test_relevance_of_columns():
+    """Where flat space with a length for each column has weight, the exact fit says which columns matter."""
+    X = np.random.default_rng(0).uniform(size=(60, 4))
+    model = GPUMRegressor(geometry="flat", smoothness="matern52", warm_start=True)
+    target = Numbers(model.fit(X, X[:, 0]), X, ["a", "b", "c", "d"])
+    labels = {row: repr(float(np.sin(9 * X[row, 1]))) for row in range(40)}
+    belief = target.exact(labels, lambda: False)
+    (first, value, words), *others = belief.relevance
+    assert (first, value, words) == ("b", 1.0, "100 %")
+    assert all(value < 0.2 for _, value, _ in others)
+    quick = target.quick(labels, belief)  # with the lengths of the last exact fit
+    assert quick.value == pytest.approx(belief.value, abs=0.01)
+    assert next(iter(quick.weights)) == next(iter(belief.weights)) == "flat space, a length per column"
+    low, high = belief.detail(50)["interval"]
+    assert low < belief.value[50] < high
 
 
 def test_quick_and_exact_agree(label_session):

@@ -13,6 +13,7 @@ from gpum.cli.address import redirect
 from gpum.persistence import tables
 from gpum.persistence.labels import beside
 from gpum.report.labelling.beliefs import parse_number
+from gpum.report.labelling.pictures import Pixels
 from label_child import (
     TOKEN,
     Child,
@@ -217,6 +218,37 @@ def test_classes_by_keys(browser, tmp_path):
         browser.wait("return document.querySelector('#classes .probability').textContent")
         assert browser.run("return document.querySelectorAll('#classes button')[1].textContent").startswith("<b>high")
         assert browser.run("return new Set(map.shapes).size") == 2  # distinguished without colours
+        assert faults(browser) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_laptop_shows_all_that_labelling_needs(browser, tmp_path, dark):
+    """1280 × 800: the map, the row's picture, ten classes and the progress; bars end below the words."""
+    path, names = tmp_path / "data.csv", [f"class {k}" for k in range(10)]
+    X = write_table(path)
+    session = make_session(path, classes=names, pictures=Pixels(X, (1, 3)))
+    with closing(session), serving(session) as server:
+        for row in range(0, N, 2):
+            give(session, row, names[row // 4])
+        settled(session)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        browser.command("Emulation.setEmulatedMedia", features=[scheme])
+        browser.open(server.address, 1280, 800)
+        browser.wait("return !document.getElementById('picture').hidden && document.querySelectorAll('#near b').length")
+        ends = browser.run(
+            "return ['map', 'picture', 'classes', 'figures', 'advice', 'skip', 'near'].map("
+            "id => document.getElementById(id).getBoundingClientRect()).map(r => [r.top, r.bottom, r.width])"
+        )
+        assert all(top >= 0 and bottom <= 800 and width > 100 for top, bottom, width in ends[:5])
+        assert all(bottom <= 800 for _, bottom, _ in ends)
+        assert browser.run("return new Set(setup.classes.map((_, k) => classColour(k))).size") == 10
+        struck = browser.run(
+            "return [...document.querySelectorAll('#classes button')].filter(b => {"
+            "const bar = b.querySelector('.chance').getBoundingClientRect(), range = document.createRange();"
+            "range.selectNodeContents(b.querySelector('.name'));"
+            "return bar.width && bar.top < range.getBoundingClientRect().bottom - 4}).length"
+        )
+        assert struck == 0
         assert faults(browser) == []
 
 

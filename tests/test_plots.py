@@ -11,6 +11,7 @@ from gpum import (
     Atlas,
     BayesianGPLVM,
     EuclideanGPRegressor,
+    GPUMClassifier,
     GPUMRegressor,
     KernelOptions,
     brownian_path,
@@ -151,6 +152,33 @@ def test_diagnostics_in_four_panels(roll, fitted):
     assert words == "no latent model was learned"
     plain = EuclideanGPRegressor().fit(roll.X, roll.y)
     assert plots.plot_diagnostics(plain).shape == (2, 2)
+
+
+def test_an_overview_of_numbers_and_classes(fitted, roll):
+    axes = plots.overview(fitted)
+    assert axes.shape == (2, 2)
+    assert [ax.get_title().split("\n")[0] for ax in axes.ravel()[[0, 2, 3]]] == [
+        f"{len(roll.X)} rows; 24 with a label (rings)",
+        "what the labels say of the geometry",
+        "what the labels say of the kernel",
+    ]
+    assert axes[0, 0].get_xlabel() == "latent dimension 1"
+    assert "RMSE" in axes[0, 1].get_title()
+    with pytest.raises(ValueError, match="output must be"):
+        plots.overview(fitted, output=1)
+    X = np.random.default_rng(0).normal(size=(40, 3)) + 4 * (np.arange(40)[:, None] % 2)
+    y = np.where(np.arange(40) < 24, np.where(np.arange(40) % 2, "up", "down"), "")
+    ax, left_out, *_ = plots.overview(GPUMClassifier(geometry="flat", smoothness="heat").fit(X, y)).ravel()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["down", "up"]
+    assert ax.get_xlabel() == "main direction 1"
+    assert left_out.get_title() == "24 of 24 left-out labels right"
+    ax.figure.canvas.draw()
+
+
+def test_an_overview_shows_relevance_where_it_is_known():
+    X = np.random.default_rng(0).uniform(size=(60, 4))
+    model = GPUMRegressor(geometry="flat", smoothness="matern52").fit(X, np.sin(9 * X[:, 1]))
+    assert plots.overview(model)[1, 1].get_title() == "which columns matter"
 
 
 def test_relevance_marks_what_is_retained():

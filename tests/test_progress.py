@@ -4,8 +4,11 @@ import builtins
 import sys
 import time
 import warnings
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pytest
+import rich
 
 from gpum.basics.progress import DownloadBar, Reporter
 
@@ -87,6 +90,37 @@ def test_downloads_in_a_notebook(notebook, capsys):
     assert lines[0] == "downloading coil.zip (2 s)"
     assert lines[-1] == "downloading coil.zip: done in 10 s"
     assert len(lines) <= 5
+
+
+def test_a_notebook_with_widgets_shows_the_end_of_the_bar(monkeypatch):
+    """The bar is drawn once more when the work ends, also if that was too quick for any other drawing."""
+    shown = []
+
+    class Output:
+        """The widget that rich draws in."""
+
+        def clear_output(self, wait=False):
+            shown.clear()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    display = ModuleType("IPython.display")
+    display.display = lambda *things, **_: shown.extend(str(getattr(thing, "text", "")) for thing in things)
+    for name, module in (
+        ("IPython", ModuleType("IPython")), ("IPython.display", display), ("ipywidgets", ModuleType("ipywidgets")),
+    ):  # fmt: skip
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    sys.modules["ipywidgets"].Output = Output
+    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
+    monkeypatch.setattr(rich, "_console", None)  # rich asks once where it runs
+    with Reporter(1, 10, "learning") as report:
+        report.advance("last step", 10)
+    assert "last step" in "".join(shown)
 
 
 def test_a_terminal_has_a_bar(monkeypatch, capsys):

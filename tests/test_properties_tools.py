@@ -31,6 +31,7 @@ API = Path(__file__).parents[1] / "docs" / "api.md"
 OF_MODELS = [
     plots.plot_geometries, plots.plot_prediction, plots.plot_latent, plots.plot_ard, plots.plot_bound,
     plots.plot_relevance, plots.plot_leave_one_out, plots.plot_residuals, plots.plot_evidence, plots.plot_diagnostics,
+    plots.overview,
 ]  # fmt: skip
 OF_CHARTS = [plots.plot_boundary, plots.plot_magnification]
 OF_FITS = [

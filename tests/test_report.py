@@ -1,10 +1,13 @@
 """The report: what is written, and what a browser makes of it."""
 
+import base64
 import json
 import re
+import zlib
 from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,12 +16,13 @@ import pytest
 import inside
 from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, KernelOptions, diagnostics
 from gpum.persistence.model_io import Fitted
-from gpum.report import classes, findings, render, write_report
+from gpum.report import classes, findings, render, verdict, write_report
 
 
 def contents(page):
     """The JSON of a page, read as a browser would find it."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+    packed = re.search(r'<script type="text/plain" id="data">(.*?)</script>', page, re.S)[1]
+    return json.loads(zlib.decompress(base64.b85decode(packed.replace(",", "<"))))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +80,7 @@ def test_nothing_is_loaded(curve_page):
     loads = [v for _, found in Tags(curve_page).found for k, v in found.items() if k in ("src", "href", "action")]
     assert all(link.startswith("#") for link in loads)
     assert "default-src 'none'" in curve_page
-    assert "{{" not in re.sub(r"<script>.*?</script>", "", curve_page, flags=re.S)
+    assert "{{" not in re.sub(r"<script.*?</script>", "", curve_page, flags=re.S)
 
 
 def test_every_target_has_its_numbers(curve_fit, curve_page):
@@ -308,6 +312,54 @@ def test_wrong_probabilities_of_classes_are_reported(class_fit):
     assert "sure" not in " ".join(classes._cautions(fitted, diagnostics.LeftOutClasses(np.arange(n), y, p)))
 
 
+def test_the_report_begins_with_a_verdict(curve_fit, curve_page, class_fit):
+    first, second = (target["verdict"] for target in contents(curve_page)["targets"])
+    left_out = diagnostics.leave_one_out(curve_fit.model, 0)
+    fraction = left_out.rmse / np.nanstd(curve_fit.y[:, 0])
+    assert first == (
+        f"Predictions are typically off by {left_out.rmse:.2g}, {100 * fraction:.0f} % of the labels’ spread; "
+        "intervals hold."
+    )
+    assert second.endswith("(judged by 4 labels only).")
+    page = render(class_fit)
+    assert page.index('id="verdict"') < page.index('id="figures"')
+    (said,) = {target["verdict"] for target in contents(page)["targets"]}
+    assert re.fullmatch(r"(100|9\d) % of left-out labels come out right; their probabilities hold\.", said)
+
+
+def left_out(n, inside, error=0.1):
+    """Labels of spread 1, of which so many are in their interval."""
+    y = np.tile([-1.0, 1.0], n // 2)
+    half = np.where(np.arange(n) < inside, 2 * error, 0.5 * error)
+    return diagnostics.LeaveOneOut(np.arange(n), y, y + error, np.full(n, error), y + error - half, y + error + half)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (left_out(40, 38), "typically off by 0.1, 10 % of the labels’ spread; intervals hold."),
+        (left_out(40, 20), "intervals are too narrow."),
+        (left_out(400, 400), "intervals are too wide."),
+        (left_out(6, 3), "too few labels to judge the intervals (judged by 6 labels only)."),
+        (left_out(40, 38, error=1.2), "120 % of the labels’ spread: no better than the mean of the labels;"),
+        (None, "fewer than two rows have a label"),
+    ],
+)
+def test_verdicts_on_numbers(found, words):
+    assert words in verdict.of_numbers(SimpleNamespace(spread=1.0), found)
+
+
+def test_verdicts_on_classes():
+    y = np.arange(40) % 2
+    sure = lambda p: np.where(np.eye(2)[y] > 0, p, 1 - p)
+    said = lambda p, right: verdict.of_classes(diagnostics.LeftOutClasses(np.arange(40), y, np.where(right, p, 1 - p)))
+    right = (np.arange(40) >= 20)[:, None]
+    assert said(sure(0.99), True) == "100 % of left-out labels come out right; their probabilities hold."
+    assert said(sure(0.6), True).endswith("the probabilities are too cautious.")
+    assert said(sure(0.99), right).startswith("50 % of left-out labels come out right, no more than if every row were")
+    assert said(sure(0.99), right).endswith("the probabilities are too large.")
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(0.0686, "0.0686"), (474, "474"), (12345.6, "12,346"), (-6.057, "-6.06"), (1e-9, "1e-09")]
 )
@@ -316,7 +368,7 @@ def test_numbers_are_written_as_people_do(value, text):
 
 
 def test_large_clouds_make_small_files(sheet_fit):
-    """20 000 rows: under 100 bytes a row."""
+    """20 000 rows: a page of less than 2 MB, which says how many rows it shows."""
     n = 20_000
     model = GPUMRegressor(latent_model=sheet_fit.model.chart_, random_state=0)
     X = np.random.default_rng(0).uniform(*model.latent_model.bounds.T, (n, 2))
@@ -324,7 +376,12 @@ def test_large_clouds_make_small_files(sheet_fit):
     y[:20, 0] = X[:20, 0]
     names = [f"row {i}" for i in range(n)]
     page = render(Fitted(model.fit(X, y[:, 0]), ["r", "z"], ["y"], X, y, names, {}))
-    assert len(json.dumps(contents(page))) < 100 * n
+    assert len(page.encode()) < 2e6
+    shown = contents(page)
+    assert 500 <= len(shown["rows"]) < n
+    assert shown["messages"][0] == (
+        f"The pictures and the table show {len(shown['rows']):,} of 20,000 rows; all figures are of all rows."
+    )
 
 
 def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
@@ -340,6 +397,32 @@ def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
         write_report(sheet_fit, path, force=True)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_ten_classes_can_be_distinguished_by_everyone():
+    """Colours of classes differ in OKLab also for colour-blind people (Machado, 2009), and are not those of paper."""
+    script = (resources.files("gpum.report") / "page" / "common.js").read_text("utf-8")
+    sight = {
+        "all": np.eye(3),
+        "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+        "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+    }
+    to_cones = np.array([[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.63]])
+    to_lab = np.array([[0.2105, 0.7936, -0.0041], [1.978, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]])
+    linear = lambda hexes: (
+        ((np.array([[int(h[i : i + 2], 16) for i in (1, 3, 5)] for h in hexes]) / 255 + 0.055) / 1.055) ** 2.4
+    )
+    light = lambda rgb: rgb @ [0.2126, 0.7152, 0.0722] + 0.05
+    for mode, paper in (("light", "#ffffff"), ("dark", "#1d242c")):
+        rgb = linear(re.findall(r"#\w{6}", re.search(rf"{mode}: \[(.*?)\]", script)[1]))
+        assert len(rgb) == 10
+        contrast = light(rgb) / light(linear([paper]))
+        assert np.all(np.maximum(contrast, 1 / contrast) > 1.8)
+        for matrix in sight.values():
+            lab = np.cbrt(np.clip(rgb @ np.transpose(matrix), 0, 1) @ to_cones.T) @ to_lab.T
+            apart = np.linalg.norm(lab[:, None] - lab, axis=-1)[np.triu_indices(10, 1)]
+            assert apart.min() > 0.09
 
 
 # In a browser.
@@ -406,6 +489,7 @@ def test_an_atlas_is_drawn_and_what_needs_a_chart_is_not(browser, pages):
     assert "flat space" in bars
     assert "closed" in browser.run("return document.getElementById('geometry-text').textContent")
     assert "main directions" in browser.run("return document.getElementById('map-text').textContent")
+    assert browser.run("return document.getElementById('h-map').textContent") == "The rows along two main directions"
     assert browser.run("return [...document.querySelectorAll('#colour input')].map(i => i.value)") == [
         "y",
         "mean",
@@ -456,13 +540,21 @@ def test_a_page_of_classes_has_no_word_of_intervals(browser, pages):
     assert "standard deviation" not in text
     assert "± std" not in text
     assert "come out right" in text
-    assert "probability" in text
+    assert "probabilities" in text
     browser.run("document.getElementById('pick-labelled').click()")
     head = browser.run("return [...document.querySelectorAll('#table th')].map(h => h.textContent)")
-    assert head[:3] == ["row", "way is down", "probability"]
+    assert head[:3] == ["row", "way", "class"]
     assert browser.run("return [...document.querySelectorAll('#colour input')].map(i => i.value)") == [
         "y", "mean", "std",
     ]  # fmt: skip
+    assert browser.run("return [...document.querySelectorAll('#key-classes li')].map(i => i.textContent)") == [
+        "down", "up",
+    ]  # fmt: skip
+    marks = browser.run("const m = document.getElementById('map').data[1].marker; return [m.color, m.symbol]")
+    assert [len(set(each)) for each in marks] == [2, 2]  # all classes on one map, by colour and by shape
+    assert browser.run("return document.getElementById('target').options.length") == 3
+    assert browser.run("return document.getElementById('h-map').textContent") == "The rows in their columns"
+    assert "flat map" not in text.lower()
     assert browser.errors() == []
 
 
@@ -501,6 +593,13 @@ def test_targets_switch(browser, pages):
     browser.open(pages / "curve.html")
     figures = "return document.getElementById('figures').textContent"
     before = browser.run(figures)
+    box = "document.getElementById('messages-box')"
+    assert browser.run(f"return [{box}.open, {box}.hidden, {box}.innerText]") == [
+        False,
+        False,
+        "Messages of the fit (1)",
+    ]
+    assert browser.run("return document.getElementById('h-map').textContent") == "Flat map"
     browser.run("const s = document.getElementById('target'); s.value = 1; s.dispatchEvent(new Event('change'))")
     assert browser.run(figures) != before
     assert "Only 4 rows" in browser.run("return document.getElementById('cautions').textContent")

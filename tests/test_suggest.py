@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor
 from gpum.geometry.family import Family, Setting
@@ -136,6 +137,37 @@ def test_enough_labels_are_told():
     two = (cloud[:, 0] > 0.5).astype(int)
     codes = lambda n: np.where(np.arange(300) < n, two, -1)
     assert not GPUMClassifier(geometry="flat").fit(cloud, codes(4)).suggestions().enough
+
+
+def test_labels_of_classes_pay_as_long_as_classes_are_wrong():
+    """Ten classes, thirty labels: each settles less than one row, and together they still correct many."""
+    digits = load_digits()
+    rows, truth = digits.data[:300], digits.target[:300]
+    order = np.random.default_rng(0).permutation(300)
+
+    def fitted(n):
+        codes = np.full(300, -1)
+        codes[order[:n]] = truth[order[:n]]
+        return GPUMClassifier(geometry="graph", smoothness="matern52").fit(rows, codes)
+
+    few, more = fitted(30), fitted(60)
+    right = [np.mean(model.transduction_ == truth) for model in (few, more)]
+    assert right[1] > right[0] + 0.05
+    found = few.suggestions()
+    assert 300 * found.gain[0] < 1
+    assert not found.enough
+    contradicted = replace(found, gain=np.zeros(1), trusted=False)
+    assert not contradicted.enough
+    assert replace(contradicted, trusted=True).enough
+
+
+def test_left_out_labels_that_contradict_their_probabilities():
+    codes = np.array([*[0, 1] * 10, 2])
+    p = np.where(np.eye(3)[codes] > 0, 0.98, 0.01)
+    assert abs(design.surplus(p, codes)) < design.CONTRADICTED
+    assert design.surplus(p[:, [1, 0, 2]], codes) < -design.CONTRADICTED
+    p[-1] = [0.98, 0.01, 0.01]  # the only label of its class, of which the others know nothing
+    assert abs(design.surplus(p, codes)) < design.CONTRADICTED
 
 
 @pytest.mark.slow

@@ -47,6 +47,8 @@ class Bar:
         """The work ends, perhaps after fewer steps than the total."""
         if finished:
             self._bar.update(self._task, total=1, completed=1)
+        if self._bar.console.is_jupyter:  # where rich would leave the bar as it was a moment before the end
+            self._bar.refresh()
         self._bar.stop()
 
 

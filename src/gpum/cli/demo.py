@@ -95,25 +95,35 @@ def _figure(cloud: Any, model: Any, means: dict[str, np.ndarray], out: Path, see
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from .. import plots
-
     known = ~np.isnan(cloud.y)
-    with rc_context({"font.size": 11, "axes.titlesize": 12}):  # legible where a page shows it 800 pixels wide
-        fig = Figure(figsize=(10, 7.2), layout="constrained")
-        panels: Any = fig.subfigures(2, 1, height_ratios=(1.45, 1))
+    # A page shows the figure about 800 pixels wide, 100 for each inch: letters are then 14 to 17 pixels high.
+    with rc_context({"font.size": 11, "axes.titlesize": 12, "xtick.labelsize": 10, "ytick.labelsize": 10}):
+        fig = Figure(figsize=(8, 7), layout="constrained")
+        panels: Any = fig.subfigures(2, 1, height_ratios=(1.5, 1))
         top, bottom = panels
-        grid = top.add_gridspec(1, 2, width_ratios=(1, 1.1))
-        space = top.add_subplot(grid[0], projection="3d")
-        plots.plot_cloud(cloud.X, cloud.y, ax=space)
-        space.view_init(62, -60)
-        space.set_title(f"The cloud in R³:\n{int(known.sum())} of {len(cloud.X)} points have a label")
-        space.tick_params(labelsize=8, pad=-2)
+        grid = top.add_gridspec(1, 2, width_ratios=(1.15, 1))
+        _roll(top.add_subplot(grid[0], projection="3d"), cloud)
         _surface(top.add_subplot(grid[1]), model, known, seed)
         _maps(bottom, cloud, means)
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / FIGURE) as file:
-        fig.savefig(file, format="png", dpi=150)
+        fig.savefig(file, format="png", dpi=200)
     return out / FIGURE
+
+
+def _roll(ax: Any, cloud: Any) -> None:
+    """The cloud in space: rows without a label as grey dots, seen along the axis of the roll; labels in colour."""
+    import numpy as np
+
+    known = ~np.isnan(cloud.y)
+    ax.scatter(*cloud.X[~known].T, color="#6b7683", s=16, linewidth=0, depthshade=False)
+    ax.scatter(
+        *cloud.X[known].T, c=cloud.y[known], cmap="viridis", vmin=-1.5, vmax=1.5, s=75, edgecolor="k", depthshade=False
+    )
+    ax.set_box_aspect(np.ptp(cloud.X, axis=0), zoom=1.4)
+    ax.view_init(66, -60)
+    ax.set_axis_off()
+    ax.set_title(f"The cloud in R³: {len(cloud.X)} points,\n{int(known.sum())} of them with a label (in colour)")
 
 
 def _surface(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
@@ -131,11 +141,12 @@ def _surface(ax: Any, model: Any, known: np.ndarray, seed: int) -> None:
         return
     plots.plot_magnification(model.chart_, ax=ax)
     plots.plot_boundary(model.chart_, ax=ax)
-    ax.plot(*model.latent_.T, ".", color="#0072b2", markersize=2.5)
+    ax.plot(*model.latent_.T, ".", color="#0072b2", markersize=4)
     starts = model.latent_[np.flatnonzero(known)[:2]]
     paths = [brownian_path(model.chart_, x, PATH_TIME, random_state=seed + k) for k, x in enumerate(starts)]
     plots.plot_paths(paths, ax=ax)
-    ax.set_title("The learned chart: magnification,\nboundary (orange), two Brownian paths (purple)")
+    ax.set_title("The learned chart, its edge (orange),\ntwo Brownian paths (purple)")
+    ax.set(xticks=(), yticks=(), xlabel="latent dimension 1", ylabel="latent dimension 2")
 
 
 def _maps(fig: Any, cloud: Any, means: dict[str, np.ndarray]) -> None:
@@ -150,8 +161,8 @@ def _maps(fig: Any, cloud: Any, means: dict[str, np.ndarray]) -> None:
     mean = axes[0].tricontourf(r, z, means["GPUM"], levels=np.linspace(-1.5, 1.5, 21), cmap="viridis", extend="both")
     drawn = [ax.tricontourf(r, z, error, **colours) for ax, error in zip(axes[1:], errors.values(), strict=True)]
     for ax, title in zip(axes, ("GPUM: prediction", *(f"{name}: error" for name in errors)), strict=True):
-        ax.plot(r[known], z[known], "kx", markersize=4)
-        ax.set(title=title, xlabel="radius r (unrolled)")
-    axes[0].set_ylabel("width z")
+        ax.plot(r[known], z[known], "kx", markersize=5)
+        ax.set(title=title, xlabel="radius (unrolled)", xticks=(4, 8, 12), yticks=(0, 5, 10))
+    axes[0].set_ylabel("width")
     fig.colorbar(mean, ax=axes[0], location="bottom", label="f (crosses: labels)", ticks=(-1.5, 0, 1.5))
     fig.colorbar(drawn[0], ax=axes[1:], location="bottom", label="prediction − truth", aspect=40, ticks=(-0.6, 0, 0.6))

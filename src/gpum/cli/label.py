@@ -171,7 +171,7 @@ def _serve(
         model = learned.learn(model, X, path, geometry, data, readings.given)
     done = f"Geometry from {path.name}" if geometry else f"Geometry learned, and stored in {path.name} ({size(path)}),"
     say(quiet, f"{done} in {duration(time.perf_counter() - begin)}.")
-    aim = Numbers(model, X) if classes is None else Classes(model, X, classes)
+    aim = Numbers(model, X, readings.names) if classes is None else Classes(model, X, classes)
     encoded = None if readings.given is X else readings.names
     session = Session(Work(data, table, target, X, used, names, known, pictures, encoded), aim, file)
     token, last = stored_address(data)

@@ -41,6 +41,7 @@ def suggest(
     `gpum suggest model.gpum -n 50 --out next.csv`
     """
     from ..persistence import model_io, tables
+    from ..report.findings import label_next
 
     if out is not None:
         tables.check_ending(out)
@@ -59,7 +60,7 @@ def suggest(
     for name, gain in zip(names, found.gain, strict=True):
         typer.echo(f"{name:{width}}  {gain:.3g}")
     if found.enough:
-        note("more labels no longer help: the best one is expected to gain less than the noise of the labels.")
+        note(label_next(found, hasattr(fitted.model, "classes_")))
     if out is not None:
         with stage(f"writing {out.name}", out):
             tables.write(out, {index if index != "gain" else "row": names, "gain": found.gain})

@@ -115,6 +115,23 @@ def predictive(self: Any, X: Any) -> Any:
     return found
 
 
+def mime_bundle(self: Any, **kwargs: Any) -> dict[str, Any]:
+    """The estimator in a notebook: scikit-learn's diagram, and of a fitted one the table of its fitted model."""
+    found = BaseEstimator._repr_mimebundle_(self, **kwargs)
+    if "text/html" in found:
+        found["text/html"] += _table(self)
+    return found
+
+
+def html(self: Any) -> str:
+    """As `mime_bundle`, for programs that ask for HTML alone."""
+    return BaseEstimator._repr_html_inner(self) + _table(self)
+
+
+def _table(estimator: Any) -> str:
+    return estimator.model_._repr_html_() if is_fitted(estimator) else ""
+
+
 @blocks.lazy(lambda self: blocks.Answer(dtype=np.dtype(bool)))
 def far_from_surface(self: Any, X: Any) -> np.ndarray:
     """Which rows X are so far from the fitted surface that their prediction is the prior's, [rows] of bool."""

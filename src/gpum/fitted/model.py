@@ -24,12 +24,13 @@ from ..inference import design
 from ..manifold import Chart
 from .cloud import Cloud
 from .geometries import Geometries
+from .html import table
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows, project_onto
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedModel:
     """A cloud, its geometries and a posterior for each output.
 
@@ -218,7 +219,14 @@ class FittedModel:
             beliefs = [output.beliefs(rows, local) for output in self.outputs]
             chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
         floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud))
-        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
+        trusted = self.classes is None or self._surplus >= -design.CONTRADICTED
+        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
+
+    @property
+    def _surplus(self) -> float:
+        """How many more left-out labels of classes come out right than their probabilities say; see `surplus`."""
+        output = self.outputs[0]
+        return design.surplus(output.posterior.left_out, output.labels)
 
     def _asked_rows(self, asked: design.Asked) -> tuple[list[np.ndarray], design.Asked]:
         """The cloud in every space (of a large cloud only the rows in `asked`), and `asked` as positions in it."""
@@ -254,6 +262,14 @@ class FittedModel:
             "columns": self.cloud.units, "settings": settings, "notes": list(self.notes), "targets": targets,
             "map": None if shown is None or not self.weights[:, shown].any() else titles[shown],  # as files store it
         }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        return table(self.summary())
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name} {weight:.0%}" for name, weight in self.summary()["targets"][0]["geometry"].items())
+        return f"<FittedModel of {len(self.cloud):,} rows and {len(self.outputs)} output(s): {said}>"
 
     def _shaped(self, values: list[float]) -> Any:
         """One number for each output: an array where y had two dimensions, else a number."""

@@ -38,6 +38,9 @@ CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
 NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
 KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
 SURE = 0.05  # nats, about what is left of a class with probability 0.99
+MORE = 20  # further labels that must be expected to settle one more row (or SMALL of the rows) to be worth giving
+SMALL = 0.002
+CONTRADICTED = 2.58  # standard deviations between left-out labels and their probabilities: once in a hundred
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Suggestions:
         squared units of y, summed over outputs; for classes of 1 - Σp²); "information": nats.
     floor : a gain below which one more label no longer helps.
     notes : what was left out.
+    trusted : whether the gain can be relied on: not where left-out labels of classes come out right less often than
+        their probabilities say.
     """
 
     rows: np.ndarray
@@ -58,11 +63,12 @@ class Suggestions:
     floor: float
     criterion: str = "variance"
     notes: tuple[str, ...] = ()
+    trusted: bool = True
 
     @property
     def enough(self) -> bool:
         """Whether more labels no longer help: the best of them is expected to give less than `floor`."""
-        return not len(self.gain) or bool(self.gain[0] < self.floor)
+        return not len(self.gain) or (self.trusted and bool(self.gain[0] < self.floor))
 
 
 @dataclass(frozen=True)
@@ -147,14 +153,27 @@ def choose(
 def floor(outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None) -> float:
     """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has.
 
-    A class label that informs about its own row alone is of no further use.
+    Labels of classes help as long as MORE of them are expected to settle one row besides their own, of a large cloud a
+    fraction SMALL of its rows. Fewer than one row for each label is no reason to stop: of 400 handwritten digits,
+    labels that settled 0.3 rows each halved the number of wrong classes within twenty labels.
     """
     if n_rows is not None:
-        return SURE if criterion == "information" else 1 / n_rows
+        return SURE if criterion == "information" else max(1 / n_rows, SMALL) / MORE
     if criterion == "information":
         return KNOWN * len(outputs)
     noise = [np.average([b.noise[0] for b in some], weights=[b.weight for b in some]) for some in outputs]
     return NEGLIGIBLE * float(np.sum(noise))
+
+
+def surplus(probabilities: np.ndarray, codes: np.ndarray) -> float:
+    """How many more left-out labels come out right than their probabilities [n, C] say, in standard deviations.
+
+    Labels that are the only ones of their class are not counted, and half a label of difference is none.
+    """
+    several = np.bincount(codes)[codes] > 1
+    p, right = probabilities.max(1)[several], (probabilities.argmax(1) == codes)[several].sum()
+    more = float(right - p.sum())
+    return np.sign(more) * max(abs(more) - 0.5, 0.0) / max(float(np.sqrt(np.sum(p * (1 - p)))), 1e-9)
 
 
 def of_function(posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked, scale: float = 1.0) -> list[Belief]:

@@ -1,4 +1,4 @@
-"""Pictures of charts, atlases and fits: each function takes `ax=` and returns the Axes it drew on."""
+"""Pictures of charts, atlases and fits: each function takes `ax=` (of several panels `axes=`) and returns its Axes."""
 
 from .charts import plot_atlas, plot_boundary, plot_cloud, plot_magnification, plot_paths, plot_variance
 from .fits import (
@@ -14,8 +14,10 @@ from .fits import (
     plot_relevance,
     plot_residuals,
 )
+from .panels import overview
 
 __all__ = [
+    "overview",
     "plot_ard",
     "plot_atlas",
     "plot_bound",

@@ -29,3 +29,19 @@ def short(value: Any) -> str:
     """A name, shortened to at most NAME characters."""
     text = str(value)
     return text if len(text) <= NAME else text[: NAME - 1] + "…"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number as text, rounded to significant digits."""
+    if not np.isfinite(value):
+        return "not known"
+    if value and not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{digits}g}"
+    return f"{float(f'{value:.{digits}g}') if abs(value) < 10**digits else round(value):,.10g}"
+
+
+def percent(fraction: float) -> str:
+    """A fraction in whole percents."""
+    if 0 < fraction < 0.005:
+        return "<1 %"
+    return ">99 %" if 0.995 <= fraction < 1 else f"{100 * fraction:.0f} %"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..persistence.model_io import Fitted
-from . import findings
+from . import findings, verdict
 from .cells import column, short
 from .diagnostics import LeftOutClasses, evidence_over_scale, left_out_classes
 
@@ -29,27 +29,39 @@ WORDS = {
     "spread_head": "doubt",
     "changes": "the class",
 }
-UNLIKELY = 2.58  # standard deviations between labels that come out right and their probabilities: once in a hundred
 SURE = 0.9  # probability above which a wrong class is worth a look
 
 
 def targets(fitted: Fitted, common: dict[str, Any]) -> list[dict[str, Any]]:
-    """One target for each class: its probability; `common` holds the entries that are the same for all."""
+    """The likeliest class, then the probability of each; `common` holds the entries that are the same for all."""
     model = fitted.model
     p, known = model.label_distributions_, np.isfinite(fitted.y[:, 0])
     left_out = left_out_classes(model)
-    words = {"figures": _figures(fitted, left_out), "cautions": _cautions(fitted, left_out)}
-    return [
+    common = {
+        **common,
+        "verdict": verdict.of_classes(left_out),
+        "figures": _figures(fitted, left_out),
+        "cautions": _cautions(fitted, left_out),
+        "std": column(1 - p.max(1)),
+    }
+    likeliest = {
+        **common,
+        "name": short(fitted.targets[0]),
+        "classes": [short(name) for name in model.classes_],
+        "y": column(fitted.y[:, 0]),
+        "mean": column(p.argmax(1).astype(float)),
+        "words": {"mean": "Class", "mean_of": "Likeliest class of"},
+    }
+    each = [
         {
             **common,
-            **words,
             "name": short(f"{fitted.targets[0]} is {name}"),
             "y": column(np.where(known, fitted.y[:, 0] == c, np.nan)),
             "mean": column(p[:, c]),
-            "std": column(1 - p.max(1)),
         }
         for c, name in enumerate(model.classes_)
     ]
+    return [likeliest, *each]
 
 
 def confusion(model: Any) -> dict[str, Any]:
@@ -110,11 +122,11 @@ def _cautions(fitted: Fitted, left_out: LeftOutClasses) -> list[str]:
 def _about_probabilities(left_out: LeftOutClasses, counts: np.ndarray) -> list[str]:
     """Compare the number of correct left-out labels with their probabilities, without single labels of a class."""
     several = counts[left_out.y] > 1
-    said, right = left_out.probabilities.max(1)[several], int(left_out.right[several].sum())
-    expected, chance = float(said.sum()), float(np.sqrt(np.sum(said * (1 - said))))
-    if abs(right - expected) <= UNLIKELY * chance + 0.5:
-        return []
-    found = f"{right} of {len(said)} left-out labels come out right, where their probabilities say {expected:.0f}: "
-    if right < expected:
-        return [found + "its probabilities are too large."]
-    return [found + "classes are more often right than the probabilities say."]
+    expected, right = left_out.probabilities.max(1)[several].sum(), int(left_out.right[several].sum())
+    found = f"{right} of {several.sum()} left-out labels come out right, where their probabilities say {expected:.0f}: "
+    words = {
+        "large": "its probabilities are too large.",
+        "small": "classes are more often right than the probabilities say.",
+    }
+    kind = verdict.probabilities(left_out)
+    return [found + words[kind]] if kind in words else []

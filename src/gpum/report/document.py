@@ -1,14 +1,17 @@
 """The report of a fitted model: one HTML file that opens without a network.
 
-Python prepares the numbers and sentences as JSON; the page in `page/` draws them with plotly.js, which is copied
-into the file. Names from the data reach the page only as JSON in which <, > and & are escaped, and there only as text.
+Python prepares the numbers and sentences as JSON; the page in `page/` draws them with plotly.js. Both are compressed
+and written into the file in base 85, which `page/unpack.js` reads. Names from the data reach the page only in that
+JSON, and there only as text.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
+import zlib
 from dataclasses import replace
 from importlib import resources
 from itertools import combinations
@@ -27,7 +30,7 @@ from ..geometry.family import NO_BOUNDARY
 from ..manifold import evaluate, magnification
 from ..persistence.atomic import check_writable, replacing
 from ..persistence.model_io import Fitted
-from . import classes, findings
+from . import classes, findings, verdict
 from .cells import column, columns, short
 from .diagnostics import (
     EvidenceOverScale,
@@ -43,8 +46,9 @@ SHOWN_FEATURES = 6  # feature values that are shown for a row: those of the colu
 SHOWN_LABELS = 1000  # points of the calibration plot
 PIXELS = 240  # along a side, for the outline
 CURVE = 80  # points of the curve over scale
-SHOWN_EDGES = 20_000  # of an atlas
-SHOWN_ROWS = 4000  # of a cloud: a page with more is slow to open and to turn
+SHOWN_ROWS = (4000, 2000, 1000, 500)  # of a cloud at most: the first number whose page is not larger than LARGEST
+SHOWN_EDGES = 5  # of an atlas, for each row that may be shown
+LARGEST = 2_000_000  # bytes of the page
 SHOWN_COLUMNS = 15  # of which the report says how relevant they are
 
 
@@ -69,15 +73,20 @@ def render(fitted: Fitted) -> str:
     sections = {
         "title": html.escape(title),
         "style": _joined(page, "common.css", "page.css"),
-        "plotly": _plotly(),
-        "data": _json({"title": title, **_contents(fitted)}),
-        "script": _joined(page, "common.js", "page.js"),
+        "code": _packed(_plotly() + _joined(page, "common.js", "page.js")),
+        "unpack": _joined(page, "unpack.js"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: sections[match[1]], (page / "page.html").read_text("utf-8"))
+    frame, contents = (page / "page.html").read_text("utf-8"), {"title": title, **_contents(fitted)}
+    for limit in SHOWN_ROWS:
+        sections["data"] = _packed(json.dumps(_shown(contents, fitted, limit), allow_nan=False, separators=(",", ":")))
+        text = re.sub(r"\{\{(\w+)\}\}", lambda match: sections[match[1]], frame)
+        if len(text.encode()) <= LARGEST:
+            break
+    return text
 
 
 def _joined(page: Any, *names: str) -> str:
-    return "\n".join((page / name).read_text("utf-8") for name in names)
+    return "".join("\n" + (page / name).read_text("utf-8") for name in names)
 
 
 def _plotly() -> str:
@@ -88,12 +97,9 @@ def _plotly() -> str:
     return get_plotlyjs()
 
 
-def _json(contents: dict[str, Any]) -> str:
-    """JSON that is safe inside <script>: no name can close it, or start a comment."""
-    text = json.dumps(contents, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+def _packed(text: str) -> str:
+    """Text, compressed, in base 85 with a comma in place of <, so that it cannot end or begin an element."""
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode().replace("<", ",")
 
 
 def _contents(fitted: Fitted) -> dict[str, Any]:
@@ -106,8 +112,7 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
     worth = suggestions(model)
     charted, learned = model.chart_ is not None, model.latent_model_ is not None
     next_rows = [] if worth is None else worth.rows.tolist()
-    shown = _shown_rows(len(X), targets, next_rows)
-    contents = {
+    return {
         "rows": [short(name) for name in fitted.rows],
         "chart": _chart(fitted, view),
         "cloud": {
@@ -123,13 +128,21 @@ def _contents(fitted: Fitted) -> dict[str, Any]:
         "targets": targets,
         "confusion": classes.confusion(model) if named else None,
         "next": {"rows": next_rows, "text": findings.label_next(worth, named)},
-        "atlases": {t["atlas"]: edges_of(model, t["atlas"], X[shown], view) for t in targets if t["atlas"] is not None},
         "words": classes.WORDS if named else findings.WORDS,
         "about": [*_about(fitted.about), ["columns", model.model_.cloud.units]],
         "settings": [[str(key), short(value)] for key, value in settings.items()],
         "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
     }
-    return contents if len(shown) == len(X) else _thinned(contents, shown, len(X))
+
+
+def _shown(contents: dict[str, Any], fitted: Fitted, limit: int) -> dict[str, Any]:
+    """The contents of a page with about `limit` rows, and the edges of atlases among them."""
+    X, targets = fitted.X, contents["targets"]
+    rows = _shown_rows(len(X), targets, contents["next"]["rows"], limit)
+    some = contents if len(rows) == len(X) else _thinned(contents, rows, len(X))
+    titles = {t["atlas"] for t in targets if t["atlas"] is not None}
+    edges = {title: edges_of(fitted.model, title, X[rows], View(X), SHOWN_EDGES * limit) for title in titles}
+    return {**some, "atlases": edges}
 
 
 def _features(fitted: Fitted) -> dict[str, Any]:
@@ -155,12 +168,12 @@ def _about(about: dict[str, Any]) -> list[list[str]]:
     return found
 
 
-def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int]) -> np.ndarray:
-    """Which of n rows the page shows: all, or SHOWN_ROWS spread evenly and the rows that other sections mention."""
-    if n <= SHOWN_ROWS:
+def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int], limit: int) -> np.ndarray:
+    """Which of n rows the page shows: all, or `limit` spread evenly and the rows that other sections mention."""
+    if n <= limit:
         return np.arange(n)
     spoken = [row for t in targets if t["left_out"] is not None for row in t["left_out"]["rows"]]
-    return np.unique(np.concatenate([np.linspace(0, n - 1, SHOWN_ROWS).astype(int), spoken, asked]).astype(int))
+    return np.unique(np.concatenate([np.linspace(0, n - 1, limit).astype(int), spoken, asked]).astype(int))
 
 
 def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, Any]:
@@ -214,16 +227,17 @@ def _chart(fitted: Fitted, view: View) -> dict[str, Any]:
     return {"axes": columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted), "kind": kind}
 
 
-def edges_of(model: Any, title: str, X: np.ndarray, view: View) -> dict[str, Any]:
+def edges_of(model: Any, title: str, X: np.ndarray, view: View, most: int) -> dict[str, Any]:
     """Edges of an atlas in the view of the cloud: coordinates of nodes, pairs of nodes, and their number.
 
-    `near` is the row nearest to each node, whose prediction is its height if the data have less than three columns.
+    At most `most` edges. `near` is the row nearest to each node, whose prediction is its height if the data have less
+    than three columns.
     """
     atlas = findings.atlas_of(model, title)
     sides = [atlas.simplices_[:, [a, b]] for a, b in combinations(range(atlas.dim + 1), 2)]
     pairs = np.unique(np.sort(np.concatenate(sides), 1), axis=0)
     pairs = pairs[pairs[:, 0] < pairs[:, 1]]
-    shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SHOWN_EDGES)).astype(int)]
+    shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), most)).astype(int)]
     used, ends = np.unique(shown, return_inverse=True)
     nodes = model.model_.cloud.unscaled(atlas.nodes_[used])
     flat = X.shape[1] < 3
@@ -287,6 +301,7 @@ def _target(fitted: Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines:
         "y": column(y),
         "mean": column(mean),
         "std": column(std),
+        "verdict": verdict.of_numbers(output, left_out),
         "figures": findings.figures(fitted, k, evidence_over_scale(fitted.model, k), left_out),
         "cautions": findings.cautions(fitted, k, left_out),
     }

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from ..basics.neighbours import spacing
 from ..geometry.family import NO_BOUNDARY
-from ..inference.design import Suggestions
+from ..inference.design import MORE, Suggestions
 from ..persistence.model_io import Fitted
+from .cells import number, percent
 from .diagnostics import EvidenceOverScale, LeaveOneOut, cuts, geometry_weights, learned_from, shown_chart
+from .verdict import FEW, coverage
 
 FAINT_EDGE = 0.01  # weight of a boundary level below which its outline is not drawn
-FEW = 10  # labels below which error and coverage are not reliable
 ISOLATED = 6.0  # times the median distance to the nearest row
 ODD = 4.0  # standard deviations between a label and what the others predict
 WINS = 0.5  # weight above which one kind of geometry has most of the weight
@@ -39,22 +39,6 @@ WORDS = {
     "changes": "the target",
 }
 SMOOTHNESS = {"heat": "heat kernel", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2", "matern12": "Matérn 1/2"}
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A number as text, rounded to significant digits."""
-    if not np.isfinite(value):
-        return "not known"
-    if value and not 1e-4 <= abs(value) < 1e6:
-        return f"{value:.{digits}g}"
-    return f"{float(f'{value:.{digits}g}') if abs(value) < 10**digits else round(value):,.10g}"
-
-
-def percent(fraction: float) -> str:
-    """A fraction in whole percents."""
-    if 0 < fraction < 0.005:
-        return "<1 %"
-    return ">99 %" if 0.995 <= fraction < 1 else f"{100 * fraction:.0f} %"
 
 
 def scale_unit(geometry: str) -> str:
@@ -289,8 +273,11 @@ def label_next(found: Suggestions | None, of_classes: bool = False) -> str:
     if found is None:
         return ""
     if found.enough:
-        gain = "correct no row but its own" if of_classes else "gain less than the noise of the labels"
-        return f"More labels no longer help much: the best of them is expected to {gain}."
+        if of_classes:
+            return f"More labels no longer help much: {MORE} of them would settle hardly a row besides their own."
+        return (
+            "More labels no longer help much: the best of them is expected to gain less than the noise of the labels."
+        )
     rows = f"{len(found.rows)} rows" if len(found.rows) > 1 else "row"
     return f"“Label next” lists the {rows} whose labels would lower the uncertainty of all rows most."
 
@@ -354,10 +341,8 @@ def _about_explained(fitted: Fitted, output: Any, left_out: LeaveOneOut) -> list
 def _about_predictions(fitted: Fitted, left_out: LeaveOneOut) -> list[str]:
     n, inside = len(left_out.y), int(left_out.inside.sum())
     found = []
-    # An interval from 0 to 1 of a single trial holds every label, so its coverage says nothing.
-    certain = np.all((left_out.low == 0) & (left_out.high == 1))
-    if not certain and binomtest(inside, n, 0.95).pvalue < 0.01:
-        word = "too narrow: read ± as too small" if inside < 0.95 * n else "wider than they need to be"
+    words = {"narrow": "too narrow: read ± as too small", "wide": "wider than they need to be"}
+    if (word := words.get(coverage(left_out))) is not None:
         found.append(
             f"{inside} of {n} labels ({percent(inside / n)}) are in their 95 % interval. The intervals are {word}."
         )

@@ -7,28 +7,34 @@ the largest weights before, and draws the map with the heaviest of them. `exact`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...basics.checks import GpumError
-from ...estimators.base import infer
+from ...basics.threads import blas_threads
 from ...estimators.classifier import infer as infer_classes
 from ...estimators.targets import LARGEST_LABEL
-from ...inference import classes, gp
+from ...fitted.relevance import TITLE, with_lengths
+from ...geometry.family import Family
+from ...inference import classes, design, gp
 from ...inference.outputs import Target as TargetKind
+from ...inference.outputs import as_numbers, regress
 from ...inference.posterior import RowsInSpaces
-from ..findings import number, percent
+from ..cells import number, percent, short
 
 QUICK, POINTS = 12, 25_000  # settings of the quick map: at least QUICK, and more if rows × settings stays below POINTS
 CONSIDERED, MANY = 100, 6  # settings from which they are chosen, if there are MANY labels
 INTERVAL = np.array([0.025, 0.975])
 SHOWN = 40  # characters of what was typed
 ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is reported
+HEAVIEST = 8  # components, over which correlations of rows are averaged
+LISTED = 12  # columns of which the page says how relevant they are
 
 Labels = dict[int, str]  # by row
+Relevance = Sequence[tuple[str, float, str]]  # names of columns, relevance from 0 to 1, and in words
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,21 @@ class Belief:
     spread : standard deviation of a new observation, or the chance that this class is wrong, [N].
     left_out : the error of labels that are predicted from the others, or how many are correct, in words.
     weights : of each geometry, heaviest first.
+    correlation : prior correlations of one row with others under the heaviest components; the largest belong to the
+        rows that are nearest along the surface, whatever the geometry.
+    relevance : of the columns that matter most, where flat space with a length for each column has weight.
     """
 
     value: np.ndarray
     spread: np.ndarray
     left_out: str
     weights: dict[str, float]
-    settings: list[int]  # indices in the family, heaviest first
+    family: Family
+    settings: list[int]  # indices in that family, heaviest first
     exact: bool
     detail: Callable[[int], dict[str, Any]]  # more about one row
+    correlation: Callable[[int, np.ndarray], np.ndarray]
+    relevance: Relevance = ()
 
 
 class Target(ABC):
@@ -59,46 +71,72 @@ class Target(ABC):
         self.geometries = self.fitted.geometries
         family, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
         self.family = replace(family, rows=[rows[everything] for rows in family.rows])
-        self.titles = self.geometries.titles
-        self.index = {id(setting): k for k, setting in enumerate(self.family.settings)}
+        self.titles = [*self.geometries.titles, TITLE]  # lengths of columns, which labels add, are the last geometry
 
-    def considered(self, before: Belief | None, labels: Labels) -> list[int]:
-        """Indices of the settings that the quick step uses."""
-        if before is None or len(labels) < MANY:
-            return list(range(len(self.family.settings)))
-        return before.settings[:CONSIDERED]
+    def considered(self, before: Belief | None, labels: Labels) -> tuple[Family, list[int]]:
+        """The family of the quick step, and indices of the settings that it uses."""
+        family = self.family if before is None else before.family
+        if before is None or len(labels) < MANY or not before.settings:
+            return family, list(range(len(family.settings)))
+        return family, before.settings[:CONSIDERED]
 
     def heaviest(self, posterior: Any, n: int | None = None) -> Any:
         """The posterior with only its heaviest components."""
         n = n or max(QUICK, POINTS // len(self.X))
         return posterior.heaviest(n)
 
-    def settings_of(self, posterior: Any) -> list[int]:
-        """Indices of a posterior's settings, heaviest first."""
-        return [
-            self.index[id(component.setting)]
-            for component in sorted(posterior.components, key=lambda component: -component.weight)
-        ]
+    @staticmethod
+    def settings_of(posterior: Any, family: Family) -> list[int]:
+        """Indices of a posterior's settings in the family, heaviest first."""
+        index = {id(setting): k for k, setting in enumerate(family.settings)}
+        heavy = sorted(posterior.components, key=lambda component: -component.weight)
+        return [index[id(component.setting)] for component in heavy if id(component.setting) in index]
 
-    def weights_of(self, posterior: Any) -> dict[str, float]:
+    @staticmethod
+    def correlation_of(posterior: Any, family: Family) -> Callable[[int, np.ndarray], np.ndarray]:
+        """The prior correlation of a row with others, averaged over the heaviest components of a posterior.
+
+        Spaces with lengths of columns are left out for a large cloud, whose rows in these are not stored.
+        """
+        heavy = posterior.heaviest(HEAVIEST).components
+        stored = [component for component in heavy if component.setting.space < len(family.rows)]
+
+        def of(row: int, others: np.ndarray) -> np.ndarray:
+            found = np.zeros(len(others))
+            for component in stored:
+                rows = family.rows[component.setting.space]
+                found += (
+                    component.weight * classes.correlation(component.setting.covariance, rows[[row]], rows[others])[0]
+                )
+            return found
+
+        return of
+
+    def weights_of(self, posterior: Any, geometry_of: Sequence[int]) -> dict[str, float]:
         """Weight of each geometry, heaviest first."""
-        found = dict.fromkeys(self.titles, 0.0)
+        found = dict.fromkeys(self.geometries.titles, 0.0)
         for component in posterior.components:
-            found[self.titles[self.family.geometry_of[component.setting.space]]] += component.weight
+            title = self.titles[geometry_of[component.setting.space]]
+            found[title] = found.get(title, 0.0) + component.weight
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def suggest(self, n: int, among: np.ndarray) -> tuple[list[int], str, bool]:
+    def suggest(self, n: int, among: np.ndarray, belief: Belief) -> tuple[list[int], str, bool]:
         """The rows of `among` to label next by the exact fit, the expected gain in words, and whether to stop."""
         found = self.fitted.suggestions(n, candidates=among)
-        return [int(row) for row in found.rows], self.gain_text(found), bool(found.enough)
+        text, stop = self.advice(found, belief)
+        return [int(row) for row in found.rows], text, stop
 
     @abstractmethod
-    def gain_text(self, found: Any) -> str:
-        """The expected gain of the best suggestion, in words."""
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """The expected gain of the best suggestion, in words, and whether further labels no longer pay."""
 
 
 class Numbers(Target):
-    """A target that is a number."""
+    """A target that is a number; `columns` are the names of the columns of X."""
+
+    def __init__(self, model: Any, X: np.ndarray, columns: Sequence[str] = ()) -> None:
+        super().__init__(model, X)
+        self.columns = columns
 
     def parse(self, text: str) -> str:
         """A label in the form in which it is stored; an error if it is not a number."""
@@ -112,54 +150,69 @@ class Numbers(Target):
         """Predictions from few settings, to be shown at once."""
         rows, y = _arrays(labels)
         mean, scale = gp.units(y)
-        some = [self.family.settings[k] for k in self.considered(before, labels)]
-        whole = gp.average(replace(self.family, settings=some), rows, (y - mean) / scale)
-        return self._belief(whole, self.heaviest(whole), mean, scale, rows, y, exact=False)
+        family, some = self.considered(before, labels)
+        whole = gp.average(replace(family, settings=[family.settings[k] for k in some]), rows, (y - mean) / scale)
+        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(family.rows)
+        middle, variance = drawn.moments(located)
+
+        def interval(row: int) -> np.ndarray:
+            here = RowsInSpaces.exactly([r[[row]] for r in family.rows])
+            return mean + scale * drawn.quantiles(here, INTERVAL)[0]
+
+        values = mean + scale * middle, scale * np.sqrt(variance)
+        return self._belief(whole, *values, interval, y, family, family.geometry_of, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """Predictions from all settings; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
-        everyone = np.full(len(self.X), np.nan)
-        everyone[rows] = y
-        output = infer(self.fitted.geometries, everyone, TargetKind())
-        self.fitted = replace(self.fitted, outputs=[output])
-        return self._belief(output.posterior, output.posterior, output.mean, output.scale, rows, y, True, stop)
+        with blas_threads(len(rows)):
+            found = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
+            output = regress(found.family, found.at, y, TargetKind(), rows)
+        if stop():
+            return None
+        self.fitted = fitted = replace(self.fitted, geometries=found.geometries, outputs=[output])
+        family = found.family if fitted.cloud.subset is None else self.family  # the former has all rows
+        interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
+        values = fitted.of_cloud.mean, fitted.of_cloud.std
+        return self._belief(output.posterior, *values, interval, y, family, found.family.geometry_of, exact=True)
 
     def _belief(
-        self, whole: Any, drawn: Any, mean: float, scale: float, rows: np.ndarray, y: np.ndarray, exact: bool,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Any:  # fmt: skip
-        located = RowsInSpaces.exactly(self.family.rows)
-        middle, square = np.zeros(len(self.X)), np.zeros(len(self.X))
-        for component, means, variances in drawn.conditionals(located, True):
-            if stop():
-                return None
-            middle += means @ component.weights
-            square += (variances + means**2) @ component.weights
-        spread = np.sqrt(np.maximum(square - middle**2, 0.0))
-
-        def detail(row: int) -> dict[str, Any]:
-            here = RowsInSpaces.exactly([r[[row]] for r in self.family.rows])
-            low, high = mean + scale * drawn.quantiles(here, INTERVAL)[0]
-            return {"interval": [float(low), float(high)]}
-
+        self, whole: Any, mean: np.ndarray, spread: np.ndarray, interval: Callable[[int], np.ndarray], y: np.ndarray,
+        family: Family, geometry_of: Sequence[int], exact: bool,
+    ) -> Belief:  # fmt: skip
         left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
-        weights, settings = self.weights_of(whole), self.settings_of(whole)
-        return Belief(mean + scale * middle, scale * spread, left_out, weights, settings, exact, detail)
+        return Belief(
+            mean, spread, left_out, self.weights_of(whole, geometry_of), family, self.settings_of(whole, family), exact,
+            lambda row: {"interval": [float(end) for end in interval(row)]},
+            self.correlation_of(whole, family), self._relevance() if exact else (),
+        )  # fmt: skip
+
+    def _relevance(self) -> Relevance:
+        found = self.fitted.relevance
+        if found is None:
+            return ()
+        names = self.columns or [f"column {j + 1}" for j in range(len(found))]
+        most = np.argsort(-found, kind="stable")[:LISTED]
+        return [(short(names[j]), round(float(found[j]), 4), percent(float(found[j]))) for j in most]
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""
         return f"± {number(float(belief.spread.mean()))}"
 
-    def gain_text(self, found: Any) -> str:
-        """The expected gain of the best suggestion, in words."""
-        gain, floor = number(float(found.gain[0]), 2), number(float(found.floor), 2)
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """By how much a label is expected to lower the typical uncertainty, in the units of the target."""
+        now = float(np.mean(belief.spread**2))
+        before, after = np.sqrt(now), np.sqrt(max(now - float(found.gain[0]), 0.0))
         if found.enough:
+            noise = np.sqrt(found.floor / design.NEGLIGIBLE)
             return (
-                f"Stop here: one more label is expected to lower the average variance by {gain} only; below {floor} "
-                "the noise of the labels hides it."
-            )
-        return f"A label of the suggested row is expected to lower the average variance by {gain}."
+                f"Stop here: one more label is expected to lower the typical uncertainty, ± {number(before)}, by less "
+                f"than one percent. The noise of the labels alone is ± {number(noise, 2)}."
+            ), True
+        return (
+            f"A label of the suggested row is expected to lower the typical uncertainty from ± {number(before)} to "
+            f"± {number(after)}, by {percent(1 - after / before)}."
+        ), False
 
 
 class Classes(Target):
@@ -182,7 +235,7 @@ class Classes(Target):
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
         """Predictions from few settings, to be shown at once."""
         rows, codes, seen = self._codes(labels)
-        some = self.considered(before, labels)
+        _, some = self.considered(before, labels)
         family = replace(self.family, settings=[self.family.settings[k] for k in some])
         atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
         whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some], atypical)
@@ -214,18 +267,32 @@ class Classes(Target):
             return {"chances": [float(v) for v in everyone[row]]}
 
         value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
-        weights, settings = self.weights_of(whole), self.settings_of(whole)
-        return Belief(value, 1 - everyone.max(1), left_out, weights, settings, exact, detail)
+        weights, settings = self.weights_of(whole, self.family.geometry_of), self.settings_of(whole, self.family)
+        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, self.family)
+        return Belief(value, spread, left_out, weights, self.family, settings, exact, detail, correlation)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""
         return percent(float(belief.spread.mean()))
 
-    def gain_text(self, found: Any) -> str:
-        """The expected gain of the best suggestion, in words."""
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """How many rows a label is expected to settle besides its own."""
+        rows = float(found.gain[0]) * len(self.X)
+        missing = [name for name in self.names if name not in self.fitted.classes]
+        label = "A label of the suggested row is expected to"
+        if missing:
+            some = ", ".join(missing[:3]) + " and others" * (len(missing) > 3)
+            return f"No row has the label {some} yet: look for one, or go on with the suggested row.", False
+        if not found.trusted:
+            return "Go on: left-out labels come out right less often than their probabilities say.", False
         if found.enough:
-            return "Stop here: one more label is expected to change hardly any class of the other rows."
-        return "The suggested row is the one whose label is expected to determine most of the others."
+            return (
+                f"Stop here: {design.MORE} more labels would settle the class of hardly a row besides their own.",
+                True,
+            )
+        if rows >= 1:
+            return f"{label} settle the class of about {number(rows, 2)} rows.", False
+        return f"{label} help a little: about {round(1 / rows)} such labels settle one row besides their own.", False
 
 
 def parse_number(text: str) -> str:

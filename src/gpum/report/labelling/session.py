@@ -21,8 +21,8 @@ from ...basics.cells import is_missing
 from ...persistence import labelled
 from ...persistence.labels import Kind, LabelFile, Line, RowFinder
 from ...persistence.tables import Table
-from ..cells import short
-from ..findings import percent, the
+from ..cells import percent, short
+from ..findings import the
 from .beliefs import Belief, Classes, Labels, Numbers
 from .pictures import Pictures
 
@@ -168,7 +168,7 @@ class Session:
     # Updates after a label.
 
     def _quick(self) -> None:
-        self._follow(lambda labels, done: self.target.quick(labels, self.belief), lambda labels: None)
+        self._follow(lambda labels, done: self.target.quick(labels, self.belief), lambda labels, belief: None)
 
     def _exact(self) -> None:
         def settled(labels: Labels, outdated: Callable[[], bool]) -> Belief | None:
@@ -181,7 +181,7 @@ class Session:
         self._follow(settled, self._suggest)
 
     def _follow(
-        self, find: Callable[[Labels, Callable[[], bool]], Belief | None], then: Callable[[Labels], None]
+        self, find: Callable[[Labels, Callable[[], bool]], Belief | None], then: Callable[[Labels, Belief], None]
     ) -> None:
         """Compute predictions after every change of the labels, and publish them unless better ones exist already."""
         seen = -1
@@ -200,7 +200,7 @@ class Session:
                 if belief is not None:
                     self._publish(belief, seen)
                     if not outdated():
-                        then(labels)
+                        then(labels, belief)
             except Exception as error:  # labelling goes on after any error, which is shown to the user
                 with self.changed:
                     self.trouble = f"The labels are stored, but the fit failed: {error or type(error).__name__}"
@@ -216,10 +216,14 @@ class Session:
                     self.advice, self.stop_here, self.queue = "", False, self._spread_out()
                 self._notify()
 
-    def _suggest(self, labels: Labels) -> None:
+    def _suggest(self, labels: Labels, belief: Belief) -> None:
         with self.changed:
             among = np.setdiff1d(self._open(), list(labels))  # a label may have been cancelled since
-        found = self.target.suggest(AHEAD, among) if len(among) else ([], "Every row has a label or is skipped.", True)
+        found = (
+            self.target.suggest(AHEAD, among, belief)
+            if len(among)
+            else ([], "Every row has a label or is skipped.", True)
+        )
         with self.changed:
             rows, self.advice, self.stop_here = found
             self.queue = [row for row in rows if row in self._open()] or self._spread_out()
@@ -282,6 +286,7 @@ class Session:
             "stop": self.stop_here,
             "trouble": self.trouble,
             "figures": self._figures(belief),
+            "relevance": [] if belief is None else list(belief.relevance),
             "belief": name,
         }
         if known != name:
@@ -313,7 +318,10 @@ class Session:
         names = self.work.names
         known = np.array([r for r in labels if r != row], int)
         away = self._unit * _distances(self._rows[[row]], self._rows[known])[0] if len(known) else np.zeros(0)
-        nearest = [int(k) for k in np.argsort(away, kind="stable")[:NEIGHBOURS] if np.isfinite(away[k])]
+        # Along the surface: by the correlation, rounded so that rows without any are in the order of their distance.
+        along = np.zeros(len(known)) if belief is None or not len(known) else belief.correlation(row, known)
+        order = np.lexsort((away, -np.round(along, 6)))
+        nearest = [int(k) for k in order[:NEIGHBOURS] if np.isfinite(away[k])]
         shown = [] if self.work.pictures is not None else self._cells(row)
         return {
             "row": row,
@@ -322,6 +330,7 @@ class Session:
             "columns": shown[:LISTED],
             "more": max(len(shown) - LISTED, 0),
             "near": [[int(known[k]), names[known[k]], labels[int(known[k])], float(away[k])] for k in nearest],
+            "along": belief is not None,
             **({} if belief is None else belief.detail(row)),
         }
 

@@ -74,7 +74,7 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
     }
     atlas = next((t for t in titles if atlas_of(model, t) is not None and atlas_of(model, t).dim <= 2), None)
     if atlas is not None and X.shape[1] > 2:
-        edges = edges_of(model, atlas, X, seen)
+        edges = edges_of(model, atlas, X, seen, EDGES)
         if edges["of"] <= EDGES:
             data["lines"] = {"axes": edges["axes"], "pairs": edges["pairs"]}
     return [*found, data]

@@ -80,6 +80,16 @@ function extent(values) { // of numbers; not Math.min(...values), which has a li
   return low < Infinity ? [low, high] : [0, 1];
 }
 
+// Ten colours for classes on light and on dark paper. Any two differ clearly also for people with protanopia,
+// deuteranopia or tritanopia (at least 0.09 in OKLab). Further classes have the same colours with other shapes.
+const CLASS_COLOURS = {
+  light: ["#067df5", "#820305", "#86b616", "#8000a9", "#e3af9d", "#2d455f", "#d460a6", "#78732e", "#13c6f6", "#050cf3"],
+  dark: ["#44e6f5", "#b60a00", "#c9e406", "#c402b4", "#e0b296", "#5048f5", "#ec6993", "#8a9500", "#989bee", "#10cd13"],
+};
+const SHAPES = 5; // circle, square, triangle, diamond, cross
+const classColour = (k) => CLASS_COLOURS[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"][k % 10];
+const classShape = (k) => (k + Math.floor(k / 10)) % SHAPES; // no two of fifty classes have the same colour and shape
+
 // Values as colours over a range, and the key beside the picture that says so.
 function scaled(values, [low, high], name) {
   const of = ramp(name), none = css("--none");
@@ -92,5 +102,20 @@ function fillKey(title, note, [low, high], name) {
   $("key-note").textContent = note || "";
   $("key-low").textContent = number(low);
   $("key-high").textContent = number(high);
+  $("key-scale").hidden = false;
+  $("key-classes").hidden = true;
   $("key-ramp").style.background = `linear-gradient(90deg, ${[...Array(19).keys()].map((i) => of(i / 18)).join(",")})`;
+}
+
+// The key of classes: swatch(k) is an element with the colour and shape of class k.
+function fillClassKey(title, note, names, swatch) {
+  $("key-name").textContent = title;
+  $("key-note").textContent = note || "";
+  $("key-scale").hidden = true;
+  $("key-classes").hidden = false;
+  $("key-classes").replaceChildren(...names.map((name, k) => {
+    const item = element("li");
+    item.append(swatch(k), name);
+    return item;
+  }));
 }

@@ -1,7 +1,6 @@
 "use strict";
 // The page shows the state of the server: a label appears once the server has written it to the disk. A request that
 // was not answered is stored in the browser and sent again with the same id, so that it counts once.
-const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 const PENDING = `gpum pending ${location.pathname} `;
 const RETRY = 700; // milliseconds between attempts to reach a server that is away
 let setup = null, map = null;
@@ -96,6 +95,7 @@ function apply(next) {
   fillFigures($("figures"), state.figures);
   $("advice").textContent = state.advice || (state.value ? "" : first());
   $("advice").classList.toggle("stop", Boolean(state.stop));
+  relevance(state.relevance || []);
   $("undo").disabled = !state.last;
   $("undo").title = state.last ? `Take back ${state.last.value} of ${state.last.name}` : "";
   $("export").disabled = !state.new;
@@ -113,6 +113,17 @@ function apply(next) {
 function first() {
   return setup.classes ? "Predictions begin once two classes have a label. Until then rows are suggested that are far from one another." :
     "Predictions begin with the second label. Until then rows are suggested that are far from one another.";
+}
+
+// How much each column matters: name, relevance from 0 to 1, and in words.
+function relevance(columns) {
+  $("relevance-box").hidden = !columns.length;
+  $("relevance").replaceChildren(...columns.map(([name, value, words]) => {
+    const item = element("li"), bar = element("span", undefined, "strength");
+    bar.style.width = `${100 * value}%`;
+    item.append(element("span", name, "name"), element("span", words, "probability"), bar);
+    return item;
+  }));
 }
 
 const typed = () => $("field").value.trim() !== "" && $("field").value !== page.previous;
@@ -150,10 +161,11 @@ async function detail(row) {
   $("columns-box").hidden = !found.columns.length;
   fillTable($("columns"), [{ name: "column" }, { name: "value", number: true }], [...found.columns, ...(found.more ? [[`… ${found.more} more`, ""]] : [])]);
   $("near-box").hidden = !found.near.length;
-  $("near").replaceChildren(...found.near.map(([other, name, label, distance]) => {
+  $("near-how").textContent = found.along ? "along the surface" : "in the data";
+  $("near").replaceChildren(...found.near.map(([other, name, label]) => {
     const item = element("li"), button = element("button");
     button.type = "button";
-    button.setAttribute("aria-label", `Row ${name}, labelled ${label}, at distance ${number(distance, 2)}`);
+    button.setAttribute("aria-label", `Row ${name}, labelled ${label}`);
     if (setup.pictures) { const picture = element("img"); Object.assign(picture, { src: `picture/${other}`, alt: "" }); button.append(picture); }
     button.append(element("b", label), element("span", name));
     button.addEventListener("click", () => show(other, true));
@@ -202,12 +214,11 @@ function paint() {
   $("key-classes").hidden = !classes;
   if (classes) {
     const of = setup.classes.map((_, k) => classColour(k));
+    fillClassKey(c.title(), note, setup.classes, classSwatch);
     const codes = new Map(setup.classes.map((name, k) => [name, k]));
     const now = Array.from({ length: N }, (_, i) => (page.labels.has(i) ? codes.get(page.labels.get(i)) : values ? values[i] : null));
     colours = now.map((k) => (known(k) ? of[k] : null));
-    shapes = now.map((k) => (known(k) ? k : 0));
-    $("key-name").textContent = c.title();
-    $("key-note").textContent = note;
+    shapes = now.map((k) => (known(k) ? classShape(k) : 0));
   } else if (values) {
     const labels = page.colour === "value" ? [...page.labels.values()].map(Number) : [];
     const range = extent(labels.concat(values)), shown = [...values];
@@ -222,10 +233,6 @@ function paint() {
   const view = setup.views[page.view], line = view.axes.length === 1;
   if (line) map.show([view.axes[0], state.value || view.axes[0].map(() => 0)], null, [view.names[0], `prediction of ${setup.target}`]);
   map.paint(colours, [...page.labels], page.row, shapes);
-}
-
-function classColour(k) {
-  return setup.classes.length <= OKABE_ITO.length ? OKABE_ITO[k] : ramp("viridis")(k / (setup.classes.length - 1));
 }
 
 function choose(k) {
@@ -300,6 +307,15 @@ function describe(row) {
   return [setup.names[row], text === undefined ? "no label" : `label: ${text}`, ...more];
 }
 
+function classSwatch(k) { // as the map draws the class
+  const made = element("canvas"), g = made.getContext("2d");
+  Object.assign(made, { width: 28, height: 28 });
+  g.fillStyle = classColour(k);
+  PointMap.prototype.mark(g, 14, 14, 9, classShape(k));
+  g.fill();
+  return made;
+}
+
 function classButtons() {
   $("classes").hidden = false;
   $("digits").hidden = false;
@@ -307,18 +323,10 @@ function classButtons() {
   setup.classes.forEach((name, k) => {
     const button = element("button"), chance = element("span", undefined, "chance");
     button.type = "button";
-    button.append(chance, element("span", name), element("span", "", "probability"));
+    button.append(element("span", name, "name"), element("span", "", "probability"), chance);
     if (classKey(k)) { button.append(element("kbd", classKey(k))); button.setAttribute("aria-keyshortcuts", classKey(k)); }
     button.addEventListener("click", () => label(name));
     $("classes").append(button);
-    const item = element("li"), swatch = element("canvas");
-    Object.assign(swatch, { width: 28, height: 28 });
-    const g = swatch.getContext("2d");
-    g.fillStyle = classColour(k);
-    PointMap.prototype.mark(g, 14, 14, 9, k % SHAPES);
-    g.fill();
-    item.append(swatch, name);
-    $("key-classes").append(item);
   });
 }
 

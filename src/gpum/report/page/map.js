@@ -1,7 +1,6 @@
 "use strict";
 // Rows drawn as points on a canvas: flat (drag to move) or in three dimensions (drag to turn); wheel or + and - to zoom.
 // A canvas, since thousands of points are recoloured after every label.
-const SHAPES = 5; // circle, square, triangle, diamond, cross: classes can be distinguished without their colours
 
 class PointMap {
   // box: an element; pick(row): a row was clicked; describe(row): lines of text beside the mouse.
@@ -42,7 +41,7 @@ class PointMap {
   // Pixels of points given as arrays, and their depth.
   project(axes) {
     const n = axes[0].length, x = new Float64Array(n), y = new Float64Array(n), z = new Float64Array(n);
-    const pad = 22, w = this.width - 2 * pad, h = this.height - 2 * pad, side = Math.min(w, h) * 0.85;
+    const pad = 22, w = this.width - 2 * pad, h = this.height - 2 * pad, side = Math.min(w, h) * 1.05;
     const [ct, st, cu, su] = [Math.cos(this.turn), Math.sin(this.turn), Math.cos(this.tilt), Math.sin(this.tilt)];
     const at = (d, i) => (axes[d][i] === null ? NaN : (axes[d][i] - this.middle[d]) / this.span[d]);
     for (let i = 0; i < n; i++) {
@@ -85,7 +84,7 @@ class PointMap {
     g.strokeStyle = edge;
     for (const i of [...order, ...last]) {
       g.fillStyle = this.colours[i] || none;
-      this.mark(g, p.x[i], p.y[i], size, this.shapes ? this.shapes[i] % SHAPES : 0);
+      this.mark(g, p.x[i], p.y[i], size, this.shapes ? this.shapes[i] : 0);
       g.fill();
       if (n <= 3000) g.stroke();
     }

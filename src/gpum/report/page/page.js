@@ -1,16 +1,20 @@
 "use strict";
 // Names from the data are shown as text nodes, or through `safe` where plotly draws them.
-const data = JSON.parse(document.getElementById("data").textContent);
+const data = window.contents;
 const state = { target: 0, colour: "mean", selected: [] };
 const N = data.rows.length, q = data.chart.dim, charted = data.chart.kind !== "directions";
 const safe = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const target = () => data.targets[state.target];
-const WORDS = data.words, MEAN = WORDS.mean.toLowerCase(), SPREAD = WORDS.spread.toLowerCase(); // of numbers, or of classes
-const meanOf = (t) => `${WORDS.mean_of} ${t.name}`;
+const WORDS = data.words, SPREAD = WORDS.spread.toLowerCase(); // of numbers, or of classes
+const said = (t, word) => (t.words && t.words[word]) || WORDS[word];
+const mean = () => said(target(), "mean").toLowerCase();
+const meanOf = (t) => `${said(t, "mean_of")} ${t.name}`;
+const value = (t, v, digits) => (t.classes && known(v) ? t.classes[v] : number(v, digits)); // a class has a name
+const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "cross"];
 
 const COLOURS = {
   y: { name: "Target (labels)", title: (t) => t.name, ramp: "viridis", note: "Rows without a label are grey.", values: (t) => t.y },
-  mean: { name: WORDS.mean, title: meanOf, ramp: "viridis", values: (t) => t.mean },
+  mean: { name: said(data.targets[0], "mean"), title: meanOf, ramp: "viridis", values: (t) => t.mean },
   std: { name: WORDS.spread, title: () => WORDS.spread_title, ramp: "magma", values: (t) => t.std },
   magnification: { name: "Magnification", title: () => "Magnification", ramp: "cividis", values: () => data.magnification,
     note: "How much surface one unit of the map stands for: like a world map, it stretches some parts more than others." },
@@ -32,10 +36,24 @@ const draw = (id, traces, layout, config = QUIET) => Plotly.react($(id), traces,
 
 function colours() {
   const c = COLOURS[state.colour], t = target(), values = c.values(t);
+  if (classed()) {
+    fillClassKey(c.title(t), c.note, t.classes, classSwatch);
+    return values.map((k) => (known(k) ? classColour(k) : css("--none")));
+  }
   // Labels and predictions have the same range, so that the same colour is the same value.
   const range = extent(c.ramp === "viridis" ? t.y.concat(t.mean) : values);
   fillKey(c.title(t), c.note, range, c.ramp);
   return scaled(values, range, c.ramp);
+}
+
+const classed = () => Boolean(target().classes) && COLOURS[state.colour].ramp === "viridis";
+const symbols = () => (classed() ? COLOURS[state.colour].values(target()).map((k) => (known(k) ? SYMBOLS[classShape(k)] : "circle")) : null);
+
+function classSwatch(k) { // as the map draws the class
+  const ways = [`<circle cx="7" cy="7" r="5"/>`, `<rect x="2" y="2" width="10" height="10"/>`, `<path d="M7 1 13 12 1 12z"/>`, `<path d="M7 0 14 7 7 14 0 7z"/>`, `<path d="M5 1h4v4h4v4h-4v4h-4v-4h-4v-4h4z"/>`];
+  const made = element("span", undefined, "swatch");
+  made.innerHTML = `<svg width="14" height="14" fill="${classColour(k)}" aria-hidden="true">${ways[classShape(k)]}</svg>`;
+  return made;
 }
 
 const reading = (v) => (typeof v === "string" ? safe(v) : number(v)); // words and dates are text
@@ -43,12 +61,12 @@ const reading = (v) => (typeof v === "string" ? safe(v) : number(v)); // words a
 function hoverTexts() {
   const t = target();
   return data.rows.map((name, i) => {
-    const place = data.chart.axes.map((a) => number(a[i], 3)).join(", ");
+    const at = data.chart.axes.map((a) => number(a[i], 3)).join(", ");
     return [
       `<b>${safe(name)}</b>`,
-      `${safe(t.name)}: ${known(t.y[i]) ? number(t.y[i]) : "no label"}`,
-      `${MEAN}: ${number(t.mean[i])}${data.confusion ? `, ${SPREAD}:` : " ±"} ${number(t.std[i], 3)}`,
-      `on the map: ${place}`,
+      `${safe(t.name)}: ${known(t.y[i]) ? safe(value(t, t.y[i])) : "no label"}`,
+      `${mean()}: ${safe(value(t, t.mean[i]))}${data.confusion ? `, ${SPREAD}:` : " ±"} ${number(t.std[i], 3)}`,
+      ...(charted ? [`on the map: ${at}`] : []),
       ...data.features.names.map((f, j) => `${safe(f)}: ${reading(data.features.axes[j][i])}`),
     ].join("<br>");
   });
@@ -61,7 +79,7 @@ const RINGS = 500; // labelled rows above which they are not ringed
 const size = N > 5000 ? 4 : N > 300 ? 6.5 : 10;
 
 function drawSurface() {
-  const t = target(), colour = colours(), text = hoverTexts(), ring = labelled(), rings = ring.length <= RINGS;
+  const t = target(), colour = colours(), symbol = symbols(), text = hoverTexts(), ring = labelled(), rings = ring.length <= RINGS;
   const kind = N > 3000 ? "scattergl" : "scatter";
   const [x, y] = [data.chart.axes[0], q > 1 ? data.chart.axes[1] : t.mean];
   const lines = q === 2 ? t.outline : [];
@@ -70,9 +88,9 @@ function drawSurface() {
   draw("map", [
     { x: join(0), y: join(1), mode: "lines", line: { color: THREAD, width: 1.3 }, hoverinfo: "skip" },
     { type: kind, x, y, mode: "markers", text, hoverinfo: "text", selectedpoints: bright(everyone),
-      marker: { color: colour, size, line: { color: EDGE, width: N > 3000 ? 0 : 0.6 } },
+      marker: { color: colour, size, symbol: symbol || "circle", line: { color: EDGE, width: N > 3000 ? 0 : 0.6 } },
       unselected: { marker: { opacity: 0.15 } } },
-    { ...above, marker: { color: pick(colour, ring), size, line: { color: EDGE, width: 0.6 } } },
+    { ...above, marker: { color: pick(colour, ring), size, symbol: symbol ? pick(symbol, ring) : "circle", line: { color: EDGE, width: 0.6 } } },
     { ...above, visible: rings, marker: { symbol: "circle-open", color: INK, size: size + 6, line: { width: 1.6 } } },
   ], {
     xaxis: axis(data.chart.names[0]), yaxis: axis(q > 1 ? data.chart.names[1] : meanOf(t)),
@@ -100,7 +118,7 @@ function drawCloud(colour, text, ring, rings) {
     { type: "scatter3d", mode: "lines", x: ends(0), y: ends(1), z: ends(2), hoverinfo: "skip", visible: Boolean(edges), line: { color: THREAD, width: 1.5 } },
   ], {
     margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
-      xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? MEAN : names[2]),
+      xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? mean() : names[2]),
       aspectmode: even && !flat ? "data" : "cube", camera: { eye: { x: 0.9 * back, y: -0.9 * back, z: 1.3 * back }, center: { x: 0, y: 0, z: -0.1 } },
     },
   });
@@ -116,7 +134,7 @@ function turn(way) {
   Plotly.relayout($("cloud"), { "scene.camera.eye": { x: flat * Math.cos(along), y: flat * Math.sin(along), z: reach * Math.sin(up) } });
 }
 
-const HEAD = () => [{ name: "row" }, ...[target().name, MEAN, WORDS.spread_head, ...data.chart.axes.map((_, d) => `map ${d + 1}`), ...data.features.names]
+const HEAD = () => [{ name: "row" }, ...[target().name, mean(), WORDS.spread_head, ...(charted ? data.chart.axes.map((_, d) => `map ${d + 1}`) : []), ...data.features.names]
   .map((name) => ({ name, number: true }))];
 const LISTED = 500;
 
@@ -127,7 +145,8 @@ function bright(rows) { // which of rows stay bright: the selected ones, or all
 
 function line(i) {
   const t = target();
-  return [data.rows[i], t.y[i], t.mean[i], t.std[i], ...data.chart.axes.map((a) => a[i]), ...data.features.axes.map((f) => f[i])];
+  const shown = (v) => (t.classes ? value(t, v) : v);
+  return [data.rows[i], shown(t.y[i]), shown(t.mean[i]), t.std[i], ...(charted ? data.chart.axes.map((a) => a[i]) : []), ...data.features.axes.map((f) => f[i])];
 }
 
 function drawChosen() {
@@ -243,26 +262,29 @@ function drawBars() {
   const relative = (values, name) => { const top = extent(values)[1] || 1; return { name, values: values.map((v) => (v || 0) / top), text: values.map((v) => number(v, 3)) }; };
   $("ard-text").textContent = "Length: how far the rows spread along a coordinate, measured on the surface in the units of the data; a coordinate with hardly any length could have been left out." +
     (data.ard ? " Bend: how much the surface curves along it (relevance 1/ℓ²); a long coordinate with little bend is a straight direction." : "") + " Bars are relative to the largest.";
-  bars("ard", data.ard ? data.extents.map((_, d) => `${d + 1}`) : data.chart.names.map(safe), [relative(data.extents, "length"), ...(data.ard ? [relative(data.ard, "bend")] : [])], "map coordinate", "share of the largest");
+  bars("ard", data.ard ? data.extents.map((_, d) => `${d + 1}`) : data.chart.names.map(safe), [relative(data.extents, "length"), ...(data.ard ? [relative(data.ard, "bend")] : [])], "map coordinate", "fraction of the largest");
 }
 
 function drawWords() {
   const t = target();
   fillFigures($("figures"), t.figures);
+  $("verdict").textContent = t.verdict;
+  $("h-map").textContent = charted ? "Flat map" : data.features.of < 3 ? "The rows in their columns" : "The rows along two main directions";
+  $("loop-in").textContent = charted ? "flat map" : "picture on the left";
   $("left-out-note").textContent = WORDS.left_out;
   const found = [...t.cautions, ...data.cautions];
   $("cautions").replaceChildren(...(found.length ? found : [WORDS.nothing]).map((text) => element("li", text)));
   const outline = !charted ? "" : !t.outline.length && q < 3 ? t.outline_text : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
     q > 2 ? `The map has ${q} coordinates; the first two, which matter most, are drawn, and no outline.` : t.outline_text;
-  const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? `, with the ${MEAN} as height. ` : ". ") :
+  const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? `, with the ${mean()} as height. ` : ". ") :
     "Each dot is a row of the data, drawn along the two main directions of the cloud (principal components). ";
   const about = !charted ? plain : data.chart.kind === "known" ? "Each dot is a row of the data, at its coordinates in the chart that was given. " : "Each dot is a row of the data. The curved surface on which the rows lie has been unrolled" +
-    (q === 1 ? ` to a line, drawn with the ${MEAN} as height. ` : " to a flat map: neighbours on the surface are neighbours here, but distances are stretched. ");
+    (q === 1 ? ` to a line, drawn with the ${mean()} as height. ` : " to a flat map: neighbours on the surface are neighbours here, but distances are stretched. ");
   $("map-text").textContent = `${t.map_text ? `${t.map_text} ` : ""}${about}${labelled().length > RINGS ? "" : "Labelled rows are ringed. "}${outline}`;
   const atlas = data.atlases[t.atlas], drawn = atlas ? atlas.pairs.length / 2 : 0;
   const edges = atlas ? ` The thin lines are the ${t.atlas}: small maps, glued at these edges` + (drawn < atlas.of ? ` (${drawn} of ${atlas.of} are drawn).` : ".") : "";
   $("cloud-text").textContent = (data.cloud.fractions.length ? `The same rows in the ${data.features.of} columns of the data, seen along their three main directions (principal components, which hold ${data.cloud.fractions.join(", ")} of the variance).` :
-    data.cloud.axes.length < 3 ? `The same rows in the columns of the data; the height is the ${MEAN}.` : "The same rows in the columns of the data.") + edges + " Drag to turn it.";
+    data.cloud.axes.length < 3 ? `The same rows in the columns of the data; the height is the ${mean()}.` : "The same rows in the columns of the data.") + edges + " Drag to turn it.";
 }
 
 function drawAll() {
@@ -273,6 +295,7 @@ function drawAll() {
 function start() {
   $("about").textContent = data.about.map(([key, value]) => `${key}: ${value}`).join(" · ");
   $("messages-box").hidden = !data.messages.length;
+  $("messages-count").textContent = `Messages of the fit (${data.messages.length})`;
   $("messages").replaceChildren(...data.messages.map((text) => element("li", text)));
   fillTable($("settings"), null, data.settings);
   $("target-choice").hidden = data.targets.length < 2;
