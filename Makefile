@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OLDEST ?= tests/test_gp.py tests/test_units.py tests/test_regressors.py tests/test_cli.py
 
-.PHONY: test test-all test-oldest mutations lint format audit dist bench demo docs clean
+.PHONY: test test-all test-oldest mutations lint format audit dist results bench demo docs clean
 
 test: .venv/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -40,6 +40,10 @@ dist: .venv/.installed
 	rm -rf dist
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build
 	$(BIN)/python tests/installed.py dist
+
+# Measures what the pages quote (hours on two cores; PART=tasks,demo measures some, FORCE=1 repeats) and writes it into them.
+results: .venv/.oracles
+	$(BIN)/python benchmarks/results.py --pages $(or $(PART),all)
 
 bench: .venv/.oracles
 	$(BIN)/python benchmarks/latent_model.py

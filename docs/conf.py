@@ -60,6 +60,7 @@ html_theme = "furo"
 html_title = "GPUM"
 html_static_path = ["_static"]
 html_css_files = ["page.css"] if RUN else ["page.css", "no_pictures.css"]
+html_js_files = ["sort.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
