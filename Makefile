@@ -3,10 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 OLDEST ?= tests/test_gp.py tests/test_units.py tests/test_regressors.py tests/test_cli.py
 
-.PHONY: test test-all test-oldest mutations lint format audit dist results bench demo docs clean
+RELEASE ?= tests/test_readme.py "tests/test_regressors.py::test_scikit_learn_contract[GPUM]" \
+	tests/test_regressors.py::test_scikit_learn_contract_without_a_chart tests/test_classifier.py::test_scikit_learn_contract
+
+.PHONY: test test-release test-all test-oldest mutations lint format audit dist results bench demo docs clean
 
 test: .venv/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What a release needs beside the fast tests: scikit-learn's contract with a chart, and README's accuracy at its full size.
+test-release: .venv/.installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" $(RELEASE)
 
 test-all: .venv/.oracles
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=many
@@ -56,7 +63,7 @@ bench: .venv/.oracles
 demo: .venv/.installed
 	$(BIN)/gpum demo
 
-# GPUM_GALLERY=1 make docs also runs the examples (minutes; they need the data sets).
+# It runs the tutorial; GPUM_GALLERY=1 make docs runs all examples (minutes; they need the data sets).
 docs: .venv/.docs
 	$(BIN)/python -m sphinx -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 
