@@ -177,6 +177,24 @@ def digits(root: Path, _: str) -> str:
     return "\n\n".join([table(("", "one label a class", "five"), rows), *_origin_of_tasks(root)])
 
 
+def large(root: Path, _: str) -> str:
+    """Whole clouds of pictures: the means over label sets, ours and every peer."""
+    peers, found = stored(root, "peers"), stored(root, "scaling/pictures")
+    if found is None:
+        return unmeasured("scaling/pictures")
+    classes, angles = (one["rows"] for one in found["tables"])
+    shown = [["MNIST, accuracy", f"{n} a class", *_large_classes(classes, n, peers)] for n in ("1", "5")]
+    for n, rmse, nlpd, *_ in angles:
+        others = [f"{name} {f['rmse']:g}; {f['nlpd']:g}" for name, f in peers["rotated"][n].items()]
+        shown.append(["turned 3s and 4s, RMSE; NLPD", n, f"{float(rmse):.3g}; {float(nlpd):.3g}", ", ".join(others)])
+    return "\n\n".join([table(("cloud", "labels", "GPUM", "others"), shown), origin(found)])
+
+
+def _large_classes(rows: list[list[str]], n: str, peers: Any) -> tuple[str, str]:
+    ours = np.mean([float(row[2]) for row in rows if row[0] == n])
+    return f"{ours:.3f}", ", ".join(f"{name} {np.mean(sets):.3f}" for name, sets in peers["mnist_accuracy"][n].items())
+
+
 def _origin_of_tasks(root: Path) -> list[str]:
     dates = [json.loads(path.read_text()) for path in sorted((root / "results" / "tasks").glob("*.json"))]
     newest = max(dates, key=lambda one: one["date"], default=None)
@@ -239,6 +257,7 @@ BLOCKS: dict[str, Callable[[Path, str], str]] = {
     "how_good/wins": wins,
     "how_good/every_peer": every_peer,
     "how_good/digits": digits,
+    "how_good/large": large,
 }
 
 

@@ -53,6 +53,7 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"(^|[/\\])(_|conftest|test_)\w*\.py$",
     "within_subsection_order": "gallery_order.place",
     "download_all_examples": False,
+    "capture_repr": ("_repr_html_",),
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,

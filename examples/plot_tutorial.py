@@ -44,7 +44,7 @@ truth = temperature(metres)
 noted = rng.choice(len(table), 20, replace=False)
 table["temperature"] = np.nan
 table.loc[noted, "temperature"] = (truth + 0.1 * rng.standard_normal(len(truth)))[noted].round(1)
-print(table.head().T)
+table.head()
 
 # %%
 # A look at it. On the left three of the columns along the walk, on the right two of them against each other: the walk

@@ -109,6 +109,7 @@ def test_docstrings_become_text(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few rows are no surface
 def test_code_beside_that_of_other_libraries_runs():
     """The blocks of docs/coming_from.md that begin with `# GPUM`."""
     blocks = re.findall(r"```python\n(# GPUM.*?)```", (DOCS / "coming_from.md").read_text(), re.DOTALL)
