@@ -2,11 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OLDEST ?= tests/test_gp.py tests/test_units.py tests/test_regressors.py tests/test_cli.py
+RELEASE ?= tests/test_readme.py "tests/test_regressors.py::test_scikit_learn_contract[GPUM]"
 
-.PHONY: test test-all test-oldest mutations lint format audit dist bench demo docs clean
+.PHONY: test test-release test-all test-oldest mutations lint format audit dist results bench demo docs clean
 
 test: .venv/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What a release needs beside the fast tests: scikit-learn's contract with a chart, and README's accuracy at its full size.
+test-release: .venv/.installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" $(RELEASE)
 
 test-all: .venv/.oracles
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=many
@@ -41,6 +46,10 @@ dist: .venv/.installed
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build
 	$(BIN)/python tests/installed.py dist
 
+# Measures what the pages quote (hours on two cores; PART=tasks,demo measures some, FORCE=1 repeats) and writes it into them.
+results: .venv/.oracles
+	$(BIN)/python benchmarks/results.py --pages $(or $(PART),all)
+
 bench: .venv/.oracles
 	$(BIN)/python benchmarks/latent_model.py
 	$(BIN)/python benchmarks/heat_kernel.py
@@ -52,7 +61,7 @@ bench: .venv/.oracles
 demo: .venv/.installed
 	$(BIN)/gpum demo
 
-# GPUM_GALLERY=1 make docs also runs the examples (minutes; they need the data sets).
+# It runs the tutorial; GPUM_GALLERY=1 make docs runs all examples (minutes; they need the data sets).
 docs: .venv/.docs
 	$(BIN)/python -m sphinx -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 

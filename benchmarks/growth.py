@@ -120,13 +120,15 @@ def seconds(step: Step) -> float:
 def main() -> None:
     """Print the table."""
     table = Table("step", "in", "at", "processor s", "exponent", title="Growth of each step")
-    with Live(table, console=Console(width=130)):
+    console = Console(width=130)
+    with Live(table, console=console, transient=True):
         for name, key, values, make in steps():
             if all(word in name for word in sys.argv[1:]):
                 found = [seconds(make(v)) for v in values]
                 exponent = np.polyfit(np.log(values), np.log(found), 1)[0]
                 at, spent = ", ".join(f"{v:,}" for v in values), ", ".join(f"{s:.3g}" for s in found)
                 table.add_row(name, key, at, spent, f"{exponent:.1f}")
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -108,6 +108,6 @@ def cold() -> None:
 
 
 if __name__ == "__main__":
-    cold()
     sparse()
     new_rows()
+    cold()

@@ -96,9 +96,13 @@ def subset_and_all() -> None:
         error = float(np.sqrt(np.mean((model.predict(X) - truth) ** 2)))
         found[name] = along(model), error, seconds
     ratio = found["subset"][0] / found["all"][0]
-    console = Console()
+    console, table = (
+        Console(),
+        Table("learned from", "rmse", "fit s", "its cores' s", title="A subset against all rows"),
+    )
     for name, (_, error, seconds) in found.items():
-        console.print(f"{name}: rmse {error:.4f}, fit {seconds[0]:.0f} s, its cores {seconds[1]:.0f} s")
+        table.add_row(name, f"{error:.4f}", *(f"{s:.0f}" for s in seconds))
+    console.print(table)
     console.print(
         f"lengths, subset over all: median {np.median(ratio):.4f}, 90 % within {np.quantile(abs(ratio - 1), 0.9):.2%}"
     )

@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages: `make docs`. With GPUM_GALLERY=1 the examples are run too (minutes).
+"""How Sphinx builds these pages: `make docs`. With GPUM_GALLERY=1 all examples are run too (minutes).
 
 Those on real data are run where GPUM_DATA names its folder.
 """
@@ -12,6 +12,9 @@ import gpum
 
 HERE = Path(__file__).parent
 RUN = os.environ.get("GPUM_GALLERY") == "1"
+# The tutorial is always run, since its pictures are what it is about; two of the others need real data.
+WITH_DATA = r"\.py$" if os.environ.get("GPUM_DATA") else r"plot_(?!wifi|image_pose)\w+\.py$"
+RUNS = WITH_DATA if RUN else r"plot_tutorial\.py$"
 sys.path.insert(0, str(HERE / "_extensions"))
 logging.getLogger("jax").setLevel(logging.WARNING)  # Sphinx would print its progress messages
 for name in ("diagnostics", "model_io", "spectral"):  # autodoc imports modules by the names that users know them by
@@ -46,11 +49,11 @@ autosummary_generate = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"\.py$" if os.environ.get("GPUM_DATA") else r"plot_(?!wifi|image_pose)\w+\.py$",  # real data
+    "filename_pattern": RUNS,
     "ignore_pattern": r"(^|[/\\])(_|conftest|test_)\w*\.py$",
-    "plot_gallery": RUN,
     "within_subsection_order": "gallery_order.place",
     "download_all_examples": False,
+    "capture_repr": ("_repr_html_",),
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,
@@ -60,6 +63,7 @@ html_theme = "furo"
 html_title = "GPUM"
 html_static_path = ["_static"]
 html_css_files = ["page.css"] if RUN else ["page.css", "no_pictures.css"]
+html_js_files = ["sort.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

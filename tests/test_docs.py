@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpum
@@ -105,3 +106,17 @@ def test_docstrings_become_text(monkeypatch):
     assert [line for line in to_rst(lines) if line] == [*expected, "- ``a, b``: one two", "- ``c``: three"]
     two_lines = to_rst(["Parameters", "----------", "a, b,", "    c : one", "    two", "d : three"])
     assert [line for line in two_lines if line][1:] == ["- ``a, b, c``: one two", "- ``d``: three"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few rows are no surface
+def test_code_beside_that_of_other_libraries_runs():
+    """The blocks of docs/coming_from.md that begin with `# GPUM`."""
+    blocks = re.findall(r"```python\n(# GPUM.*?)```", (DOCS / "coming_from.md").read_text(), re.DOTALL)
+    cloud = datasets.make_swiss_roll(n_labeled=20, n_unlabeled=80, random_state=0)
+    points = np.random.default_rng(0).uniform((2, 0), (12, 10), (5, 2))
+    assert len(blocks) == 4
+    for block in blocks:
+        names = {"np": np, "X": cloud.X, "y": cloud.y, "X_new": cloud.X[:3], "points": points}
+        exec(compile(block, "coming_from.md", "exec"), names)
+    assert names["K"].shape == (5, 5)

@@ -47,6 +47,17 @@ def test_own_decoder(run):
 
 
 @pytest.mark.slow
+def test_tutorial(run):
+    found = run("tutorial")
+    assert len(plt.get_fignums()) == 6  # one a step
+    assert found["rmse"] < 0.6 * found["rmse_in_signals"]
+    assert found["rmse_asked"] < found["rmse"]
+    assert found["coverage"] > 0.85
+    assert found["left_out"].inside.mean() > 0.8
+    np.testing.assert_allclose(found["predicted"], found["temperature"](found["walked"]), atol=1)
+
+
+@pytest.mark.slow
 def test_swiss_roll(run):
     found = run("swiss_roll")
     assert max(found["rmse"], found["rmse_fresh"]) < 0.1

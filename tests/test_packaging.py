@@ -13,7 +13,7 @@ from oldest import oldest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FOLDERS = ("src", "tests", "docs", "examples", "benchmarks", "packaging", ".github", ".ci")
+FOLDERS = ("src", "tests", "docs", "examples", "benchmarks", "packaging", "results", ".github", ".ci")
 MADE = ("docs/_build", "docs/api/", "docs/gallery", "__pycache__", ".egg-info")
 # Hosts of packages and images, and folders of a machine: neither belongs to the project.
 FOREIGN = re.compile(

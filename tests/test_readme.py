@@ -38,7 +38,11 @@ def test_readme_code_gives_the_figure_that_it_tells():
 
 @pytest.mark.slow
 def test_the_table_is_that_of_the_demo(tmp_path):
+    """Up to what the linear algebra of another machine changes: tests/test_results.py compares it with its file."""
     said = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)]).output
-    printed = re.findall(r"^\| GP[^|]*\| (0\.\d+) \| ([\d.]+%) \|$", TEXT, re.MULTILINE)
-    assert len(printed) == 3
-    assert re.findall(r"│ +(0\.\d+) │ +([\d.]+%) │", said) == printed
+    printed = re.findall(r"^\| GP[^|]*\| (0\.\d+) \| ([\d.]+)% \|$", TEXT, re.MULTILINE)
+    found = re.findall(r"│ +(0\.\d+) │ +([\d.]+)% │", said)
+    assert len(printed) == len(found) == 3
+    for (error, covered), (error_now, covered_now) in zip(printed, found, strict=True):
+        assert float(error_now) == pytest.approx(float(error), rel=0.1)
+        assert float(covered_now) == pytest.approx(float(covered), abs=3)

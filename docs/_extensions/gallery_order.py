@@ -1,6 +1,9 @@
 """The order of the gallery: from the plainest example on; scripts that are not named here come last."""
 
-FIRST = ("swiss_roll", "wifi", "image_pose", "digits", "label_in_rounds", "pipeline", "known_surface", "own_decoder")
+FIRST = (
+    *("tutorial", "swiss_roll", "wifi", "image_pose", "digits", "label_in_rounds", "pipeline", "known_surface"),
+    "own_decoder",
+)
 
 
 def place(filename):

@@ -40,8 +40,10 @@ def cloud(
     if issparse(X):
         raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
-        # A pandas column that may hold NA becomes an array of objects, unless a value for NA is given.
-        X = X.to_numpy(na_value=np.nan) if hasattr(X, "isna") else np.asarray(X)
+        # A pandas column that may hold NA becomes an array of objects, unless a value for NA is given; pandas 3.0
+        # refuses that value for whole numbers, so it is given only where something is missing.
+        gaps = hasattr(X, "isna") and bool(np.any(X.isna()))
+        X = X.to_numpy(na_value=np.nan) if gaps else np.asarray(X)
         if X.dtype.kind not in "biuf":
             X = X.astype(float) if X.dtype.kind == "O" else _refuse_text(X, name)
     except (TypeError, ValueError) as error:
