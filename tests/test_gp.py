@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
-from gpum.inference import doubt, gp
+from gpum.inference import doubt, gp, tridiagonal
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
 
@@ -419,3 +419,20 @@ def test_labels_are_held_in_one_space_at_a_time():
     found = gp.average(family(settings, *rows), np.arange(600), y)
     assert most <= 2 + len(found.spaces)
     assert {k for k, at in enumerate(found.labels) if at is not None} == found.spaces
+
+
+@pytest.mark.parametrize("n", [1, 2, 12, 40])
+@pytest.mark.parametrize(("covariance", "a"), CASES[:5])
+def test_forms_without_eigenvectors_are_those_of_dense_algebra(covariance, a, n):
+    """Q and the determinant, which weigh settings, agree with a solver for every ratio, with noise of each label."""
+    a, y, noise = a[:n], RNG.standard_normal(n), RNG.uniform(0.5, 2, n)
+    quadratic, log_det = gp.forms(covariance, a, y, noise)
+    for r, Q, L in zip(gp.RATIOS, quadratic, log_det, strict=True):
+        C = covariance.gram(a, a) + r * np.diag(noise)
+        assert pytest.approx(y @ np.linalg.solve(C, y), rel=1e-6) == Q
+        assert pytest.approx(np.linalg.slogdet(C)[1] - np.log(noise).sum(), abs=1e-6) == L
+
+
+def test_forms_of_a_matrix_that_rounding_makes_indefinite():
+    """Then there is no elimination without pivots, and eigenvalues are used instead."""
+    assert tridiagonal.forms(np.diag([1.0, -1e-3]), np.ones(2), gp.RATIOS) is None

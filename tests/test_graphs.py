@@ -171,3 +171,15 @@ def test_duplicates_in_a_graph_for_classes():
         for space in graphs.cluster_spaces(X):
             assert np.isfinite(space.values).all()
             assert np.isfinite(space.vectors).all()
+
+
+def test_thin_graphs_have_the_eigenpairs_of_a_dense_solver(monkeypatch):
+    """The graph of a strip of 1 100 rows is solved by iteration; values and projections agree with a dense solver's."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(0, 40, 1100), rng.uniform(0, 1, 1100)])
+    iterated = graphs.graph_space(X, n_modes=40)
+    monkeypatch.setattr(graphs, "THIN", 0)
+    dense = graphs.graph_space(X, n_modes=40)
+    np.testing.assert_allclose(iterated.values, dense.values, atol=1e-9 * dense.values[-1])
+    kernels = [(s.vectors * np.exp(-s.values / dense.values[10])) @ s.vectors.T for s in (iterated, dense)]
+    np.testing.assert_allclose(*kernels, atol=1e-5 * np.abs(kernels[1]).max())

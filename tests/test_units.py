@@ -1,5 +1,7 @@
 """`scale`: columns that share a unit stay as they are, others are divided by their spreads; the labels have a say."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -117,8 +119,10 @@ def test_a_chart_that_the_cloud_does_not_show_is_left_out_beside_other_geometrie
     """Rows that fill six dimensions: with its noise free the latent model uses none of its own."""
     X = np.random.default_rng(0).standard_normal((60, 6))
     make = lambda geometry: GPUMRegressor(2, geometry=geometry, smoothness="heat", random_state=0)
+    with warnings.catch_warnings(action="error"):  # the chart is not finished, and nobody needs advice about it
+        both = make(["chart", "flat"]).fit(X, X[:, 0])
     with odd.quiet():
-        both, alone = (make(geometry).fit(X, X[:, 0]) for geometry in (["chart", "flat"], "chart"))
+        alone = make("chart").fit(X, X[:, 0])
     assert set(both.geometry_weights_) == {"flat"}
     assert any("chart is left out" in note and "no such surface" in note for note in both.notes_)
     assert alone.latent_model_.collapsed_

@@ -88,7 +88,7 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
         seed = learning.seed_of(self.random_state)
 
         def plane(X: np.ndarray) -> FlatGeometry:
-            options = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
+            options: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
             model = learning.fitted_latent_model(
                 self, self.latent_model, X, len(cloud), self.latent_dim, Checkpoint(), **options
             )

@@ -59,6 +59,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     """The common code of the two latent models; a subclass defines the model."""
 
     _as_points: bool
+    _needs_surface = False  # whether a fit ends with NoSurface where a latent dimension collapses
     _decoded: dict[str, Any]  # the decoder of the mapping, computed on first use
     _yardstick: tuple[np.ndarray, float] | None  # distances that `project` compares with, computed on first use
     latent_dim: Any
@@ -272,8 +273,9 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         begin = ((name, model.start(X[among], own)) for name, X, own in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
         found = race(model, begin, data(self._rows), **options, see=see, checkpoint=checkpoint, few=few)
-        if collapsed(model, found.finalists[0]):
-            found = replace(found, held=replace(found.held, theta=self._grown(found.held.theta)))
+        if collapsed(model, found.finalists[0]) and (self._dim == "auto" or not self._needs_surface):
+            whole = lambda fit: replace(fit, theta=self._grown(fit.theta))
+            found = Outcome(tuple(map(whole, found.finalists)), whole(found.held))
         return found
 
     def _choose(self, model: Model, rng: np.random.Generator) -> np.ndarray | None:
@@ -320,6 +322,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         trouble = ""
         self.collapsed_ = collapsed(self._model(), best)
+        if self.collapsed_ and self._needs_surface:
+            raise NoSurface(f"with the noise free, a latent dimension of {q} collapses: the data show no such surface")
         if self.collapsed_:
             trouble = (
                 f"with the noise free, a latent dimension of {q} collapses: the data show no "

@@ -21,7 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
 from ..basics import checks
-from ..basics.checks import GpumError, NoSurface
+from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions, kernel_options
@@ -178,12 +178,9 @@ def _build(
         options = {"n_jobs": estimator.n_jobs, "random_state": seed, "verbose": verbose}
         if quick and isinstance(given, str):
             options["starts"] = "curve"  # one start takes a sixth of the time of all
-        model = fitted_latent_model(estimator, given, X, n_rows, latent_dim, run, **options)
-        if every and not alone and model.collapsed_:
-            raise NoSurface(
-                f"with the noise free, a latent dimension of {model.latent_dim_} collapses: the data show no "
-                "such surface"
-            )
+        model = fitted_latent_model(
+            estimator, given, X, n_rows, latent_dim, run, needs_surface=every and not alone, **options
+        )
         # A model with its own dimension is used alone; otherwise distinct fits of other starts are used as well.
         for one in model._different_fits() if every else [model]:
             yield _in_checkpoint(one._geometry(X), run)
@@ -200,9 +197,12 @@ def _build(
 
 
 def fitted_latent_model(
-    estimator: BaseEstimator, given: Any, X: np.ndarray, n_rows: int, latent_dim: Any, run: Checkpoint, **options: Any
-) -> LatentModel:
+    estimator: BaseEstimator, given: Any, X: np.ndarray, n_rows: int, latent_dim: Any, run: Checkpoint,
+    needs_surface: bool = False, **options: Any,
+) -> LatentModel:  # fmt: skip
     """The given latent model if it is fitted, else a copy of it, or the named one, fitted to X.
+
+    With `needs_surface` it raises NoSurface where a latent dimension collapses, and does not finish that fit.
 
     A model without a dimension of its own gets `latent_dim`, and the options. It has at most one inducing point for
     each of the rows of X, which may be fewer than the `n_rows` of the cloud.
@@ -222,7 +222,11 @@ def fitted_latent_model(
             model.set_params(n_inducing=len(X))
         if run.folder is not None:
             model.set_params(checkpoint=str(Path(run.folder) / f"chart-{latent_dim}"))
-        model.fit(X)
+        try:
+            model._needs_surface = needs_surface
+            model.fit(X)
+        finally:
+            del model._needs_surface
     if X.shape[1] != features.width(model):
         raise GpumError(
             f"X has {X.shape[1]} columns, but the given latent model was fitted with {features.width(model)}; "

@@ -71,7 +71,8 @@ RIDGE = 1e-3  # ρ in the weights a
 TINY = np.finfo(float).tiny
 FEW = 64  # edges per row above which products with A are cheaper than solving with it; so is
 FILL = 300  # numbers per row in the factors
-DENSE = 2000  # rows up to which eigenpairs are found without iteration
+DENSE = 2000  # rows up to which eigenpairs are found without iteration, except those of a thin graph
+THIN = 80  # numbers per row in its factors
 
 Made = tuple["GraphSpace", np.ndarray | None]  # a graph, and the block of vectors with which a similar one begins
 
@@ -345,17 +346,19 @@ def _eigenfunctions(
     degree = np.asarray(W.sum(1)).ravel()
     root = 1 / np.sqrt(degree)
     residual, block = 0.0, None
-    if N <= DENSE or k > N // 2:
+    sparse = not isinstance(w, np.ndarray)
+    thin = sparse and ALL < N <= LARGE and _thin(W, THIN if N <= DENSE else FILL)
+    if (N <= DENSE and not thin) or k > N // 2:
         A = _scaled(W, root)
         A = A if isinstance(A, np.ndarray) else A.toarray()
         # NumPy's lets other threads run, SciPy's need not compute all pairs
         alpha, U = np.linalg.eigh(A) if k == N else eigh(A, subset_by_index=(N - k, N - 1))
         alpha, U = alpha[::-1], U[:, ::-1] * root[:, None]
-    elif N > LARGE and not isinstance(w, np.ndarray):
+    elif N > LARGE and sparse:
         pairs = chebyshev.largest(_scaled(W, root), k, n_jobs, first)
         alpha, U = pairs.values.copy(), pairs.vectors * root.astype(np.float32)[:, None]
         residual, block = pairs.residual, pairs.block
-    elif _thin(W):
+    elif thin:
         D = csr_matrix(diags_array(degree))
         found = lowest(D - W, D, k)
         alpha, U = 1 - found.values, found.vectors
@@ -375,10 +378,10 @@ def _eigenfunctions(
     return _Eigenfunctions(alpha, U, W, q, residual, block)
 
 
-def _thin(W: csr_matrix) -> bool:
+def _thin(W: csr_matrix, fill: int) -> bool:
     """Whether factors of the graph's Laplacian are small: the graph of a surface is, that of a solid is not."""
     N = W.shape[0]
-    return W.nnz <= FEW * N and factors(identity(N, format="csc") - 0.5 * W / W.sum(1).max()).nnz <= FILL * N
+    return W.nnz <= FEW * N and factors(identity(N, format="csc") - 0.5 * W / W.sum(1).max()).nnz <= fill * N
 
 
 def _scaled(w: Any, s: np.ndarray) -> Any:

@@ -88,7 +88,8 @@ def race(
 
     `see` is called with the state after each round of the optimiser. Every finished run is stored in `checkpoint`, and
     runs that are stored there already are not repeated. With `few`, the first round and the semifinal (and so
-    `Outcome.held`) use its rows. There is no final where the best fit of the semifinal uses no latent dimension.
+    `Outcome.held`) use its rows. There is no final where the best fit of the semifinal uses no latent dimension; that
+    fit then also has the rows of `few` only.
     """
     checkpoint = checkpoint or Checkpoint()
     early = (
@@ -103,8 +104,7 @@ def race(
     going, slots = _of_each_chart(model, fits, {}, ROUNDS[0])
     fits = _best_first(run([(fit.start, fit.theta) for fit in going], (semifinal,), "semifinal", data=some))
     if np.max(np.std(_rows(model, fits[0]), axis=0)) < COLLAPSED:  # all is noise: the final would not change that
-        theta = fits[0].theta if few is None else few.grown(fits[0].theta)
-        return Outcome((replace(fits[0], theta=theta),), held[0])
+        return Outcome((fits[0],), held[0])
     going, _ = _of_each_chart(model, fits, slots, ROUNDS[1])
     runners = ((fit.start, fit.theta if few is None else few.grown(fit.theta)) for fit in going)
     return Outcome(tuple(_best_first(run(runners, (final,), "final", data=data))), held[0])

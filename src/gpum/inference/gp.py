@@ -41,6 +41,7 @@ from ..basics.checks import GpumError
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
 from ..heat.covariances import Covariance
+from . import tridiagonal
 from .doubt import Doubt
 from .posterior import Component, Decomposed, Posterior
 from .quantiles import mixture_quantiles
@@ -150,7 +151,10 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
     found, total, doubt, notes = weighed(family, labels, partial(_score, y, own))
-    components = [Component(setting, d, RATIOS, w, signal) for setting, w, (d, signal) in found]
+    components = [
+        Component(setting, decompose(setting.covariance, labels[setting.space], y, own), RATIOS, w, signal)
+        for setting, w, signal in found
+    ]
     constant = gammaln(a) - gammaln(A0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(
         components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes,
@@ -187,14 +191,29 @@ def weighed(
 
 def _score(
     y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
-) -> tuple[np.ndarray, tuple[Decomposed, np.ndarray]]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
-    d = decompose(setting.covariance, a, y[some], noise[some])
+    quadratic, log_det = forms(setting.covariance, a, y[some], noise[some])
     b0 = signal_rate(RATIOS)
-    shape, b = A0 + len(a) / 2, b0 + 0.5 * d.quadratic(RATIOS)
-    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * d.log_det(RATIOS)
+    shape, b = A0 + len(a) / 2, b0 + 0.5 * quadratic
+    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
     log_p = log_p + setting.log_prior + ratio_prior(setting)
-    return log_p, (d, b / (shape - 1))
+    return log_p, b / (shape - 1)
+
+
+def forms(
+    covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Q and log|K + rI| for each of RATIOS, as `decompose` gives them; eigenvectors are not computed if K is n × n."""
+    F = covariance.factor(a)
+    if len(a) > 1 and (F is None or F.shape[1] >= len(a)):
+        root = 1 / np.sqrt(noise)
+        K = covariance.gram(a, a) if F is None else F @ F.T
+        found = tridiagonal.forms(root[:, None] * K * root, root * y, RATIOS)
+        if found is not None:
+            return found
+    d = decompose(covariance, a, y, noise)
+    return d.quadratic(RATIOS), d.log_det(RATIOS)
 
 
 def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Setting], tuple[str, ...]]:
