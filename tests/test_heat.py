@@ -8,6 +8,7 @@ from scipy.stats import ks_2samp
 
 from gpum import EmbeddedChart, brownian_path, heat_kernel
 from gpum.heat import brownian, kernel
+from gpum.heat import table as tables
 from gpum.heat.histograms import cleaned, path_features
 from gpum.heat.paths import EMPTY, SELF_FRACTION, ball_radius, cells_around, make_cells, merged_volumes, plan_legs
 from gpum.manifold import drift, evaluate, inverse_root, straighten
@@ -20,45 +21,47 @@ INTERVAL = EmbeddedChart(lambda x: x, [(0.0, 4.0)])
 
 @pytest.mark.slow
 def test_table_interpolates_the_chart():
-    table = brownian.tabulate(ROLL)
+    table = tables.tabulate(ROLL)
     points = np.random.default_rng(0).uniform([2, 0], [12.5, 12], (200, 2))
     with jax.enable_x64(True):
-        found = jax.vmap(lambda x: brownian.lookup(table, x))(jnp.asarray(points))
-        mean, root, inside = map(np.asarray, found)
+        found = jax.vmap(lambda x: tables.lookup(table, x))(jnp.asarray(points))
+        mean, root, depth, normal = map(np.asarray, found)
     exact = evaluate(ROLL, inverse_root, points)
     error = np.linalg.norm(root - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
-    assert np.quantile(error, 0.99) < brownian.TABLE_ERROR
+    assert np.quantile(error, 0.99) < tables.TABLE_ERROR
     np.testing.assert_allclose(mean, evaluate(ROLL, drift, points), atol=2e-3)
-    assert np.all(inside)
+    walls = np.concatenate([points - [2.0, 0.0], [12.5, 12.0] - points], 1)  # the roll fills its box
+    np.testing.assert_allclose(depth, walls.min(1), atol=1e-9)
+    np.testing.assert_allclose(np.abs(normal).sum(1), 1.0)
     with jax.enable_x64(True):
-        assert not brownian.lookup(table, jnp.array([1.9, 3.0]))[2]
+        assert tables.lookup(table, jnp.array([1.9, 3.0]))[2] == pytest.approx(-0.1)
 
 
 def test_table_at_a_curved_edge():
     """Nodes outside count in cells at the edge: they hold the metric there, not 0."""
     ring = Ring(0.7, 0.3)
-    table = brownian.tabulate(ring)
+    table = tables.tabulate(ring)
     angle = np.linspace(0, 2 * np.pi, 400)
     edge = np.concatenate([r * np.stack([np.cos(angle), np.sin(angle)], 1) for r in (0.551, 0.849)])
     with jax.enable_x64(True):
-        root = np.asarray(jax.vmap(lambda x: brownian.lookup(table, x))(jnp.asarray(edge))[1])
+        root = np.asarray(jax.vmap(lambda x: tables.lookup(table, x))(jnp.asarray(edge))[1])
     exact = evaluate(ring, inverse_root, edge)
     error = np.linalg.norm(root - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
-    assert error.max() < 2 * brownian.TABLE_ERROR
-    assert table.error < brownian.TABLE_ERROR
-    assert table.misplaced < brownian.MISPLACED
+    assert error.max() < 2 * tables.TABLE_ERROR
+    assert table.error < tables.TABLE_ERROR
+    assert table.misplaced < tables.MISPLACED
     assert brownian.motion(ring).errors == pytest.approx((table.error, table.misplaced), rel=1e-6)
 
 
 def test_a_table_that_misses_its_target_says_so(monkeypatch):
     with pytest.warns(UserWarning, match=r"wrong side of its boundary \(target 1%\)"):
-        table = brownian.tabulate(Ring(0.7, 0.002))  # half a cell of the largest table
-    assert table.misplaced > brownian.TOO_FEW
+        table = tables.tabulate(Ring(0.7, 0.002))  # half a cell of the largest table
+    assert table.misplaced > tables.TOO_FEW
     with pytest.raises(ValueError, match="too narrow to be tabulated"):
-        brownian.tabulate(Ring(0.7, 1e-9))
-    monkeypatch.setattr(brownian, "TABLE_SIZES", {2: (4, 6)})
+        tables.tabulate(Ring(0.7, 1e-9))
+    monkeypatch.setattr(tables, "TABLE_SIZES", {2: (4, 6)})
     with pytest.warns(UserWarning, match=r"6 nodes per coordinate.* error of .*target 0\.20%"):
-        assert brownian.tabulate(ROLL).error > brownian.TABLE_ERROR
+        assert tables.tabulate(ROLL).error > tables.TABLE_ERROR
 
 
 @pytest.mark.parametrize("width", [0.03, 0.1, 0.3])
@@ -280,7 +283,7 @@ def test_features_without_their_noise_are_closer_to_the_kernel():
     area = 12 * float(np.ptp(ROLL.arc_length(ROLL.r)))
     exact = ROLL.heat_kernel(rows, rows, time)[0] - 1 / area
     assert raw.accuracy.step == raw.dts.max()
-    assert 0 <= raw.accuracy.table_error < brownian.TABLE_ERROR
+    assert 0 <= raw.accuracy.table_error < tables.TABLE_ERROR
     assert 0 < raw.accuracy.waited < kernel.MAX_WAITED
     own, mine = (float(np.mean(np.diag(f @ f.T - exact))) for f in (F, G))
     volumes = merged_volumes(raw.cells, raw.cells.merged(time))

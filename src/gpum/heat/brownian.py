@@ -1,198 +1,59 @@
-"""Brownian motion on a chart: Euler steps of eq. (eqnBM) with rejection at the boundary (algorithm 1).
+"""Brownian motion on a chart: Euler steps of eq. (eqnBM), reflected at the boundary.
 
-    x ← x + drift(x) dt + √dt G(x)^{-1/2} z,    z ~ N(0, I)
+    y = x + drift(x) dt + √dt G(x)^{-1/2} z,    z ~ N(0, I)
+    y ← y - 2 d γ / (n·γ),    γ = G⁻¹ n,    where the depth d of y is negative (outside); n is the depth's gradient
 
-A proposal outside the boundary is drawn again without advancing the path's time, at most TRIES times in a row; then the
-path waits where it is for this step, and such steps are counted. Every path has its own clock, so that no path is
-delayed by another. Paths come in blocks: block b of start i is simulated from the key folded by i and by b, so that
-results do not depend on how blocks are divided among batches, workers or devices.
+A step that ends outside is mirrored at the boundary along γ, which is orthogonal to it on the surface. The error in law
+is then of order dt (Bossy, Gobet and Talay 2004), while drawing again until a proposal is inside (algorithm 1 of the
+paper) has an error of order √dt. G⁻¹ is the mean of those at x and y, which cancels its change across the boundary.
+What is still outside (corners, corridors narrower than a step) is drawn again without advancing the path's time, at
+most TRIES times in a row; then the path waits where it is for this step, and such steps are counted. Every path has its
+own clock, so that no path is delayed by another. A chart without a table has no depth: it draws again at once.
 
-For q ≤ 3 drift, root and inside are tabulated once on a grid and interpolated multilinearly; the grid is refined
-until the interpolation error of the root, relative to the root, is below TABLE_ERROR at all but one in a hundred of
-points inside, and at most MISPLACED of the points in its cells are on the wrong side of its boundary. The table
-carries the errors that it reaches, and a warning is given if those of the largest table are too large.
-Paths then run in float32: positions are exact to 1e-7 of the chart's extent, far below one step.
+Paths come in blocks: block b of start i is simulated from the key folded by i and by b, so that results do not depend
+on how blocks are divided among batches, workers or devices.
+
+For q ≤ 3 the geometry is read from a table (`table`), and paths run in float32: positions are exact to 1e-7 of the
+chart's extent, far below one step.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy import ndimage
 
-from ..basics.checks import NoSurface
 from ..manifold import Chart, drift, evaluate, grid, inverse_root
 from ..persistence.programs import cached_programs
+from .table import TABLE_SIZES, Geometry, Table, lookup, tabulate
 
 TRIES = 4
 WITHOUT_TABLE = 20_000  # steps of a single path, up to which making a table takes longer than it saves
 BLOCK = 2000  # paths
-TABLE_ERROR = 2e-3
-MISPLACED = 0.01  # fraction of points in cells that touch the inside: the volume is then right to a percent
-TOO_FEW = 0.1  # fraction of misplaced points above which narrow parts of the domain are lost, which needs a warning
-PROBES = 1000  # points at which a table is checked
 SMALL_STEP = 0.02  # fraction of the domain's shortest side: steps distort the density in a layer of this width
-TABLE_SIZES = {1: (256, 1024, 4096), 2: (64, 128, 256, 512), 3: (24, 48, 96)}
 STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step may meet
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["low", "high", "values", "error", "misplaced"],
-    meta_fields=["periodic"],
-)
-@dataclass(frozen=True)
-class Table:
-    """Drift [q], root [q, q] and the fraction inside, at the nodes of a grid: values [n, ..., n, q + q² + 1 or more].
-
-    A row is padded to a power of two: aligned rows are read faster.
-    """
-
-    low: Any
-    high: Any
-    values: Any
-    periodic: tuple[bool, ...]
-    error: Any = np.nan  # relative error of the root, at all but one in a hundred of points inside
-    misplaced: Any = np.nan  # fraction of points that are on the wrong side of the table's boundary
-
-
-def tabulate(chart: Chart, n: int | None = None) -> Table:
-    """A table of the chart with n nodes per coordinate, by default as many as the error bound needs."""
-    q = chart.dim
-    if q not in TABLE_SIZES:
-        raise NoSurface(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
-    for size in (n,) if n else TABLE_SIZES[q]:
-        table = _checked(chart, _table(chart, size))
-        if table.error < TABLE_ERROR and table.misplaced < MISPLACED:
-            return table
-    if np.isnan(table.error):
-        raise NoSurface(
-            f"no node of a table with {size} nodes per coordinate is inside the boundary: the domain is too narrow "
-            "to be tabulated; loosen the boundary level or pass tabulated=False"
-        )
-    if n is None and (table.error > TABLE_ERROR or table.misplaced > TOO_FEW):
-        warnings.warn(
-            f"the largest table of the geometry ({size} nodes per coordinate) has an error of {table.error:.2%} in its "
-            f"step (target {TABLE_ERROR:.2%}), and {table.misplaced:.1%} of the points in its cells are on the wrong "
-            f"side of its boundary (target {MISPLACED:.0%}); tabulated=False is exact, and slow",
-            stacklevel=3,
-        )
-    return table
-
-
-def _checked(chart: Chart, table: Table) -> Table:
-    """The table with its errors, which are measured at random points around the nodes that are partly inside."""
-    q = chart.dim
-    shape = np.array(table.values.shape[:q])
-    low, high = np.asarray(chart.bounds, float).T
-    nodes = np.argwhere(table.values[..., q + q * q] > 0)
-    if not len(nodes):
-        return table
-    rng = np.random.default_rng(0)
-    positions = nodes[rng.integers(len(nodes), size=4 * PROBES)] + rng.uniform(-0.5, 0.5, (4 * PROBES, q))
-    probes = np.clip(low + positions / (shape - 1) * (high - low), low, high)
-    inside = evaluate(chart, "inside", probes)
-    with jax.enable_x64(True), cached_programs():
-        _, root, found = jax.vmap(partial(lookup, table))(jnp.asarray(probes))
-    chosen = np.flatnonzero(inside)[:PROBES]
-    if not len(chosen):
-        return table
-    exact = evaluate(chart, inverse_root, probes[chosen])
-    error = np.linalg.norm(np.asarray(root)[chosen] - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
-    return replace(table, error=np.quantile(error, 0.99), misplaced=np.mean(np.asarray(found) != inside))
-
-
-def _table(chart: Chart, n: int) -> Table:
-    q = chart.dim
-    low, high = np.asarray(chart.bounds, float).T
-    # Nodes stay a hair away from the box's faces, where an analytic metric may be singular (poles).
-    margin = 1e-6 * (high - low)
-    axes = [np.linspace(a + e, b - e, n) for a, b, e in zip(low, high, margin, strict=True)]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, q)
-    fraction = _fraction_inside(chart, points, (high - low) / (n - 1), n)
-    inside = (fraction > 0).reshape((n,) * q)
-    # Cells at the edge have corners outside. These have the chart's values, or else those of the nearest node inside.
-    useful = np.flatnonzero(ndimage.binary_dilation(inside, np.ones((3,) * q)))
-    values = np.zeros((len(points), q + q * q + 1))
-    values[useful, :q] = evaluate(chart, drift, points[useful])
-    values[useful, q:-1] = evaluate(chart, inverse_root, points[useful]).reshape(-1, q * q)
-    sound = np.isfinite(values).all(1).reshape(inside.shape)
-    if not sound.all() and (sound & inside).any():
-        nearest = ndimage.distance_transform_edt(~(sound & inside), return_distances=False, return_indices=True)
-        home = np.ravel_multi_index(tuple(nearest), inside.shape).ravel()
-        values = np.where(sound.reshape(-1, 1), values, values[home])
-    values[:, -1] = fraction
-    values = np.pad(values, ((0, 0), (0, 2 ** int(np.ceil(np.log2(values.shape[1]))) - values.shape[1])))
-    return Table(low, high, values.reshape(*(n,) * q, -1), tuple(chart.periodic))
-
-
-def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int) -> np.ndarray:
-    """The fraction of each node's cell that is inside; its ½ contour follows the boundary better than the grid."""
-    q = points.shape[1]
-    inside = evaluate(chart, "inside", points).astype(float)
-    field = inside.reshape((n,) * q)
-    edge = np.zeros(field.shape, bool)
-    for a in range(q):
-        change = np.diff(field, axis=a) != 0
-        before, after = [slice(None)] * q, [slice(None)] * q
-        before[a], after[a] = slice(None, -1), slice(1, None)
-        edge[tuple(before)] |= change
-        edge[tuple(after)] |= change
-    at_edge = np.flatnonzero(edge)
-    if not len(at_edge):
-        return inside
-    m = 5
-    offsets = np.array(list(product((np.arange(m) + 0.5) / m - 0.5, repeat=q))) * cell
-    fine = (points[at_edge][:, None] + offsets).reshape(-1, q)
-    low, high = np.asarray(chart.bounds, float).T
-    fine = np.clip(fine, low, high)
-    inside[at_edge] = evaluate(chart, "inside", fine).reshape(len(at_edge), -1).mean(1)
-    return inside
-
-
-def lookup(table: Table, x: Array) -> tuple[Array, Array, Array]:
-    """Drift, root and inside at one point x [q], interpolated multilinearly in a table."""
-    q = x.shape[-1]
-    shape = table.values.shape[:q]
-    position = (x - table.low) / (table.high - table.low) * (np.array(shape) - 1)
-    cell = jnp.clip(jnp.floor(position).astype(jnp.int32), 0, np.array(shape) - 2)
-    within = jnp.clip(position - cell, 0.0, 1.0).astype(x.dtype)
-    flat = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
-    stride = np.array([int(np.prod(shape[a + 1 :])) for a in range(q)], np.int32)
-    base = jnp.sum(cell * stride)
-    found: Any = 0.0
-    for corner in product((0, 1), repeat=q):
-        weight: Any = 1.0
-        for a, c in enumerate(corner):
-            weight = weight * (within[a] if c else 1 - within[a])
-        found = found + weight * flat[base + int(np.dot(corner, stride))]
-    in_box = jnp.all(np.asarray(table.periodic) | ((x >= table.low) & (x <= table.high)))
-    return found[:q], found[q : q + q * q].reshape(q, q), in_box & (found[q + q * q] >= 0.5)
-
-
-def direct(chart: Chart, x: Array) -> tuple[Array, Array, Array]:
-    """Drift, root and inside at one point x [q], evaluated on the chart itself."""
-    return drift(chart, x), inverse_root(chart, x), chart.inside(x)
+def direct(chart: Chart, x: Array) -> Geometry:
+    """Drift and root at one point x [q] of the chart itself; a depth of ±1 without a gradient."""
+    return drift(chart, x), inverse_root(chart, x), jnp.where(chart.inside(x), 1.0, -1.0), jnp.zeros_like(x)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["geometry", "low", "high"], meta_fields=["at", "periodic"])
 @dataclass(frozen=True)
 class Motion:
-    """A chart prepared for paths: `at(geometry, x)` gives drift, root and inside."""
+    """A chart prepared for paths: `at(geometry, x)` gives drift, root, depth and its gradient."""
 
     geometry: Any
     low: Any
     high: Any
-    at: Callable[[Any, Array], tuple[Array, Array, Array]]
+    at: Callable[[Any, Array], Geometry]
     periodic: tuple[bool, ...]
 
     @property
@@ -227,9 +88,11 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
         # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
         most = sd * jnp.sqrt(jnp.sum(root**2, -1))
         new = _wrap(moving, x + jnp.clip(dt * mean, -most, most) + sd * jnp.einsum("nab,nb->na", root, z))
-        new_mean, new_root, inside = look(new)
+        _, its_root, depth, normal = look(new)
+        new = _wrap(moving, jax.vmap(mirrored)(new, depth, normal, root, its_root))
+        new_mean, new_root, depth, _ = look(new)
         active = done < count
-        ok = inside & active
+        ok = (depth >= 0) & active
         failed = jnp.where(ok, 0, failed + 1).astype(jnp.int8)
         wait = active & (failed >= tries)
         x, mean, root = (
@@ -247,11 +110,18 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
             waited + jnp.sum(wait, dtype=jnp.int32),
         )
 
-    mean, root, _ = look(x)
+    mean, root, _, _ = look(x)
     zero = jnp.zeros(len(x), jnp.int32)
     state = first, x, mean, root, zero, zero.astype(jnp.int8), jnp.asarray(0, jnp.int32)
     k, x, *_, waited = jax.lax.while_loop(lambda s: jnp.any(s[4] < count), iterate, state)
     return x, k, waited
+
+
+def mirrored(y: Array, depth: Array, normal: Array, *roots: Array) -> Array:
+    """A point y [q] outside, mirrored at the boundary; the roots [q, q] are those whose G⁻¹ are averaged."""
+    direction = sum(root @ (root.T @ normal) for root in roots)
+    slope = normal @ direction
+    return jnp.where((depth < 0) & (slope > 0), y - 2 * depth / jnp.where(slope > 0, slope, 1.0) * direction, y)
 
 
 def _wrap(moving: Motion, x: Array) -> Array:
