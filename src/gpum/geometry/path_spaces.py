@@ -21,7 +21,6 @@ from ..heat.elements import LinearNodes, linear_nodes
 from ..heat.histograms import cleaned
 from ..heat.jumps import JumpFeatures
 from ..manifold import Chart, LearnedChart
-from ..manifold.boundary import DEFAULT_LEVEL
 from .family import Setting
 
 SLOWED = 0.05  # fraction of pairs of nodes whose conductance was reduced, above which a note reports it
@@ -77,22 +76,16 @@ def path_levels(
 ) -> list[tuple[float | None, LinearNodes | None, float]]:
     """Boundary levels at which paths are simulated, the nodes of domains that are curves, and log prior weights.
 
-    Where a domain is made of curves alone, paths jump from node to node. Elsewhere paths take steps in the chart, which
-    is slow: the domain at the default level represents all such domains and has the sum of their prior weights.
+    Where a domain is made of curves alone, paths jump from node to node, and it is left out if it is not connected.
+    Elsewhere paths take steps in the chart.
     """
     found: list[tuple[float | None, LinearNodes | None, float]] = []
-    wide = []
     for level, log_prior in levels:
         at = chart.with_level(level) if level is not None and isinstance(chart, LearnedChart) else chart
         inside = at.complex()
         nodes = None if inside is None else linear_nodes(at, inside)
-        if nodes is None:
-            wide.append((level, log_prior))
-        elif inside is not None and inside.n_connected_components() == 1:
+        if nodes is None or (inside is not None and inside.n_connected_components() == 1):
             found.append((level, nodes, log_prior))
-    if wide:
-        level = wide[0][0] if len(levels) == 1 else DEFAULT_LEVEL
-        found.append((level, None, float(np.logaddexp.reduce([p for _, p in wide]))))
     return found
 
 

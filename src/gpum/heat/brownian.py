@@ -6,9 +6,9 @@
 A step that ends outside is mirrored at the boundary along γ, which is orthogonal to it on the surface. The error in law
 is then of order dt (Bossy, Gobet and Talay 2004), while drawing again until a proposal is inside (algorithm 1 of the
 paper) has an error of order √dt. G⁻¹ is the mean of those at x and y, which cancels its change across the boundary.
-What is still outside (corners, corridors narrower than a step) is drawn again without advancing the path's time, at
-most TRIES times in a row; then the path waits where it is for this step, and such steps are counted. Every path has its
-own clock, so that no path is delayed by another. A chart without a table has no depth: it draws again at once.
+In corners and in corridors narrower than a step it may take several mirrors. A path that is still outside after MIRRORS
+of them waits where it is for this step, and such steps are counted. On a chart without a table, which has no depth,
+every path that would leave waits.
 
 Paths come in blocks: block b of start i is simulated from the key folded by i and by b, so that results do not depend
 on how blocks are divided among batches, workers or devices.
@@ -33,7 +33,7 @@ from ..manifold import Chart, drift, evaluate, grid, inverse_root
 from ..persistence.programs import cached_programs
 from .table import TABLE_SIZES, Geometry, Table, lookup, tabulate
 
-TRIES = 4
+MIRRORS = 4
 WITHOUT_TABLE = 20_000  # steps of a single path, up to which making a table takes longer than it saves
 BLOCK = 2000  # paths
 SMALL_STEP = 0.02  # fraction of the domain's shortest side: steps distort the density in a layer of this width
@@ -74,47 +74,35 @@ def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float
     return Motion(table, low.astype(dtype), high.astype(dtype), lookup, periodic)
 
 
-def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Array, tries: int) -> tuple:
-    """Advance paths x [n, q] by `count` steps; their positions, iterations so far, and how many steps were waited.
-
-    Iteration k draws from the key folded by k, beginning at `first`.
-    """
+def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Array) -> tuple[Array, Array]:
+    """Paths x [n, q] after `count` steps, and how many steps were waited; step k draws from the key folded by k."""
     look = jax.vmap(partial(moving.at, moving.geometry))
     sd = jnp.sqrt(dt)
 
-    def iterate(state):
-        k, x, mean, root, done, failed, waited = state
+    def step(k: Array, state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        x, mean, root, waited = state
         z = jax.random.normal(jax.random.fold_in(key, k), x.shape, x.dtype)
         # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
         most = sd * jnp.sqrt(jnp.sum(root**2, -1))
         new = _wrap(moving, x + jnp.clip(dt * mean, -most, most) + sd * jnp.einsum("nab,nb->na", root, z))
-        _, its_root, depth, normal = look(new)
-        new = _wrap(moving, jax.vmap(mirrored)(new, depth, normal, root, its_root))
-        new_mean, new_root, depth, _ = look(new)
-        active = done < count
-        ok = (depth >= 0) & active
-        failed = jnp.where(ok, 0, failed + 1).astype(jnp.int8)
-        wait = active & (failed >= tries)
+
+        def reflect(found: tuple[Array, Array, Geometry]) -> tuple[Array, Array, Geometry]:
+            turn, y, (_, its_root, depth, normal) = found
+            y = _wrap(moving, jax.vmap(mirrored)(y, depth, normal, root, its_root))
+            return turn + 1, y, look(y)
+
+        outside = lambda found: (found[0] < MIRRORS) & jnp.any(found[2][2] < 0)
+        _, new, (new_mean, new_root, depth, _) = jax.lax.while_loop(outside, reflect, (jnp.asarray(0), new, look(new)))
+        moves = depth >= 0
         x, mean, root = (
-            jnp.where(ok.reshape(-1, *(1,) * (old.ndim - 1)), now, old)
+            jnp.where(moves.reshape(-1, *(1,) * (old.ndim - 1)), now, old)
             for now, old in ((new, x), (new_mean, mean), (new_root, root))
         )
-        failed = jnp.where(wait, 0, failed).astype(jnp.int8)
-        return (
-            k + 1,
-            x,
-            mean,
-            root,
-            done + (ok | wait).astype(jnp.int32),
-            failed,
-            waited + jnp.sum(wait, dtype=jnp.int32),
-        )
+        return x, mean, root, waited + jnp.sum(~moves, dtype=jnp.int32)
 
     mean, root, _, _ = look(x)
-    zero = jnp.zeros(len(x), jnp.int32)
-    state = first, x, mean, root, zero, zero.astype(jnp.int8), jnp.asarray(0, jnp.int32)
-    k, x, *_, waited = jax.lax.while_loop(lambda s: jnp.any(s[4] < count), iterate, state)
-    return x, k, waited
+    x, *_, waited = jax.lax.fori_loop(first, first + count, step, (x, mean, root, jnp.asarray(0, jnp.int32)))
+    return x, waited
 
 
 def mirrored(y: Array, depth: Array, normal: Array, *roots: Array) -> Array:
@@ -131,7 +119,7 @@ def _wrap(moving: Motion, x: Array) -> Array:
     return jnp.where(np.asarray(moving.periodic), low + jnp.mod(x - low, high - low), x)
 
 
-@partial(jax.jit, static_argnames=("n_paths", "record", "tries", "add", "at_once"))
+@partial(jax.jit, static_argnames=("n_paths", "record", "add", "at_once"))
 def simulate(
     moving: Motion,
     keys: Array,
@@ -141,7 +129,6 @@ def simulate(
     extra: Any,
     n_paths: int,
     record: Callable[[Array, Array, Any], Array],
-    tries: int = TRIES,
     add: bool = False,
     at_once: int = 1,
 ) -> tuple[Array, Array]:
@@ -158,8 +145,8 @@ def simulate(
         def one_leg(state, settings):
             x, first, waited = state
             dt, count, number = settings
-            x, first, more = leg(moving, key, x, dt, count, first, tries)
-            return (x, first, waited + more), record(x, number, extra)
+            x, more = leg(moving, key, x, dt, count, first)
+            return (x, first + count, waited + more), record(x, number, extra)
 
         x = jnp.broadcast_to(start, (n_paths, start.shape[0]))
         zero = jnp.asarray(0, jnp.int32)
@@ -195,12 +182,11 @@ def path(chart: Chart, start: Any, time: float, key: Array, n_steps: int = 1000)
 def _positions(moving, key, x, dt, n_steps):
     """The positions of a path from x [1, q] after each step, [n_steps, q]; one program for all paths of a chart."""
 
-    def one(state, _):
-        y, first = state
-        y, first, _ = leg(moving, key, y, dt, jnp.asarray(1), first, TRIES)
-        return (y, first), y[0]
+    def one(y, k):
+        y, _ = leg(moving, key, y, dt, jnp.asarray(1, jnp.int32), k)
+        return y, y[0]
 
-    return jax.lax.scan(one, (x, jnp.asarray(0, jnp.int32)), None, length=n_steps)[1]
+    return jax.lax.scan(one, x, jnp.arange(n_steps, dtype=jnp.int32))[1]
 
 
 def step_size(chart: Chart) -> float:

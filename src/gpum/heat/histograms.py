@@ -33,6 +33,7 @@ from .kernel import step_sizes, warn_of_waiting
 
 TIMES = 10
 SMALLEST, LARGEST = 0.03, 0.25  # √t over the cloud's extent
+COARSEST, FINEST = 10, 20  # steps that the duration of paths so far would be divided into
 NEIGHBOURS, PROBES = 10, 5  # edges from each row, and points on an edge that must be inside
 
 
@@ -69,8 +70,7 @@ class PathFeatures:
         """F_t [n, cells] at each time, of points [n, q] in the coordinates of the original chart."""
         points = self.inside(self.chart.coordinates(points))
         n_blocks, block = paths.blocks_of(self.n_paths, least=1)
-        edges = tuple(e.astype(self.moving.low.dtype) for e in self.cells.edges)
-        extra = (edges, np.zeros(self.cells.volumes.size, np.int32))
+        extra = paths.counted_in(self.cells, self.moving.low.dtype)
         ids = np.array([crc32(p.tobytes()) >> 1 for p in points])
         plan = paths.Plan(
             self.moving, points, self.dts, self.counts, n_blocks, block, self.seed, paths.histogram, extra, ids
@@ -270,10 +270,12 @@ def _prepare(
     """Features of a chart in even coordinates: its cells, the legs of its paths, and its table."""
     cells = paths.make_cells(even, float(times.min()), n_paths)
     durations = np.array([cells.path_time(t) for t in times])
-    # A tenth of the smallest time is small enough: smaller steps would cost much and change a regression little.
     needed = brownian.step_size(even)
-    dt = max(needed, durations[0] / 10) if step_size is None else step_size
-    dts, counts = paths.plan_legs(durations, step_sizes(even, durations, dt))
+    if step_size is None:  # smaller steps than the finest would cost much and change a regression little
+        largest = np.clip(needed, durations / FINEST, durations / COARSEST)
+    else:
+        largest = step_sizes(even, durations, step_size)
+    dts, counts = paths.plan_legs(durations, largest)
     moving = brownian.motion(even)
     accuracy = Accuracy(float(dts.max()), needed, *moving.errors)
     return PathFeatures(even, times, cells, moving, dts, counts, n_paths, seed, n_jobs, accuracy)

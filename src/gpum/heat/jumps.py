@@ -10,12 +10,17 @@ reported. Nodes at almost the same point would exchange paths endlessly, so thei
 their content no faster than in a small fraction of the shortest time. Positive entries of K off the diagonal (obtuse
 simplices) have no jump process and conduct nothing.
 
+Where nodes are few, paths are drawn at the recorded times only, from the chances exp(tQ) of being at node j after t,
+where Q are the rates: the law is the same, and no jump between these times is simulated. Among many nodes each path
+jumps from node to node.
+
 Histograms at the nodes are features as in `histograms`; nodes are the cells. A point between nodes starts its paths
 from these nodes, in proportion to its barycentric weights. The random key of a path depends on its point alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,6 +38,7 @@ from ..basics.workers import results
 
 HASTE = 0.005  # fraction of the shortest time: two nodes do not exchange their content faster
 SLOTS = 8  # lists of neighbours are padded to multiples of this
+FEW = 1500  # nodes up to which chances between recorded times are computed
 STARTS = 64  # points in one task
 AT_ONCE = 8  # points of a task that are simulated together
 
@@ -170,6 +176,8 @@ def node_fractions(
     """h_x [points, n]: the fraction of the paths from each point that are at each node after t/2, for all times."""
     corners, weights = between
     ids = np.array([crc32(np.ascontiguousarray(p).tobytes()) >> 1 for p in points])
+    if len(nodes.volumes) <= FEW:
+        return _drawn(nodes, corners, np.cumsum(weights, 1), ids, times, n_paths, seed)
     tasks = [slice(k, k + STARTS) for k in range(0, len(points), STARTS)]
     counted = results(
         [partial(_counts_of_task, nodes.process, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks],
@@ -177,6 +185,38 @@ def node_fractions(
     )
     found = np.concatenate(list(counted))[:, :, : len(nodes.volumes)]
     return [found[:, k] / n_paths for k in range(len(times))]
+
+
+def _drawn(
+    nodes: Nodes, corners: np.ndarray, upto: np.ndarray, ids: np.ndarray, times: np.ndarray, n_paths: int, seed: int
+) -> list[np.ndarray]:  # fmt: skip
+    """h_x [points, n] at all times, each path drawn at these times only."""
+    n, quantile = len(nodes.volumes), (np.arange(n_paths) + 0.5) / n_paths
+    rngs = [np.random.default_rng([seed, int(own)]) for own in ids]
+    first = np.minimum((quantile[:, None] > upto[:, None]).sum(2), corners.shape[1] - 1)
+    x, found = np.take_along_axis(corners, first, 1), []
+    for chances in _chances(nodes, np.diff(0.5 * times, prepend=0.0)):
+        row = np.cumsum(chances, 1)
+        row = np.arange(n)[:, None] + row / row[:, -1:]  # all rows one after the other, ascending
+        u = np.stack([rng.random(n_paths) for rng in rngs])
+        x = np.minimum(np.searchsorted(row.ravel(), (x + u).ravel()).reshape(x.shape) - x * n, n - 1)
+        at = np.arange(len(x))[:, None] * n + x
+        found.append(np.bincount(at.ravel(), minlength=len(x) * n).reshape(-1, n) / n_paths)
+    return found
+
+
+def _chances(nodes: Nodes, spans: np.ndarray) -> Iterator[np.ndarray]:
+    """exp(Q s) [n, n] for each span s: the chance that a path at i is at j after s."""
+    n, root = len(nodes.volumes), np.sqrt(nodes.volumes)
+    chance, other = np.asarray(nodes.process.chance, float)[:n], np.asarray(nodes.process.other)[:n]
+    leaving = 2 * nodes.volumes * np.asarray(nodes.process.rate, float)[:n]  # Σ_j w_ij
+    W = np.zeros((n, n))
+    np.add.at(W, (np.arange(n)[:, None], other), leaving[:, None] * np.diff(chance, prepend=0.0))
+    W = 0.5 * (W + W.T)
+    values, vectors = np.linalg.eigh(0.5 * (W - np.diag(W.sum(1))) / np.outer(root, root))
+    for span in spans:
+        both = (vectors * np.exp(np.minimum(values, 0.0) * span)) @ vectors.T
+        yield np.maximum(both * (root / root[:, None]), 0.0)
 
 
 def _counts_of_task(

@@ -215,8 +215,7 @@ def _from_paths(
 
     points, index = np.unique(np.concatenate([starts, targets]), axis=0, return_inverse=True)
     index = index.ravel()
-    counter = np.zeros(cells.volumes.size, np.int32)
-    found = run(points, paths.histogram, (tuple(e.astype(dtype) for e in cells.edges), counter))
+    found = run(points, paths.histogram, paths.counted_in(cells, dtype))
     first, second = index[: len(starts)], index[len(starts) :]
     kernels, errors = [], []
     for k, t in enumerate(ordered):
@@ -246,10 +245,10 @@ def step_sizes(chart: Chart, legs: np.ndarray, step_size: float | None) -> np.nd
 
 
 def warn_of_waiting(waited: float, dt: float) -> None:
-    """Warn if paths waited in many of their steps because no proposal was inside the boundary."""
+    """Warn if paths waited in many of their steps because these ended outside the boundary."""
     if waited > MAX_WAITED:
         warnings.warn(
-            f"in {waited:.1%} of the steps no proposal was inside the boundary, and the path waited: the step size "
+            f"in {waited:.1%} of the steps a path left the domain, could not be mirrored back and waited: the step size "
             f"{dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
             stacklevel=4,
         )

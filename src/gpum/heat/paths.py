@@ -27,6 +27,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.stats import qmc
 
+from ..basics import padding
 from ..basics.checks import NoSurface
 from ..basics.workers import results
 from ..manifold import Chart, StraightChart, evaluate, magnification
@@ -171,13 +172,22 @@ def make_cells(chart: StraightChart, smallest_time: float, n_paths: int) -> Cell
     return Cells(edges, volumes, sizes, ratio, home)
 
 
+def counted_in(cells: Cells, dtype: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `histogram` needs: sizes and numbers of cells along each coordinate, and a counter of 0.
+
+    The counter is padded, so that domains of nearly the same size use the same compiled program.
+    """
+    counter = np.zeros(padding.size(cells.volumes.size, MAX_CELLS // 8), np.int32)
+    return cells.sizes.astype(dtype), np.array(cells.volumes.shape, np.int32), counter
+
+
 def histogram(x: Any, leg: Any, extra: Any) -> Any:
-    """Counts of paths in each cell, [cells]."""
-    edges, counter = extra
+    """Counts of paths in each cell, [cells or more]."""
+    sizes, numbers, counter = extra
     index: Any = 0
-    for a, e in enumerate(edges):
-        cell = jnp.clip(jnp.searchsorted(e, x[:, a], side="right") - 1, 0, len(e) - 2)
-        index = index * (len(e) - 1) + cell
+    for a in range(x.shape[1]):
+        cell = jnp.clip(jnp.floor(x[:, a] / sizes[a]).astype(jnp.int32), 0, numbers[a] - 1)
+        index = index * numbers[a] + cell
     return counter.at[index].add(1)
 
 
@@ -277,8 +287,9 @@ def cells_around(points: np.ndarray, cells: Cells, merge: tuple[int, ...]) -> tu
 
 
 def scaled_fractions(counts: np.ndarray, n_paths: float, cells: Cells, merge: tuple[int, ...]) -> np.ndarray:
-    """h_x(c)/√V_c from counts [..., cells], 0 in cells outside: inner products are K_t, [..., merged cells]."""
+    """h_x(c)/√V_c from counts [..., cells or more], 0 in cells outside: inner products are K_t, [..., merged cells]."""
     inside = cells.volumes.ravel() > 0
+    counts = counts[..., : len(inside)]  # without the padding of the counter
     gathered = np.where(inside, counts, 0.0)
     for c in np.flatnonzero(~inside & counts.any(tuple(range(counts.ndim - 1)))):
         gathered[..., cells.home[c]] += counts[..., c]
