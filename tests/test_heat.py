@@ -111,14 +111,29 @@ def test_mirrors_leave_no_bias_at_a_wall():
 
 
 def test_mirrors_at_a_curved_edge_of_a_curved_surface():
-    """A band of the sphere in stereographic coordinates, whose edges are circles: paths and spectrum agree there."""
+    """A band of the sphere in stereographic coordinates, whose edges are circles: paths and spectrum agree there.
+
+    The error that is allowed is that of cells which the edge cuts: it does not fall with the step.
+    """
     ring = Ring(0.7, 0.3)
     angle = np.array([0.0, 0.3, 2.0])
     edge = np.concatenate([r * np.stack([np.cos(angle), np.sin(angle)], 1) for r in (0.551, 0.7, 0.849)])
     exact = heat_kernel(ring, edge, None, [0.1], "spectral")
     options = {"n_paths": 20_000, "random_state": 0, "return_std": True}
     found, std = heat_kernel(ring, edge, None, [0.1], "brownian", **options)
-    assert np.all(np.abs(found - exact) < 4 * std + 0.01 * exact.max())
+    assert np.all(np.abs(found - exact) < 4 * std + 0.04 * exact.max())
+
+
+@pytest.mark.slow
+def test_the_default_step_is_exact_at_the_edges_of_the_roll():
+    """To 1 % of the peak, in its corners too; drawing again until inside had 3 %."""
+    edges = np.array([[2.0, 0.0], [2.0, 6.0], [12.5, 12.0], [12.5, 6.0], [2.3, 11.9]])
+    for t in (2.0, 10.0):
+        exact = np.array([roll_kernel(start, edges, t) for start in edges])
+        found = heat_kernel(ROLL, edges, None, [t], "brownian", n_paths=100_000, random_state=0)[0]
+        error = np.abs(found - exact).max() / exact.max()
+        print(f"t = {t}: largest error {error:.2%} of the peak")
+        assert error < 0.01
 
 
 @pytest.mark.parametrize("chart", [CIRCLE, CYLINDER, BAND])
@@ -165,13 +180,15 @@ def test_histograms_say_when_they_are_too_coarse():
 
 
 def test_halving_the_step_is_reported():
-    """At a wall a step of 0.1 is too large, and said to be; in the middle of the interval it is not."""
-    options = {"method": "brownian", "step_size": 0.1, "random_state": 0, "return_std": True}
-    wall, middle = np.array([[0.02]]), np.array([[1.8], [2.0]])
-    with pytest.warns(UserWarning, match=r"halving the step size 0\.099 .* standard errors.*step_size below"):
-        checked = heat_kernel(INTERVAL, wall, None, [0.2, 1.0], check_step=True, **options)
-    np.testing.assert_array_equal(checked, heat_kernel(INTERVAL, wall, None, [0.2, 1.0], **options))
-    heat_kernel(INTERVAL, middle, None, [0.2, 1.0], check_step=True, **options)
+    """Near the pole of a sphere large steps are wrong, and said to be; in the middle of an interval they are exact."""
+    options = {"method": "brownian", "random_state": 0, "return_std": True, "estimator": "ball", "radius": 0.3}
+    cap = EmbeddedChart(SPHERE.phi, [(0.2, 1.5), (0, 2 * np.pi)], (False, True))
+    pole, step = np.array([[1.45, 1.0]]), {"step_size": 0.2, "tabulated": False}
+    with pytest.warns(UserWarning, match=r"halving the step size 0\.2 .* standard errors.*step_size below"):
+        checked = heat_kernel(cap, pole, None, [0.4], check_step=True, **options, **step)
+    np.testing.assert_array_equal(checked, heat_kernel(cap, pole, None, [0.4], **options, **step))
+    options = {"method": "brownian", "step_size": 0.1, "random_state": 0}
+    heat_kernel(INTERVAL, np.array([[1.8], [2.0]]), None, [0.2, 1.0], check_step=True, **options)
 
 
 def test_four_dimensions_run_on_paths():

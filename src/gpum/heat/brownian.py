@@ -7,8 +7,8 @@ A step that ends outside is mirrored at the boundary along γ, which is orthogon
 is then of order dt (Bossy, Gobet and Talay 2004), while drawing again until a proposal is inside (algorithm 1 of the
 paper) has an error of order √dt. G⁻¹ is the mean of those at x and y, which cancels its change across the boundary.
 In corners and in corridors narrower than a step it may take several mirrors. A path that is still outside after MIRRORS
-of them waits where it is for this step, and such steps are counted. On a chart without a table, which has no depth,
-every path that would leave waits.
+of them waits where it is for this step, and such steps are counted. A chart without a table has a depth at the faces of
+its box only; elsewhere a step that ends outside is turned around, and its error is of order √dt.
 
 Paths come in blocks: block b of start i is simulated from the key folded by i and by b, so that results do not depend
 on how blocks are divided among batches, workers or devices.
@@ -31,7 +31,7 @@ from jax import Array
 
 from ..manifold import Chart, drift, evaluate, grid, inverse_root
 from ..persistence.programs import cached_programs
-from .table import TABLE_SIZES, Geometry, Table, lookup, tabulate
+from .table import TABLE_SIZES, Geometry, Table, lookup, tabulate, walls
 
 MIRRORS = 4
 WITHOUT_TABLE = 20_000  # steps of a single path, up to which making a table takes longer than it saves
@@ -40,9 +40,24 @@ SMALL_STEP = 0.02  # fraction of the domain's shortest side: steps distort the d
 STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step may meet
 
 
-def direct(chart: Chart, x: Array) -> Geometry:
-    """Drift and root at one point x [q] of the chart itself; a depth of ±1 without a gradient."""
-    return drift(chart, x), inverse_root(chart, x), jnp.where(chart.inside(x), 1.0, -1.0), jnp.zeros_like(x)
+@partial(jax.tree_util.register_dataclass, data_fields=["chart", "low", "high"], meta_fields=["periodic"])
+@dataclass(frozen=True)
+class Direct:
+    """A chart without a table, and its box."""
+
+    chart: Chart
+    low: Any
+    high: Any
+    periodic: tuple[bool, ...]
+
+
+def direct(geometry: Direct, x: Array) -> Geometry:
+    """Drift and root at one point x [q] of the chart itself; a depth with a gradient at the faces of its box only."""
+    chart = geometry.chart
+    within = jnp.clip(x, geometry.low, geometry.high)
+    depth = jnp.where(chart.inside(within), jnp.inf, -jnp.inf)
+    depth, gradient = walls(geometry, x, depth, jnp.zeros_like(x))
+    return drift(chart, within), inverse_root(chart, within), depth, gradient
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["geometry", "low", "high"], meta_fields=["at", "periodic"])
@@ -69,7 +84,7 @@ def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float
     low, high = np.asarray(chart.bounds, float).T
     periodic = tuple(chart.periodic)
     if not tabulated:
-        return Motion(chart, low, high, direct, periodic)
+        return Motion(Direct(chart, low, high, periodic), low, high, direct, periodic)
     table = jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tabulate(chart))
     return Motion(table, low.astype(dtype), high.astype(dtype), lookup, periodic)
 
@@ -88,7 +103,7 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
 
         def reflect(found: tuple[Array, Array, Geometry]) -> tuple[Array, Array, Geometry]:
             turn, y, (_, its_root, depth, normal) = found
-            y = _wrap(moving, jax.vmap(mirrored)(y, depth, normal, root, its_root))
+            y = _wrap(moving, jax.vmap(mirrored)(x, y, depth, normal, root, its_root))
             return turn + 1, y, look(y)
 
         outside = lambda found: (found[0] < MIRRORS) & jnp.any(found[2][2] < 0)
@@ -105,11 +120,16 @@ def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Ar
     return x, waited
 
 
-def mirrored(y: Array, depth: Array, normal: Array, *roots: Array) -> Array:
-    """A point y [q] outside, mirrored at the boundary; the roots [q, q] are those whose G⁻¹ are averaged."""
+def mirrored(x: Array, y: Array, depth: Array, normal: Array, *roots: Array) -> Array:
+    """The end y [q] of a step from x, mirrored at the boundary if it is outside, or turned around without a normal.
+
+    The roots [q, q] are those whose G⁻¹ are averaged.
+    """
     direction = sum(root @ (root.T @ normal) for root in roots)
     slope = normal @ direction
-    return jnp.where((depth < 0) & (slope > 0), y - 2 * depth / jnp.where(slope > 0, slope, 1.0) * direction, y)
+    known = slope > 0
+    back = jnp.where(known, y - 2 * jnp.where(known, depth / jnp.where(known, slope, 1.0), 0.0) * direction, 2 * x - y)
+    return jnp.where(depth < 0, back, y)
 
 
 def _wrap(moving: Motion, x: Array) -> Array:

@@ -248,8 +248,8 @@ def warn_of_waiting(waited: float, dt: float) -> None:
     """Warn if paths waited in many of their steps because these ended outside the boundary."""
     if waited > MAX_WAITED:
         warnings.warn(
-            f"in {waited:.1%} of the steps a path left the domain, could not be mirrored back and waited: the step size "
-            f"{dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
+            f"in {waited:.1%} of the steps a path left the domain, could not be mirrored back and waited: the step "
+            f"size {dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
             stacklevel=4,
         )
 

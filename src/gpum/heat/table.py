@@ -208,11 +208,16 @@ def lookup(table: Table, x: Array) -> Geometry:
         for a, c in enumerate(corner):
             others = prod(side for b, side in enumerate(sides) if b != a)
             normal[a] = normal[a] + (1 if c else -1) * scale[a] * others * values[q + q * q]
-    depth, gradient = found[q + q * q], jnp.stack(normal).astype(x.dtype)
-    for a in range(q):  # the box is a boundary too
-        if not table.periodic[a]:
-            for wall, side in ((x[a] - table.low[a], 1.0), (table.high[a] - x[a], -1.0)):
+    depth, gradient = walls(table, x, found[q + q * q], jnp.stack(normal).astype(x.dtype))
+    return found[:q], found[q : q + q * q].reshape(q, q), depth, gradient
+
+
+def walls(box: Any, x: Array, depth: Array, gradient: Array) -> tuple[Array, Array]:
+    """Depth and gradient at x [q] in a domain that ends at the faces of its box (low, high, periodic), too."""
+    for a, periodic in enumerate(box.periodic):
+        if not periodic:
+            for wall, side in ((x[a] - box.low[a], 1.0), (box.high[a] - x[a], -1.0)):
                 nearer = wall < depth
                 depth = jnp.where(nearer, wall, depth)
-                gradient = jnp.where(nearer, side * jnp.eye(q, dtype=x.dtype)[a], gradient)
-    return found[:q], found[q : q + q * q].reshape(q, q), depth, gradient
+                gradient = jnp.where(nearer, side * jnp.eye(len(x), dtype=x.dtype)[a], gradient)
+    return depth, gradient
