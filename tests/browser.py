@@ -2,11 +2,13 @@
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 import urllib.request
+import zlib
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -110,3 +112,9 @@ class Browser:
         self.process.wait()
         self.process.stdout.close()
         shutil.rmtree(self.profile, ignore_errors=True)
+
+
+def contents(page):
+    """The JSON of a page, read as a browser would find it."""
+    packed = re.search(r'<script type="text/plain" id="data">(.*?)</script>', page, re.S)[1]
+    return json.loads(zlib.decompress(base64.b85decode(packed.replace(",", "<"))))

@@ -1,5 +1,6 @@
 """The command line: a table through fit, predict and info, and every way in which that can go wrong."""
 
+import json
 import re
 import shlex
 import shutil
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from browser import contents
 from gpum import GPUMRegressor, KernelOptions, __version__, diagnostics, model_io
 from gpum.cli import app
 from gpum.fitted import FittedModel
@@ -518,8 +520,7 @@ def test_classes_from_text(tmp_path):
     assert "8 labels of <b>high</b> (2), low (3), mid (3)" in gpum("info", model).stdout
     assert gpum("suggest", model, "-n", 2).exit_code == 0
     assert gpum("report", model, "--out", tmp_path / "r.html").exit_code == 0
-    page = (tmp_path / "r.html").read_text()
-    assert '"confusion":{"classes":["\\u003cb\\u003ehigh' in page
+    assert '"confusion": {"classes": ["<b>high' in json.dumps(contents((tmp_path / "r.html").read_text()))
     tables.write(tmp_path / "codes.csv", {**{k: table[k] for k in ("c1", "c2")}, "k": np.arange(N) % 2})
     coded = gpum("fit", tmp_path / "codes.csv", "--target", "k", "--classes", "--out", tmp_path / "k.gpum", *fast)
     assert coded.exit_code == 0, coded.output

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import inside
+from browser import contents
 from gpum import (
     BayesianGPLVM,
     GPUMClassifier,
@@ -21,7 +22,6 @@ from gpum import (
 )
 from gpum.basics import neighbours
 from gpum.datasets.swiss_roll import swiss_roll_points
-from test_report import contents
 
 
 @pytest.fixture

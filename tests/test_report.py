@@ -1,9 +1,7 @@
 """The report: what is written, and what a browser makes of it."""
 
-import base64
 import json
 import re
-import zlib
 from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,15 +12,10 @@ import numpy as np
 import pytest
 
 import inside
+from browser import contents
 from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, KernelOptions, diagnostics
 from gpum.persistence.model_io import Fitted
 from gpum.report import classes, findings, render, verdict, write_report
-
-
-def contents(page):
-    """The JSON of a page, read as a browser would find it."""
-    packed = re.search(r'<script type="text/plain" id="data">(.*?)</script>', page, re.S)[1]
-    return json.loads(zlib.decompress(base64.b85decode(packed.replace(",", "<"))))
 
 
 @pytest.fixture(scope="module")
