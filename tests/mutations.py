@@ -74,7 +74,7 @@ MUTANTS = [
     ),
     mutant("heat kernel: exponent", "spectral", "np.exp(-0.5 * values * t)", "np.exp(-values * t)", "spectral"),
     mutant("Matérn: spectral density", "spectral", "(-nu - dim / 2)", "(-nu)", "spectral", "gp"),
-    mutant("evidence: determinant", "gp", "- 0.5 * d.log_det(RATIOS)", "- d.log_det(RATIOS)", "gp"),
+    mutant("evidence: determinant", "gp", "- 0.5 * log_det", "- log_det", "gp"),
     mutant(
         "evidence: prior of settings",
         "gp",
