@@ -21,7 +21,6 @@ import inside
 import odd
 from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions, SwissRoll
 from gpum.basics.checks import NoSurface
-from gpum.estimators import stages
 from gpum.geometry.build import build
 from gpum.persistence.checkpoint import Checkpoint
 
@@ -784,20 +783,3 @@ def test_fits_do_not_stay_in_memory():
     del model
     gc.collect()
     assert [trace() for trace in traces] == [None, None, None]
-
-
-def test_charts_far_behind_have_one_boundary_level(default_fit, monkeypatch):
-    """The eigenfunctions of other levels would have no weight; the same fit with all levels says the same."""
-    fitted, X, truth = default_fit
-    y = np.where(np.arange(60) % 4 == 0, truth[:, 0], np.nan)
-    model = copy(fitted)  # with the geometries of the other fit
-    monkeypatch.setattr(stages, "AHEAD", np.inf)
-    whole = model.fit(X, y).model_.geometries
-    monkeypatch.setattr(stages, "AHEAD", -1.0)  # all charts count as far behind
-    model = copy(model).fit(X, y)
-    few = model.model_.geometries
-    n_levels = lambda found: len({s.level for s in found.family.settings if s.level is not None})
-    assert n_levels(few) < n_levels(whole)
-    assert few.titles == whole.titles
-    assert any("charts have one boundary level" in note for note in model.notes_)
-    assert np.isfinite(model.predict(X)).all()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import get_tags
 
@@ -16,6 +17,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
+from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
 from ..inference.outputs import Output, Target, as_numbers, regress
 from . import blocks, shell
@@ -163,21 +165,24 @@ def infer_with_lengths(geometries: Geometries, y: np.ndarray, target: Target) ->
         return found.geometries, regress(found.family, found.at, y[known], target, known)
 
 
-def evidences(geometries: Geometries, y: np.ndarray, target: Target) -> np.ndarray:
-    """Log evidence of each geometry alone, the last one flat space with a length for every column, [members + 1].
+def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target) -> float:
+    """Log evidence of flat space with a length for every column, less that of all other geometries together.
 
-    It is -inf for a geometry without settings, and for lengths where none are learned.
+    0 where no lengths are learned.
     """
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        labelled = with_lengths(geometries, known, as_numbers(y[known], target))
-        family, found = labelled.family, np.full(len(geometries.members) + 1, -np.inf)
-        for k, prior in enumerate(family.log_priors):
-            some = [setting for setting in family.settings if family.geometry_of[setting.space] == k]
-            if some:
-                posterior = regress(replace(family, settings=some), labelled.at, y[known], target, known).posterior
-                found[k] = posterior.log_evidence - prior
-    return found
+        found = with_lengths(geometries, known, as_numbers(y[known], target))
+        family, values = found.family, []
+        of_lengths = [member.title == LENGTHS for member in found.geometries.members]
+        for own in (True, False):
+            some = [s for s in family.settings if of_lengths[family.geometry_of[s.space]] == own]
+            if not some:
+                return 0.0
+            prior = logsumexp([p for p, mine in zip(family.log_priors, of_lengths, strict=True) if mine == own])
+            posterior = regress(replace(family, settings=some), found.at, y[known], target, known).posterior
+            values.append(posterior.log_evidence - prior)
+    return float(values[0] - values[1])
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..basics import renamed
@@ -12,7 +11,7 @@ from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import graph_spaces
 from . import blocks, learning, shell, stages
-from .base import GPRegressor, evidences, infer
+from .base import GPRegressor, infer, lead_of_lengths
 from .targets import Labels
 
 
@@ -117,10 +116,10 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         def evidence(geometries: Geometries) -> float:
             return sum(infer(geometries, *some).posterior.log_evidence for some in labels.judges())
 
-        def members(geometries: Geometries) -> np.ndarray:
-            return np.array([evidences(geometries, *some) for some in labels.judges()])
+        def lead(geometries: Geometries) -> float:
+            return min(lead_of_lengths(geometries, *some) for some in labels.judges())
 
-        return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, members), random=False)
+        return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, lead), random=False)
 
     geometry_weights_: Any = shell.geometry_weights
     relevance_: Any = shell.relevance

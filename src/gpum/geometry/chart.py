@@ -31,7 +31,6 @@ T = TypeVar("T")
 
 PLANE = 0.25  # prior weight of no boundary at all
 N_MODES = 100
-FIRST_LEVEL = 2  # of the boundary levels, the one that says most about the others
 
 
 @dataclass(eq=False)
@@ -50,7 +49,6 @@ class ChartGeometry:
     cache: dict[Hashable, Any] = field(default_factory=dict)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     sd: np.ndarray | None = None  # [N, q]
-    every_level: bool = True  # False: of the boundary levels only FIRST_LEVEL, beside no boundary at all
 
     @property
     def title(self) -> str:
@@ -96,10 +94,6 @@ class ChartGeometry:
             )
         return self.chart
 
-    def has_plane(self, task: KernelTask) -> bool:
-        """Whether the chart without a boundary is one of its spaces."""
-        return task.options.boundary == "average" and isinstance(self.chart, LearnedChart)
-
     def _at_level(self, chart: Chart, level: float | None, draws: Sequence[Any] = ()) -> list[Chart]:
         """The chart at a boundary level, or draws of it."""
         if level is not None:
@@ -121,9 +115,9 @@ class ChartGeometry:
     def _spectral(self, chart: Chart, task: KernelTask) -> Family:
         learned = isinstance(chart, LearnedChart)
         draws = task.options.metric_draws if learned else 0
-        with_plane = self.has_plane(task)
+        with_plane = task.options.boundary == "average" and learned
         n_modes = task.options.n_modes or N_MODES
-        levels = self._levels(chart, task)
+        levels = spaces.levels_of(chart, task.options.boundary)
         kind = (task.options.boundary == "variance", n_modes, draws, task.seed if draws else None)
         domains: list[tuple[Any, np.ndarray]] = []
         with Reporter(task.verbose, len(levels), "first mesh") as report:
@@ -138,7 +132,7 @@ class ChartGeometry:
         notes = []
         for (space, rows), (level, log_prior) in zip(domains, levels, strict=True):
             said = f"{self.title}, " + ("its domain" if level is None else f"the domain at boundary level {level:.2g}")
-            used, some = spaces.judged(space, said, alone=len(levels) == 1 and not with_plane)
+            used, some = spaces.judged(space, said, alone=len(levels) == 1)
             notes += some
             if not used:
                 continue
@@ -157,11 +151,6 @@ class ChartGeometry:
             members.append(self._plane(chart, task))
         return Family.of(members, notes)
 
-    def _levels(self, chart: Chart, task: KernelTask) -> list[tuple[float | None, float]]:
-        """Boundary levels and their log prior weights (see `spaces.levels_of`): all, or FIRST_LEVEL alone."""
-        levels = spaces.levels_of(chart, task.options.boundary)
-        return levels if self.every_level or len(levels) <= FIRST_LEVEL else [levels[FIRST_LEVEL]]
-
     def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Setting]]:
         """The space without a boundary: the chart unrolled, with a stationary kernel of its even coordinates."""
 
@@ -176,8 +165,8 @@ class ChartGeometry:
         return plane, rows, settings
 
     def _brownian(self, chart: Chart, task: KernelTask) -> Family:
-        with_plane = self.has_plane(task)
-        levels = path_levels(chart, self._levels(chart, task))
+        with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
+        levels = path_levels(chart, spaces.levels_of(chart, task.options.boundary))
         kind = (task.options.boundary == "variance", *_of_paths(task))
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
