@@ -547,7 +547,7 @@ def test_a_page_of_classes_has_no_word_of_intervals(browser, pages):
     assert [len(set(each)) for each in marks] == [2, 2]  # all classes on one map, by colour and by shape
     assert browser.run("return document.getElementById('target').options.length") == 3
     assert browser.run("return document.getElementById('h-map').textContent") == "The rows in their columns"
-    assert "flat map" not in text.lower()
+    assert "No geometry of this model has a flat map." in text
     assert browser.errors() == []
 
 

@@ -1,8 +1,5 @@
 """Targets of other kinds: noise of each label, outliers, counts, successes, angles."""
 
-import json
-import re
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm, poisson
@@ -10,6 +7,7 @@ from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
 import inside
+from browser import contents
 from gpum import GpumError, GPUMRegressor, diagnostics, model_io, report
 from gpum.geometry.family import Family, Setting
 from gpum.heat.covariances import Features, Stationary
@@ -269,8 +267,7 @@ def test_successes_are_one_unit_everywhere(tmp_path):
     )
     share = y / trials
     model.save(tmp_path / "successes.gpum")
-    page = report.render(model_io.load(tmp_path / "successes.gpum"))
-    page = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    page = contents(report.render(model_io.load(tmp_path / "successes.gpum")))
     np.testing.assert_allclose(page["targets"][0]["y"][:40], share[:40], atol=1e-3)  # in the unit of the prediction
     expected = 1 - trials @ (share - chance) ** 2 / (trials @ (share - trials @ share / trials.sum()) ** 2)
     assert model.score(X, y, trials=trials) == pytest.approx(expected)
