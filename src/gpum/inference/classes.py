@@ -168,7 +168,7 @@ def classify(
     elif len(chosen) > FEW:
         rough = _evidence(family, known, y, n_classes, chosen, FIRST_SWEEPS).log_evidence
         mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
-        chosen = chosen[mass > mass.max() + log(HOPELESS)]
+        chosen = chosen[mass > mass.max() + log(HOPELESS)] if np.isfinite(mass).any() else chosen
     found = _evidence(family, known, y, n_classes, chosen, SWEEPS)
     usable = np.isfinite(found.log_evidence) & (found.settled | ~found.settled.any())
     if not usable.any():

@@ -30,6 +30,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import log_ndtr, logsumexp, softmax
 
 SWEEPS, SETTLED = 30, 1e-2
+STILL = 0.05  # largest change of ν in the last sweep, relative to the largest ν
 DAMPING = 0.8  # half of it from sweep CALM on, so that sites do not oscillate
 CALM = 10
 NARROWEST = 0.01  # least tilted variance, relative to the cavity's: quadrature is not accurate below it
@@ -43,7 +44,7 @@ LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0
 class Sites:
     """What EP found for B problems, in labels or in modes (then n is k in α and R)."""
 
-    log_evidence: np.ndarray  # [B]
+    log_evidence: np.ndarray  # [B]; -inf where sites have diverged
     alpha: np.ndarray | list[np.ndarray]  # [n, C] each
     R: np.ndarray | list[np.ndarray]  # [n, n] each
     without: np.ndarray  # class probabilities of each label, as the others predict it, [B, n, C]
@@ -82,7 +83,7 @@ def propagate(
     tau, nu = np.zeros((B, n)), np.zeros((B, n, n_classes))
     mean, variance = np.zeros((B, n, n_classes)), np.ones((B, n))
     alpha, R, log_det = np.zeros((B, k, n_classes)), np.zeros((B, k, k)), np.zeros(B)
-    active = np.arange(B)
+    active, last = np.arange(B), np.zeros(B)
     for sweep in range(sweeps):
         a = active
         cavity, at = _cavity(mean[a], variance[a], tau[a], nu[a])
@@ -92,7 +93,9 @@ def propagate(
         step = 1.0 if sweep == 0 else DAMPING if sweep < CALM else DAMPING / 2
         change = step * (1 / narrow - 1 / cavity - tau[a])
         moved = (at + cavity[..., None] * slope) / narrow[..., None] - at / cavity[..., None]
-        nu[a] += step * (moved - nu[a])
+        moved = step * (moved - nu[a])
+        nu[a] += moved
+        last[a] = np.abs(moved).max((1, 2)) / np.maximum(np.abs(nu[a]).max((1, 2)), 1e-300)
         tau[a] += change
         alpha[a], R[a], log_det[a], mean[a], spread = solve(K[a], tau[a], nu[a])
         variance[a] = np.maximum(spread, 1e-9)
@@ -105,8 +108,10 @@ def propagate(
     joined = np.sum((at / cavity[..., None] + nu) ** 2, 2) / (1 / cavity + tau) - np.sum(at**2, 2) / cavity
     log_evidence = np.sum(log_z + 0.5 * D * np.log1p(cavity * tau) - 0.5 * joined, 1)
     log_evidence += -0.5 * D * log_det + 0.5 * np.sum(nu * mean, (1, 2))
+    log_evidence[log_evidence > 0] = -np.inf  # classes of labels have no probability above 1
+    settled = ~np.isin(np.arange(B), active) & (last <= STILL) & np.isfinite(log_evidence)
     without = softmax(LINK * at / np.sqrt(cavity + r[:, None])[..., None], axis=2)
-    return Sites(log_evidence, alpha, R, without, ~np.isin(np.arange(B), active))
+    return Sites(log_evidence, alpha, R, without, settled)
 
 
 def _cavity(mean: np.ndarray, variance: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
