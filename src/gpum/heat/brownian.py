@@ -33,10 +33,10 @@ from ..manifold import Chart, drift, evaluate, grid, inverse_root
 from ..persistence.programs import cached_programs
 from .table import TABLE_SIZES, Geometry, Table, lookup, tabulate, walls
 
-MIRRORS = 4
+MIRRORS = 4  # of one step
 WITHOUT_TABLE = 20_000  # steps of a single path, up to which making a table takes longer than it saves
 BLOCK = 2000  # paths
-SMALL_STEP = 0.02  # fraction of the domain's shortest side: steps distort the density in a layer of this width
+SMALL_STEP = 0.02  # length of a step by default, as a fraction of the domain's shortest side
 STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step may meet
 
 
@@ -60,16 +60,28 @@ def direct(geometry: Direct, x: Array) -> Geometry:
     return drift(chart, within), inverse_root(chart, within), depth, gradient
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["geometry", "low", "high"], meta_fields=["at", "periodic"])
+@partial(jax.tree_util.register_dataclass, data_fields=["geometry"], meta_fields=["at"])
 @dataclass(frozen=True)
 class Motion:
     """A chart prepared for paths: `at(geometry, x)` gives drift, root, depth and its gradient."""
 
-    geometry: Any
-    low: Any
-    high: Any
+    geometry: Table | Direct
     at: Callable[[Any, Array], Geometry]
-    periodic: tuple[bool, ...]
+
+    @property
+    def low(self) -> Any:
+        """The lower ends of the box, [q], in the precision of the paths."""
+        return self.geometry.low
+
+    @property
+    def high(self) -> Any:
+        """The upper ends of the box, [q]."""
+        return self.geometry.high
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """Which coordinates are periodic."""
+        return self.geometry.periodic
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -81,12 +93,10 @@ class Motion:
 def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float32) -> Motion:
     """Prepare a chart: tabulated (default for q ≤ 3, in `dtype`) or evaluated directly (float64)."""
     tabulated = chart.dim in TABLE_SIZES if tabulated is None else tabulated
-    low, high = np.asarray(chart.bounds, float).T
-    periodic = tuple(chart.periodic)
     if not tabulated:
-        return Motion(Direct(chart, low, high, periodic), low, high, direct, periodic)
-    table = jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tabulate(chart))
-    return Motion(table, low.astype(dtype), high.astype(dtype), lookup, periodic)
+        low, high = np.asarray(chart.bounds, float).T
+        return Motion(Direct(chart, low, high, tuple(chart.periodic)), direct)
+    return Motion(jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tabulate(chart)), lookup)
 
 
 def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Array) -> tuple[Array, Array]:

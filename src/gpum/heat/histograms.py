@@ -45,7 +45,7 @@ class Accuracy:
     geometry_step: float  # the step that the geometry needs; a larger one is used where it changes a regression little
     table_error: float  # relative error of a step's size
     misplaced: float  # fraction of points on the wrong side of the table's boundary
-    waited: float = 0.0  # fraction of steps in which no proposal was inside, in the worst call so far
+    waited: float = 0.0  # fraction of steps in which a path waited, in the worst call so far
 
 
 @dataclass(frozen=True)

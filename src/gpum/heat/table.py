@@ -177,9 +177,10 @@ def _depth(fraction: np.ndarray, points: np.ndarray, cell: np.ndarray, periodic:
     sign = np.where(fraction.ravel() >= 0.5, 1.0, -1.0)
     if not len(at):  # the box alone
         return sign.reshape(shape) * float(np.max(cell * np.array(shape)))
-    for a in (axis for axis in range(q) if periodic[axis]):
-        turn = np.eye(q)[a] * cell[a] * (shape[a] - 1)
-        at, normal = np.concatenate([at, at - turn, at + turn]), np.tile(normal, (3, 1))
+    for a in range(q):
+        if periodic[a]:
+            turn = np.eye(q)[a] * cell[a] * (shape[a] - 1)
+            at, normal = np.concatenate([at, at - turn, at + turn]), np.tile(normal, (3, 1))
     normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
     distance, nearest = KDTree(at).query(points)
     offset = points - at[nearest]
