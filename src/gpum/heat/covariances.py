@@ -207,10 +207,6 @@ class SharedDistances:
             self._last = a, b, distances(a, b)
         return covariance.at_distances(self._last[2])
 
-    def times(self, covariance: Covariance, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """covariance.times(a, b, U)."""
-        return self.gram(covariance, a, b) @ U if isinstance(covariance, Stationary) else covariance.times(a, b, U)
-
 
 def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Distances [n, m] of rows a [n, p] and b [m, p]; of many rows by products, which are exact to rounding.

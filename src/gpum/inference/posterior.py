@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -22,10 +22,10 @@ from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from ..geometry.family import Setting
-from ..heat.covariances import KernelSum, SharedDistances
+from ..heat.covariances import KernelSum, distances
 from .doubt import Doubt
 from .quantiles import mixture_quantiles
-from .stacked import Stack, shared_distances, stacks
+from .stacked import Stack, stacks
 
 S = TypeVar("S", bound="WeightedSetting")
 P = TypeVar("P", bound="Posterior")
@@ -266,7 +266,7 @@ class Posterior(Mixture[Component]):
             step = max(1, AT_ONCE // (len(points) * max(stack.size for stack in some)))
             for block in (slice(i, i + step) for i in range(0, len(rows), step)):
                 a = np.concatenate([p[block] for p in points])
-                apart = shared_distances(a, _known(self.labels[k]))
+                apart = cache(partial(distances, a, _known(self.labels[k])))  # computed once, if a stack needs them
                 for stack in some:
                     for number, mean, variance in zip(stack.numbers, *stack.at(a, len(points), apart), strict=True):
                         found[number][:, block] = mean, variance
@@ -283,11 +283,6 @@ class Posterior(Mixture[Component]):
         for number, component in enumerate(self.components):
             numbers.setdefault(component.setting.space, []).append(number)
         return {k: stacks(self.components, some, _known(self.labels[k])) for k, some in numbers.items()}
-
-    def _project(self, component: Component, b: np.ndarray, shared: SharedDistances) -> tuple[np.ndarray, np.ndarray]:
-        labels = _known(self.labels[component.setting.space])
-        G = shared.times(component.setting.covariance, b, labels, component.d.U)
-        return G, 1 / (component.d.S[:, None] + component.ratios)
 
     def mean(self, rows: RowsInSpaces) -> np.ndarray:
         """Mean of the mixture, [n]: that of `moments`, without the cost of variances."""
@@ -337,10 +332,12 @@ class Posterior(Mixture[Component]):
         Its diagonal is that of the variances [n, J]. The variance due to uncertain coordinates is independent
         between rows. Far rows are uncorrelated with others.
         """
-        b, far = _known(rows.at[component.setting.space]), rows.far[component.setting.space]
-        G, inverse = self._project(component, b, SharedDistances())
+        space, covariance = component.setting.space, component.setting.covariance
+        b, far = _known(rows.at[space]), rows.far[space]
+        G = covariance.times(b, _known(self.labels[space]), component.d.U)
+        inverse = 1 / (component.d.S[:, None] + component.ratios)
         scaled = weights * component.signal
-        K = scaled.sum() * component.setting.covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T
+        K = scaled.sum() * covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T
         if far.any():
             K[far] = K[:, far] = 0.0
         variance = variances @ weights

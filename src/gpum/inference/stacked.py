@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..heat.covariances import Covariance, Features, Spectral, Stationary, bounding, distances, stationary
+from ..heat.covariances import Covariance, Features, Spectral, Stationary, bounding, stationary
 
 ROOM = 2**16  # numbers of the matrices U of a stack
 
@@ -166,15 +166,3 @@ def _weights(covariance: Any, k: int) -> np.ndarray:
 def _factors(variance: np.ndarray, bound: np.ndarray) -> np.ndarray:
     """The factor by which a variance [C, m] is at most its bound [C, 1], which may be infinite."""
     return np.where(np.isinf(bound), 1.0, bounding(variance, np.where(np.isinf(bound), 1.0, bound)))
-
-
-def shared_distances(a: np.ndarray, b: np.ndarray) -> Callable[[], np.ndarray]:
-    """A function that computes the distances of points once, if anything needs them."""
-    found: list[np.ndarray] = []
-
-    def apart() -> np.ndarray:
-        if not found:
-            found.append(distances(a, b))
-        return found[0]
-
-    return apart
