@@ -1,11 +1,12 @@
 """Classes: expectation propagation against counting, probabilities, labels of all kinds, scikit-learn's contract."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from scipy.stats import norm, ortho_group
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
@@ -18,7 +19,8 @@ from sklearn.utils.estimator_checks import check_estimator
 import inside
 from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.estimators.unlabelled import split_labels
-from gpum.inference import classes, probit
+from gpum.fitted import predictive
+from gpum.inference import classes, correlations, probit
 
 
 def kernel(a, b):
@@ -383,3 +385,25 @@ def test_sites_that_diverge_have_no_weight():
     assert model.log_evidence_ < 0
     assert np.mean(model.predict(X)[y < 0] == truth[y < 0]) > 0.97  # 0.65 with these settings
     assert any("did not settle" in note for note in model.notes_)
+
+
+def test_components_in_stacks_and_blocks_in_threads(fitted, monkeypatch):
+    """Probabilities are the weighted sum of each component's own, whatever the size of stacks and blocks."""
+    model, X, _ = fitted
+    posterior = model.model_.outputs[0].posterior
+    rows = model.predictive(X).rows.whole
+    found = np.zeros((len(X), posterior.n_classes))
+    for component in posterior.components:
+        k = posterior.known(component, rows.at[component.setting.space])
+        for r, weight, alpha, R in zip(component.ratios, component.weights, component.alpha, component.R, strict=True):
+            variance = 1 - np.sum((k @ R) * k, 1) + r
+            found += weight * softmax(probit.LINK * (k @ alpha) / np.sqrt(variance)[:, None], axis=1)
+    expected = classes._sharpened(found / found.sum(1, keepdims=True), posterior.sharpness)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-11)
+    monkeypatch.setattr(predictive, "BLOCK", 7)
+    monkeypatch.setattr(correlations, "ROOM", 1)
+    output = dataclasses.replace(
+        model.model_.outputs[0], posterior=dataclasses.replace(posterior)
+    )  # with its own stacks
+    apart = dataclasses.replace(model.model_, outputs=[output])
+    np.testing.assert_allclose(apart.predictive(X).probabilities, expected, atol=1e-11)

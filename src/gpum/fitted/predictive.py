@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.workers import results
 from ..inference.outputs import Output, Summary
 from ..inference.posterior import RowsInSpaces
-from .rows import ProjectedRows
+from .rows import BLOCK, ProjectedRows
 
 if TYPE_CHECKING:
     from .model import FittedModel
@@ -161,7 +162,11 @@ class ClassPredictive(AtRows):
     def probabilities(self) -> np.ndarray:
         """Probability of each class, [n, classes]."""
         posterior = self.model.outputs[0].posterior
-        return np.concatenate([posterior.probabilities(block) for block in self.rows.blocks()])
+        if len(self.rows) <= BLOCK:
+            return posterior.probabilities(self.rows.whole)
+        parts = [slice(begin, begin + BLOCK) for begin in range(0, len(self.rows), BLOCK)]
+        tasks = (partial(lambda some: posterior.probabilities(self.rows.in_spaces(some)), some) for some in parts)
+        return np.concatenate(list(results(tasks, self.model.geometries.kernels.n_jobs, here=True)))
 
     def _warm(self) -> None:
         """Compute the predictions, so that programs are compiled."""

@@ -41,8 +41,8 @@ class KernelOptions:
     Parameters
     ----------
     method : of charts and atlases: "spectral" (eigenfunctions of the Laplace operator), "brownian" (paths of Brownian
-        motion: in charts at the default boundary level and in every domain that is made of curves; across an atlas from
-        node to node), or "auto": spectral up to three dimensions.
+        motion: in the domains of a chart, mirrored at their boundaries; across an atlas from node to node), or
+        "auto": spectral up to three dimensions.
     boundary : of charts: "average" (default: over a family of domains, and no boundary at all), a level of that family
         (a number), or "variance", the paper's rule.
     n_modes : of spectral kernels: eigenfunctions of each domain of a chart and of each atlas; None: 100.

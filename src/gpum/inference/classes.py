@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import log
 
 import numpy as np
@@ -41,9 +42,10 @@ from scipy.special import logsumexp, softmax
 
 from ..basics.checks import GpumError
 from ..geometry.family import Family, LabelRows, Setting
-from ..heat.covariances import Covariance, SharedDistances, Weighted
+from ..heat.covariances import SharedDistances, Weighted
+from .correlations import ClassStack, class_stacks, correlation, modes
 from .posterior import Mixture, RowsInSpaces, WeightedSetting
-from .probit import LINK, NODES, SWEEPS, Sites, in_modes, propagate
+from .probit import NODES, SWEEPS, Sites, in_modes, propagate
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
 DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
@@ -91,44 +93,33 @@ class ClassPosterior(Mixture[ClassComponent]):
         """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
         found = np.zeros((len(rows), self.n_classes))
         shared = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
-        for component in self.components:
-            k = component.setting.space
+        for k, stacks in self._stacks.items():
             at = rows.at[k]
             assert at is not None, "rows were not projected for a space that the posterior uses"
             points = rows.around[k] or [at]
-            p = sum(self._at(component, b, of) for b, of in zip(points, shared, strict=False)) / len(points)
-            found += np.where(rows.far[k][:, None], component.weight / self.n_classes, p)
+            for stack in stacks:
+                p = sum(stack.at(b, of) for b, of in zip(points, shared, strict=False)) / len(points)
+                found += np.where(rows.far[k][:, None], stack.weights.sum() / self.n_classes, p)
         return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
 
-    def known(self, component: ClassComponent, b: np.ndarray, shared: SharedDistances | None = None) -> np.ndarray:
-        """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
-        labels = self.labels[component.setting.space]
+    @cached_property
+    def _stacks(self) -> dict[int, list[ClassStack]]:
+        """The components of each space."""
+        of_space: dict[int, list[ClassComponent]] = {}
+        for component in self.components:
+            of_space.setdefault(component.setting.space, []).append(component)
+        return {k: class_stacks(some, self._labels(k)) for k, some in of_space.items()}
+
+    def _labels(self, space: int) -> np.ndarray:
+        labels = self.labels[space]
         assert labels is not None
-        covariance = component.setting.covariance
+        return labels
+
+    def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+        """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
+        labels, covariance = self._labels(component.setting.space), component.setting.covariance
         few = len(labels) == component.alpha.shape[1]
-        return correlation(covariance, b, labels, shared) if few else modes(covariance, b)
-
-    def _at(self, component: ClassComponent, b: np.ndarray, shared: SharedDistances) -> np.ndarray:
-        """Probabilities times the weights of a component, [n, C]."""
-        K = self.known(component, b, shared)
-        found = np.zeros((len(b), self.n_classes))
-        for r, weight, alpha, R in zip(component.ratios, component.weights, component.alpha, component.R, strict=True):
-            variance = np.maximum(1 - np.sum((K @ R) * K, 1), 0.0) + r
-            found += weight * softmax(LINK * (K @ alpha) / np.sqrt(variance)[:, None], axis=1)
-        return found
-
-
-def correlation(
-    covariance: Covariance, a: np.ndarray, b: np.ndarray, shared: SharedDistances | None = None
-) -> np.ndarray:  # fmt: skip
-    """The kernel without its constant, scaled to k(x, x) = 1, [n, m]."""
-    of_a, of_b = (np.sqrt(np.maximum(covariance.diag(x) - 1, 1e-12)) for x in (a, b))
-    return ((shared or SharedDistances()).gram(covariance, a, b) - 1) / of_a[:, None] / of_b
-
-
-def modes(covariance: Covariance, a: np.ndarray) -> np.ndarray:
-    """F [n, k] of `correlation`(a, a) = FFᵀ, of a covariance that is a weighted sum over modes."""
-    return correlation(covariance, a, np.eye(a.shape[1]))
+        return correlation(covariance, b, labels) if few else modes(covariance, b)
 
 
 def effective_dimensions(family: Family) -> np.ndarray:

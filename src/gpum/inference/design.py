@@ -29,7 +29,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from . import classes
+from .correlations import correlation
 from .posterior import Component, Posterior, RowsInSpaces
+from .probit import LINK
 
 CRITERIA = ("variance", "information")
 COMPONENTS = 8  # of largest weight, over which a gain is averaged
@@ -231,14 +233,14 @@ def _of_class_component(
     scaled = of_a @ R
     var_a = np.maximum(1 - np.sum(scaled * of_a, 1), 1e-9)
     var_b = np.maximum(1 - np.sum((of_b @ R) * of_b, 1), 1e-9)
-    steep_a, steep_b = (classes.LINK**2 / (v + component.ratios[j]) for v in (var_a, var_b))
+    steep_a, steep_b = (LINK**2 / (v + component.ratios[j]) for v in (var_a, var_b))
     return Belief(
         component.weight,
-        classes.correlation(covariance, a, b) - scaled @ of_b.T,
+        correlation(covariance, a, b) - scaled @ of_b.T,
         var_a,
         D / (steep_a * differ) - var_a,
         steep_b * swing,
-        lambda i: classes.correlation(covariance, a, a[[i]])[:, 0] - scaled @ of_a[i],
+        lambda i: correlation(covariance, a, a[[i]])[:, 0] - scaled @ of_a[i],
         D,
         float(classes.RATIOS.min()),
     )

@@ -54,7 +54,7 @@ class Linear(Kernels):
 
     def times(self, a: np.ndarray, apart: Callable[[], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """See `Kernels.times`."""
-        squares = (a**2).T
+        squares = np.square(a, dtype=float).T  # eigenvectors of a large graph are in float32
         variance = self.weights @ squares
         s = _factors(variance, self.bound)
         found, prior = a @ self.matrices, 1 + s**2 * variance

@@ -20,6 +20,7 @@ from ...estimators.targets import LARGEST_LABEL
 from ...fitted.relevance import TITLE, with_lengths
 from ...geometry.family import Family
 from ...inference import classes, design, gp
+from ...inference.correlations import correlation
 from ...inference.outputs import Target as TargetKind
 from ...inference.outputs import as_numbers, regress
 from ...inference.posterior import RowsInSpaces
@@ -105,9 +106,7 @@ class Target(ABC):
             found = np.zeros(len(others))
             for component in stored:
                 rows = family.rows[component.setting.space]
-                found += (
-                    component.weight * classes.correlation(component.setting.covariance, rows[[row]], rows[others])[0]
-                )
+                found += component.weight * correlation(component.setting.covariance, rows[[row]], rows[others])[0]
             return found
 
         return of
