@@ -1,6 +1,6 @@
 """Eigenpairs of complexes: simplices and corridors in any chart, against closed forms."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from scipy.spatial import Delaunay
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
 from gpum.geometry.spaces import SpectralSpace, judged
 from gpum.heat.assembly import quadrature
-from gpum.heat.elements import eigenpairs
+from gpum.heat.elements import at_each, eigenpairs
 from gpum.manifold.boundary import corridor_boundary
 from gpum.manifold.complex import Complex, Finder, complex_of, cross_section, halved
 from gpum.manifold.projection import nearest_point
@@ -152,6 +152,18 @@ def test_points_inside_and_outside_are_located_alike():
     inside = away == 0
     assert inside.sum() > 100
     np.testing.assert_allclose(np.einsum("nc,ncq->nq", weights, corners)[inside], points[inside], atol=1e-12)
+
+
+def test_few_points_are_located_in_several_complexes_as_in_each():
+    """Also where complexes have no simplex, and where points are outside."""
+    lines = np.stack([np.arange(24), np.arange(1, 25)], 1)
+    whole = box((1.0, 1.0), 4)
+    curves = replace(whole, simplices=whole.simplices[:0], corridors=lines, section=np.ones(24), bridge=np.zeros(24))
+    pairs = [eigenpairs(FLAT[2], c, 10) for c in (whole, box((1.0, 1.0), 3, seed=1), curves)]
+    points = np.random.default_rng(0).uniform(-0.2, 1.2, (40, 2))
+    for one, found in zip(pairs, at_each(pairs, points), strict=True):
+        np.testing.assert_array_equal(found, one.at(points))
+    np.testing.assert_array_equal(at_each(pairs[1:], points)[0], pairs[1].at(points))
 
 
 def test_a_narrow_link_holds_a_domain_together():

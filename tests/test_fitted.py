@@ -12,6 +12,8 @@ from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, NoSurface
+from gpum.basics import threads
+from gpum.basics.threads import one_blas_thread
 from gpum.fitted.html import table as html_of
 from gpum.geometry import spaces
 
@@ -74,6 +76,17 @@ def test_threads_may_ask_a_loaded_model_at_once(fitted, stored):
     for answer in answers:
         np.testing.assert_array_equal(answer, answers[0])
     np.testing.assert_allclose(answers[0], fitted.predict(NEW, return_std=True), rtol=1e-9)
+
+
+@pytest.mark.parametrize("geometry", ["chart", "atlas", "graph"])
+def test_rows_of_a_service_are_answered_in_threads_as_one_after_the_other(geometry, fitted):
+    """One row at a time, of many, in any order."""
+    model = fitted if geometry == "chart" else GPUMRegressor(geometry=geometry).fit(*bent())
+    alone = [model.predict(row[None], return_std=True) for row in NEW]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda k: model.predict(NEW[k][None], return_std=True), list(range(len(NEW))) * 4))
+    np.testing.assert_array_equal(answers, alone * 4)
+    np.testing.assert_allclose(np.squeeze(alone).T, model.predict(NEW, return_std=True), rtol=1e-9)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -173,6 +186,15 @@ with ThreadPoolExecutor(4) as pool:
     list(pool.map(fit, range(8)))
 assert threads() == before, threads()
 """
+
+
+def test_blas_is_searched_for_once(monkeypatch):
+    """To search takes milliseconds, and a loaded model enters the scope for each of a thousand settings."""
+    with one_blas_thread:
+        pass
+    monkeypatch.setattr(threads, "ThreadpoolController", None)
+    with one_blas_thread:
+        pass
 
 
 def test_blas_keeps_its_threads_when_fits_overlap():

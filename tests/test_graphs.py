@@ -8,7 +8,14 @@ from scipy.spatial.distance import cdist
 
 import inside
 from gpum.geometry import graphs
-from gpum.geometry.graphs import bandwidth_grid, diffusion_space, diffusion_spaces, graph_space, graph_spaces
+from gpum.geometry.graphs import (
+    GraphSpace,
+    bandwidth_grid,
+    diffusion_space,
+    diffusion_spaces,
+    graph_space,
+    graph_spaces,
+)
 from gpum.heat.covariances import Spectral
 
 
@@ -108,6 +115,14 @@ def test_new_rows(make):
     assert error < on_cloud + 0.03
     far = space.at(np.array([[1e3, 0.0], [0.0, -1e8]]))
     assert np.all(np.isfinite(far))
+
+
+def test_new_rows_on_several_graphs_are_those_on_each():
+    X, _ = circle(60, np.random.default_rng(4))
+    spaces = [graph_space(X, k, width, n_modes=10) for k in (4, 6) for width in (1.0, np.inf)]
+    for new in (X[:1] + 0.01, X[:5] - 0.02):
+        for space, found in zip(spaces, GraphSpace.at_each(spaces, new), strict=True):
+            np.testing.assert_allclose(found, space.at(new), atol=1e-13)
 
 
 def test_kernels_are_positive_semidefinite():

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 
 from gpum.gplvm import projection
 from gpum.gplvm.mapping import Mapping
+from gpum.manifold import evaluate
 from gpum.persistence.programs import cached_programs
 
 
@@ -66,7 +67,8 @@ def test_a_projection_does_not_depend_on_its_batch(decoded):
     with jax.enable_x64(True), cached_programs():
         whole = projection.project_rows(products, x[:, None], dec, False)
         batches = [
-            projection.project_rows(products[some], x[some, None], dec, False) for some in (slice(7), slice(7, 30))
+            projection.project_rows(products[some], x[some, None], dec, False)
+            for some in (slice(1), slice(1, 7), slice(7, 30))
         ]
     for a, b in zip(whole, zip(*batches, strict=True), strict=True):  # few rows have a program of their own
         np.testing.assert_allclose(a, np.concatenate(b), rtol=1e-9, atol=1e-9)
@@ -101,3 +103,14 @@ def test_the_best_of_several_starts_is_chosen(decoded):
         found = value(projection.project_rows(products, starts, dec, True)[0], products, dec)
     assert np.mean(np.ptp(alone, axis=0) > 0.1) > 0.2  # or this shows nothing
     np.testing.assert_allclose(found, np.max(alone, 0), atol=1e-6)
+
+
+def test_means_at_few_points_are_those_at_many():
+    rng = np.random.default_rng(3)
+    Z, points = rng.standard_normal((8, 2)), rng.standard_normal((5, 2))
+    square = np.zeros((8, 8))
+    with jax.enable_x64(True):
+        mapping = Mapping.from_weights(
+            Z, np.array([0.7, 1.3]), 1.5, 50.0, rng.standard_normal((8, 3)), square, square, np.arange(3.0), np.ones(3)
+        )
+    np.testing.assert_allclose(mapping.few_means(points), evaluate(mapping, "mean", points), rtol=1e-13)

@@ -7,7 +7,9 @@ context that names another backend (`joblib.parallel_config(backend="loky")` or 
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -35,6 +37,12 @@ def _backend(n_jobs: int | None) -> tuple[Any, int]:
     return backend, backend.effective_n_jobs(of_context if n_jobs is None else n_jobs)
 
 
+@lru_cache(1)
+def _blas(n_modules: int) -> list[Any]:
+    """The BLAS libraries of this process. To find them takes milliseconds; a module that is imported may bring one."""
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
 class _OneBlasThread:
     """A scope in which BLAS uses one thread; when the last thread leaves it, the former number is restored.
 
@@ -50,7 +58,7 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if not self._users:
-                for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+                for library in _blas(len(sys.modules)):
                     n = library.get_num_threads()
                     library.set_num_threads(1)
                     if n != 1 and library.get_num_threads() == 1:  # otherwise another thread of the user controls it

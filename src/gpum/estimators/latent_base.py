@@ -32,7 +32,7 @@ from ..gplvm.incomplete import project_incomplete
 from ..gplvm.mapping import Mapping
 from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
-from ..gplvm.projection import Decoder, decoder, project_rows
+from ..gplvm.projection import FEW, Decoder, decoder, project_rows
 from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
 from ..manifold import LearnedChart, corridor_boundary, evaluate
 from ..manifold.metric import expected_metric
@@ -191,7 +191,9 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
-        on_surface = evaluate(self.chart_.mapping, "mean", points) - self.offset_ / self.unit_
+        mapping = self.chart_.mapping
+        mean = mapping.few_means(points) if len(points) <= FEW else evaluate(mapping, "mean", points)
+        on_surface = mean - self.offset_ / self.unit_
         away, seen = rows * self.scale_ - on_surface, ~np.isnan(rows)
         if seen.all():
             return scaling.norms(away)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ..geometry.base import Geometry, Projection
-from ..geometry.family import Family
+from ..geometry.family import Family, at_each
 from ..inference.posterior import RowsInSpaces
 
 BLOCK = 4096  # rows in all spaces at once: 65 MB with ten spaces of 200 numbers; five times that with sigma points
@@ -83,31 +83,42 @@ class ProjectedRows:
         if self.outlying is not None and self.outlying[some].any():
             for k in self.needed & self.joining:
                 located.far[k][self.outlying[some]] = True
-        for k in self.needed:
-            own, number = self.own[geometry_of[k]][some], self.number[geometry_of[k]][some]
-            new, at, space = np.flatnonzero(own < 0), located.at[k], self.family.spaces[k]
-            assert at is not None
-            several: list[tuple[np.ndarray, list[np.ndarray]]] = []  # rows, and further points of each
+        of_geometry: dict[int, list[int]] = {}
+        for k in sorted(self.needed):
+            of_geometry.setdefault(geometry_of[k], []).append(k)
+        for geometry, spaces in of_geometry.items():
+            own, number = self.own[geometry][some], self.number[geometry][some]
+            each = [self.family.spaces[k] for k in spaces]
+            new = np.flatnonzero(own < 0)
+            several: list[tuple[np.ndarray, int, list[np.ndarray]]] = []  # rows, further points of each, in every space
             if len(new):
                 # A complete row of the cloud that is projected has these coordinates, without uncertainty.
                 unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
-                projection = self.projections[geometry_of[k]]
+                projection = self.projections[geometry]
                 points, around = projection.points[number[new]], _around(projection, number[unsure])
-                values = space.at(np.concatenate([points, *around]))  # at all points in one call
-                at[new] = values[: len(new)]
-                located.far[k][unsure] = projection.far[number[unsure]] & unseen[unsure]
+                values = at_each(each, np.concatenate([points, *around]) if around else points)
+                far = projection.far[number[unsure]] & unseen[unsure]
+                for k, found in zip(spaces, values, strict=True):
+                    at = located.at[k]
+                    assert at is not None
+                    at[new] = found[: len(new)]
+                    located.far[k][unsure] = far
                 if len(unsure) and around:
-                    several.append((unsure, np.split(values[len(new) :], len(around))))
-            if (learned := self.uncertain.get(geometry_of[k])) is not None and learned.sd is not None:
+                    several.append((unsure, len(around), [found[len(new) :] for found in values]))
+            if (learned := self.uncertain.get(geometry)) is not None and learned.sd is not None:
                 unsure = np.flatnonzero((own >= 0) & learned.sd[own].any(1))
                 if len(unsure):
                     around = _around(learned, own[unsure])
-                    several.append((unsure, np.split(space.at(np.concatenate(around)), len(around))))
-            if several:
-                located.around[k] = [at.copy() for _ in several[0][1]]
-            for unsure, found in several:
-                for rows_around, own_values in zip(located.around[k], found, strict=True):
-                    rows_around[unsure] = own_values
+                    several.append((unsure, len(around), at_each(each, np.concatenate(around))))
+            for unsure, count, values in several:
+                for k, found in zip(spaces, values, strict=True):
+                    at = located.at[k]
+                    assert at is not None
+                    located.around[k] = located.around[k] or [at.copy() for _ in range(count)]
+                    for rows_around, own_values in zip(
+                        located.around[k], found.reshape(count, len(unsure), -1), strict=True
+                    ):
+                        rows_around[unsure] = own_values
         return located
 
 

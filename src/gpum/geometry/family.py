@@ -31,6 +31,17 @@ class Space(Protocol):
         """Points as rows [n, k]."""
 
 
+def at_each(spaces: Sequence[Space], points: np.ndarray) -> list[np.ndarray]:
+    """Points as rows in each of several spaces of one geometry; what spaces of a kind share is computed once."""
+    found: dict[int, np.ndarray] = {}
+    for kind in dict.fromkeys(map(type, spaces)):
+        some = [k for k, space in enumerate(spaces) if type(space) is kind]
+        each = getattr(kind, "at_each", None)
+        mine = [spaces[k] for k in some]
+        found.update(zip(some, [s.at(points) for s in mine] if each is None else each(mine, points), strict=True))
+    return [found[k] for k in range(len(spaces))]
+
+
 @dataclass(frozen=True)
 class Setting:
     """One covariance on one space.

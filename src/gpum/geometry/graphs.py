@@ -57,10 +57,7 @@ LARGE_NEIGHBOURS = (10,)  # of such a graph: rows are dense, and each further gr
 LARGE_WIDTHS = (0.5, 1.0)
 PAIRS = (3, 5, 7, 10, 15, 20, 30, 50, 100)  # K of GL
 BANDWIDTHS = 10
-BANDWIDTH_RANGE = (
-    0.3,
-    1.0,
-)  # of the widest gap: the affinity across it is 6 % (with less the graph is nearly disconnected) to 78 %
+BANDWIDTH_RANGE = (0.3, 1.0)  # of the widest gap: the affinity across it is 6 % (less: nearly disconnected) to 78 %
 CONNECTED = 1e-6  # of the last eigenvalue: a graph or a domain whose second eigenvalue is below is nearly disconnected
 SPARE = 20  # least number of additional vectors of a solver; half as many as eigenpairs is faster than its default
 FAINT = 1e-12  # least affinity along an edge
@@ -91,11 +88,20 @@ class GraphSpace:
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
         """φ at rows [n, p], [n, k]; at a row of the cloud its row of `vectors`; φ is continuous there."""
+        return self._combined(*self._weights(X_new))
+
+    @staticmethod
+    def at_each(spaces: Sequence[GraphSpace], X_new: np.ndarray) -> list[np.ndarray]:
+        """As `at` of each of several graphs; those on one cloud with as many neighbours have the same weights."""
+        keys = [(id(space.cloud), space.info["n_neighbors"]) for space in spaces]
+        made = {key: space._weights(X_new) for key, space in dict(zip(keys, spaces, strict=True)).items()}
+        return [space._combined(*made[key]) for key, space in zip(keys, spaces, strict=True)]
+
+    def _weights(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest rows of each new row, and their weights a, [n, k] each."""
         n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
-        if not n:
-            return np.empty((0, len(self.values)))
-        index = (nearest if len(self.cloud) <= LARGE else large_neighbours.nearest)(self.cloud, k, X_new)[1]
-        weights = np.empty((n, k))
+        search = nearest if len(self.cloud) <= LARGE else large_neighbours.nearest
+        index, weights = search(self.cloud, k, X_new)[1] if n else np.empty((0, k), int), np.empty((n, k))
         for some in blocks(n, k * X_new.shape[1]):
             gap = self.cloud[index[some]] - X_new[some, None]  # [n, k, p]
             length = np.linalg.norm(gap, axis=2)
@@ -104,10 +110,13 @@ class GraphSpace:
             close = np.maximum(length.min(1, keepdims=True), TINY) / np.maximum(length, TINY)
             a = close * np.linalg.solve(gram, close[..., None])[..., 0]
             weights[some] = a / a.sum(1, keepdims=True)
-        return (
-            csr_matrix((weights.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), (n, len(self.cloud)))
-            @ self.vectors
-        )
+        return index, weights
+
+    def _combined(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Σ_j a_j φ(x_j), [n, modes]."""
+        n, k = index.shape
+        rows = (weights.ravel(), index.ravel(), np.arange(0, n * k + 1, k))
+        return weights @ self.vectors[index[0]] if n == 1 else csr_matrix(rows, (n, len(self.cloud))) @ self.vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +261,7 @@ def _cluster_space(
     found = _eigenfunctions(affinity, n_modes, even=False, n_jobs=n_jobs, first=first)
     alpha, phi = found.alpha, found.phi
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
-    info = {"n_neighbors": k, "width": "local"}
-    missing = _asked(X, n_modes) - len(alpha)
+    info, missing = {"n_neighbors": k, "width": "local"}, _asked(X, n_modes) - len(alpha)
     return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, missing, found.residual, joined[1]), found.block
 
 

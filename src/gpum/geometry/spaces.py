@@ -45,6 +45,15 @@ class SpectralSpace:
         """Eigenfunctions at chart points [n, q], [n, k]."""
         return np.concatenate([p.at(points) for p in self.pairs], 1)
 
+    @staticmethod
+    def at_each(spaces: Sequence[SpectralSpace], points: np.ndarray) -> list[np.ndarray]:
+        """As `at` of each of several spaces of one chart."""
+        pairs = [p for space in spaces for p in space.pairs]
+        if not all(isinstance(p, elements.ComplexEigenpairs) for p in pairs):
+            return [space.at(points) for space in spaces]
+        found = iter(elements.at_each(pairs, points))
+        return [np.concatenate([next(found) for _ in s.pairs], 1) if len(s.pairs) > 1 else next(found) for s in spaces]
+
     @property
     def values(self) -> np.ndarray:
         """Eigenvalues, [k]."""

@@ -112,17 +112,46 @@ def project_rows(
     pattern of each row, if the decoder has several.
     """
     n, c, q = starts.shape
+    if n <= FEW and (own is None or FEW * c * dec.M[0].size <= ROOM):
+        some = np.minimum(np.arange(1 if n == 1 else FEW), n - 1)
+        patterns = None if own is None else own[some]
+        found = _project_few(products[some], starts[some], dec, patterns, as_points)
+        return np.asarray(found[0])[:n], np.asarray(found[1])[:n]
     data = RowData(products, own)
     left = ARRIVED if as_points else NEARLY
     ends, values, hessians = _climb(at_points, starts.reshape(-1, q), data.repeated(c), dec, left)
     best = c * np.arange(n) + np.argmax(values.reshape(n, c), 1)
-    x = ends[best]
-    w, V = np.linalg.eigh(-hessians[best])
-    s = np.einsum("nab,nb->na", V**2, 1 / np.maximum(w, 1.0))  # never wider than the prior
+    x, s = ends[best], _variances(np, hessians[best])
     if as_points:
         return x, s
     theta, _, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED, NEAR_DAMPING)
     return theta[:, :q], np.exp(theta[:, q:])
+
+
+@partial(jax.jit, static_argnames=("as_points",))
+def _project_few(
+    products: Array, starts: Array, dec: Decoder, own: Array | None, as_points: bool
+) -> tuple[Array, Array]:  # fmt: skip
+    """`project_rows` of few rows as one program: to start several would take longer than their steps."""
+    n, c, q = starts.shape
+    of_start = np.repeat(np.arange(n), c)
+    some = None if own is None else own[of_start]
+    begin = _begin(jnp, starts.reshape(-1, q), FIRST_DAMPING)
+    left = ARRIVED if as_points else NEARLY
+    last = _ascend(at_points, begin, products[of_start], dec, some, left, MAX_STEPS)
+    best = c * np.arange(n) + jnp.argmax(last.value.reshape(n, c), 1)
+    x, s = last.theta[best], _variances(jnp, last.hessian[best])
+    if as_points:
+        return x, s
+    begin = _begin(jnp, jnp.concatenate([x, jnp.log(s)], 1), NEAR_DAMPING)
+    theta = _ascend(at_posteriors, begin, products, dec, own, ARRIVED, MAX_STEPS).theta
+    return theta[:, :q], jnp.exp(theta[:, q:])
+
+
+def _variances(array: Any, hessians: Any) -> Any:
+    """Variances [n, q] of points from the curvature of the bound there; `array` is numpy or jax.numpy."""
+    w, V = array.linalg.eigh(-hessians)
+    return array.einsum("nab,nb->na", V**2, 1 / array.maximum(w, 1.0))  # never wider than the prior
 
 
 class RowData(NamedTuple):
@@ -168,46 +197,59 @@ def at_posteriors(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """`row_bound` of rows at theta [n, 2q] with its gradient [n, 2q] and Hessian [n, 2q, 2q]."""
     z = dec.Z / dec.ell
-
-    def first(t: Array) -> Array:
-        mu, s = _units(t, dec)
-        a = 1 / (1 + s)
-        return jnp.concatenate([a * mu, -0.5 * a, -0.5 * jnp.sum(a * mu**2 + jnp.log1p(s), keepdims=True)])
-
-    def second(t: Array) -> Array:
-        row, constant = row_features(*_units(t, dec))
-        return jnp.append(row, constant)
-
-    def prior(t: Array) -> Array:
-        return -jnp.sum(divergence(*jnp.split(t, 2)))
-
-    data = _exponentials(first, jnp.concatenate([z, z**2], 1), dec.gamma * products, theta)
-    model = _exponentials(second, dec.pairs, dec.weights if own is None else dec.weights[own], theta)
-    alone = [jax.vmap(f)(theta) for f in (prior, jax.grad(prior), jax.hessian(prior))]
+    mu, log_s = jnp.split(theta, 2, axis=1)
+    weights = dec.weights if own is None else dec.weights[own]
+    data = _exponentials(1, jnp.concatenate([z, z**2], 1), dec.gamma * products, mu, log_s, dec.ell)
+    model = _exponentials(2, dec.pairs, weights, mu, log_s, dec.ell)
+    s = jnp.exp(log_s)
+    prior = -jnp.sum(divergence(mu, log_s), 1)
+    slope = -jnp.concatenate([mu, 0.5 * (s - 1)], 1)
+    bend = -jnp.concatenate([jnp.ones_like(mu), 0.5 * s], 1)
+    alone = prior, slope, bend[:, :, None] * jnp.eye(theta.shape[1])
     value, gradient, hessian = (
         dec.beta * (a - 0.5 * b) + c for a, b, c in zip(data, model, alone, strict=True)
     )  # fmt: skip
     return value, gradient, hessian
 
 
-def _units(theta: Array, dec: Decoder) -> tuple[Array, Array]:
-    mu, log_s = jnp.split(theta, 2)
-    return mu / dec.ell, jnp.exp(log_s) / dec.ell**2
+def _exponentials(
+    c: int, F: Array, weights: Array, mu: Array, log_s: Array, ell: Array
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """f, ∇f, ∇²f at theta = (mu, log s) [n, 2q] of f = Σ_t w_t exp(F_t·R), for ψ1 (c = 1) or ψ2 (2); w [T] or [n, T].
 
-
-def _exponentials(R: Callable[[Array], Array], F: Array, weights: Array, theta: Array) -> tuple[Array, Array, Array]:
-    """f, ∇f, ∇²f at theta [n, d] of f = Σ_t w_t exp(F_t·R); weights [T] or [n, T].
-
-    The last entry of R has the coefficient 1.
+    With u = mu/ell, v = s/ell², a = 1/(1 + cv) and b = 1 - a, R = (c a u, -c a/2, -½ Σ c a u² + log(1 + cv)); its last
+    entry has the coefficient 1. By log s the derivative of a is -ab, that of b is ab, and that of log(1 + cv) is b.
     """
+    q = mu.shape[1]
+    u, v, g = mu / ell, jnp.exp(log_s) / ell**2, 1 / ell
+    a = 1 / (1 + c * v)
+    b = 1 - a
+    ab = a * b
+    R = jnp.concatenate([c * a * u, -0.5 * c * a, -0.5 * jnp.sum(c * a * u**2 + jnp.log1p(c * v), 1, keepdims=True)], 1)
     F = jnp.concatenate([F, jnp.ones((len(F), 1))], 1)
-    i, j = np.triu_indices(F.shape[1])
-    at, J, H = (jax.vmap(f)(theta) for f in (R, jax.jacfwd(R), jax.jacfwd(jax.jacfwd(R))))
-    upper = (weights * jnp.exp(at @ F.T)) @ (F[:, i] * F[:, j])
-    m2 = jnp.zeros((len(theta), F.shape[1], F.shape[1])).at[:, i, j].set(upper).at[:, j, i].set(upper)
+    i, j = np.triu_indices(2 * q + 1)
+    upper = (weights * jnp.exp(R @ F.T)) @ (F[:, i] * F[:, j])
+    place = np.zeros((2 * q + 1, 2 * q + 1), int)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    m2 = upper[:, place]
     m1 = m2[:, -1]  # the last F is 1
-    hessian = jnp.einsum("nra,nrs,nsb->nab", J, m2, J) + jnp.einsum("nr,nrab->nab", m1, H)
-    return m1[:, -1], jnp.einsum("nr,nra->na", m1, J), hessian
+    eye, none = jnp.eye(q), jnp.zeros((len(mu), q, q))
+    by_mu = jnp.concatenate([(c * a * g)[:, :, None] * eye, none, (-c * a * u * g)[:, None]], 1)  # [n, 2q + 1, q]
+    by_log_s = jnp.concatenate(
+        [(-c * u * ab)[:, :, None] * eye, (0.5 * c * ab)[:, :, None] * eye, (0.5 * (c * u**2 * ab - b))[:, None]], 1
+    )
+    J = jnp.concatenate([by_mu, by_log_s], 2)
+    first, second, last = m1[:, :q], m1[:, q : 2 * q], m1[:, 2 * q :]
+    mixed = (c * g * ab * (last * u - first))[:, :, None] * eye
+    bent = c * ab * (b - a) * (first * u - 0.5 * second - 0.5 * last * u**2) - 0.5 * last * ab
+    rest = jnp.concatenate(
+        [
+            jnp.concatenate([(-c * a * g**2 * last)[:, :, None] * eye, mixed], 2),
+            jnp.concatenate([mixed, bent[:, :, None] * eye], 2),
+        ],
+        1,
+    )
+    return m1[:, -1], jnp.einsum("nr,nra->na", m1, J), jnp.einsum("nra,nrs,nsb->nab", J, m2, J) + rest
 
 
 class _State(NamedTuple):
@@ -219,6 +261,15 @@ class _State(NamedTuple):
     hessian: Any
     damping: Any
     going: Any
+
+
+def _begin(array: Any, theta: Any, damping: float) -> _State:
+    """The state before the first step; `array` is numpy or jax.numpy."""
+    n, d = theta.shape
+    nothing = array.broadcast_to(-array.eye(d), (n, d, d))
+    return _State(
+        theta, array.full(n, -np.inf), array.zeros((n, d)), nothing, array.full(n, damping), array.ones(n, bool)
+    )
 
 
 def _climb(
@@ -233,8 +284,7 @@ def _climb(
     """
     n, d = theta.shape
     ends, values, hessians = theta.copy(), np.empty(n), np.empty((n, d, d))
-    damping, nothing = np.full(n, first), np.broadcast_to(-np.eye(d), (n, d, d))
-    state = _State(theta, np.full(n, -np.inf), np.zeros((n, d)), nothing, damping, np.ones(n, bool))
+    state = _begin(np, theta, first)
     going, taken = np.arange(n), 0
     while taken < MAX_STEPS:
         steps = min(ROUND if len(going) > FEW else MAX_STEPS, MAX_STEPS - taken)

@@ -12,6 +12,7 @@ until there are UNKNOWNS_PER_MODE unknowns for each mode.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,12 +23,13 @@ from scipy.sparse import csr_matrix
 
 from ..basics.checks import NoSurface
 from ..manifold import Chart, evaluate
-from ..manifold.complex import Complex, Finder, halved
+from ..manifold.complex import Complex, Finder, Finders, halved
 from .assembly import assemble, combined, on_simplices, quadratic, quadratic_unknowns, quadrature, shape_functions
 from .lanczos import lowest
 
 UNKNOWNS_PER_MODE = 12  # the highest mode then has an error of a few per cent, the first one of 1e-3
 MAX_HALVINGS = 3
+FEW = 64  # points that are located in several complexes at once
 LEAST_NODES = 150  # of linear elements: a jump process on fewer is too coarse for the shortest times
 LEAST_UNKNOWNS = 3  # for each mode: higher modes have no accuracy at all
 VOID = 1e-100  # least volume of a surface: eigenfunctions grow as 1/√volume, and their squares must not overflow
@@ -68,7 +70,10 @@ class ComplexEigenpairs:
 
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; a point off the complex has the values of its nearest point."""
-        element, weights, _ = self.locate(points)
+        return self._combined(*self.locate(points)[:2])
+
+    def _combined(self, element: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """φ_i at the points with these weights in these elements, [n, k]."""
         K, found = len(self.fine.simplices), np.empty((len(element), len(self.values)))
         for mine, dofs, w in (
             (element < K, self.cell_dofs[element[element < K]], weights[element < K]),
@@ -77,6 +82,20 @@ class ComplexEigenpairs:
             if len(dofs):
                 found[mine] = combined(quadratic(w), dofs, self.vectors)
         return found
+
+
+def at_each(pairs: Sequence[ComplexEigenpairs], points: np.ndarray) -> list[np.ndarray]:
+    """Eigenfunctions of several complexes of one chart at points [n, q], [n, k] each.
+
+    Few points are located in all complexes at once.
+    """
+    if len(pairs) == 1 or len(points) > FEW:
+        return [one.at(points) for one in pairs]
+    finders = [one._finder for one in pairs]
+    known = finders[0].together
+    if known is None or known.each != finders:
+        known = finders[0].together = Finders(finders)
+    return [one._combined(*found) for one, found in zip(pairs, known.locate(points), strict=True)]
 
 
 def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:

@@ -11,7 +11,7 @@ prior.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from threading import Lock
@@ -60,7 +60,7 @@ class RowsInSpaces:
         """The same rows for several questions in turn: what a posterior computes for them is computed once."""
         return RememberingRows(self.at, self.around, self.far)
 
-    def once(self, posterior: Posterior) -> Iterable[Conditional]:
+    def once(self, posterior: Posterior) -> list[Stacked]:
         """What `posterior` computes for these rows: see `Posterior.conditionals`."""
         return posterior._conditionals(self)
 
@@ -69,13 +69,13 @@ class RememberingRows(RowsInSpaces):
     """As `RowsInSpaces`, with the results of each posterior in memory."""
 
     @cached_property
-    def _found(self) -> dict[int, tuple[Posterior, list[Conditional]]]:
+    def _found(self) -> dict[int, tuple[Posterior, list[Stacked]]]:
         return {}
 
-    def once(self, posterior: Posterior) -> Iterable[Conditional]:
+    def once(self, posterior: Posterior) -> list[Stacked]:
         """What `posterior` computes for these rows."""
         if id(posterior) not in self._found:
-            self._found[id(posterior)] = posterior, list(posterior._conditionals(self))
+            self._found[id(posterior)] = posterior, posterior._conditionals(self)
         return self._found[id(posterior)][1]
 
 
@@ -215,6 +215,7 @@ class Component(WeightedSetting):
 
 
 Conditional = tuple[Component, np.ndarray, np.ndarray]  # a component with its means and variances, [n, J] each
+Stacked = tuple[Stack, np.ndarray, np.ndarray]  # components of a stack with theirs, [C, n, J] each
 
 
 @dataclass(frozen=True)
@@ -255,26 +256,27 @@ class Posterior(Mixture[Component]):
 
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
         """Each component with its means [n, J] and variances [n, J]."""
-        for component, mean, variance in rows.once(self):
+        found = {n: both for stack, *of in rows.once(self) for n, *both in zip(stack.numbers, *of, strict=True)}
+        for number, component in enumerate(self.components):
+            mean, variance = found[number]
             yield component, mean, variance + noise * self.spread * component.signal * component.ratios
 
-    def _conditionals(self, rows: RowsInSpaces) -> Iterator[Conditional]:
-        """Each component with means and variances of f."""
-        found = [np.empty((2, len(rows), len(c.ratios))) for c in self.components]
+    def _conditionals(self, rows: RowsInSpaces) -> list[Stacked]:
+        """Stacks of components with means and variances of f."""
+        found = []
         for k, some in self._stacks.items():
-            points = rows.around[k] or [_known(rows.at[k])]
+            points, far, blocks = rows.around[k] or [_known(rows.at[k])], rows.far[k], []
             step = max(1, AT_ONCE // (len(points) * max(stack.size for stack in some)))
-            for block in (slice(i, i + step) for i in range(0, len(rows), step)):
+            for block in (slice(i, i + step) for i in range(0, max(len(rows), 1), step)):
                 a = np.concatenate([p[block] for p in points])
                 apart = cache(partial(distances, a, _known(self.labels[k])))  # computed once, if a stack needs them
-                for stack in some:
-                    for number, mean, variance in zip(stack.numbers, *stack.at(a, len(points), apart), strict=True):
-                        found[number][:, block] = mean, variance
-        for component, (mean, variance) in zip(self.components, found, strict=True):
-            far = rows.far[component.setting.space]
-            if far.any():
-                mean[far], variance[far] = 0.0, component.signal * component.setting.covariance.prior
-            yield component, mean, variance
+                blocks.append([stack.at(a, len(points), apart) for stack in some])
+            for stack, parts in zip(some, zip(*blocks, strict=True), strict=True):
+                means, variances = (v[0] if len(v) == 1 else np.concatenate(v, 1) for v in zip(*parts, strict=True))
+                if far.any():
+                    means[:, far], variances[:, far] = 0.0, stack.signal * stack.prior
+                found.append((stack, means, variances))
+        return found
 
     @cached_property
     def _stacks(self) -> dict[int, list[Stack]]:
@@ -306,11 +308,17 @@ class Posterior(Mixture[Component]):
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
-        mean, square = np.zeros(len(rows)), np.zeros(len(rows))
-        for component, means, variances in self._heavy.conditionals(rows, noise):
-            mean += means @ component.weights
-            square += (variances + means**2) @ component.weights
+        mean, square, heavy = np.zeros(len(rows)), np.zeros(len(rows)), self._heavy
+        for stack, means, variances in rows.once(heavy):
+            mean += np.einsum("cnj,cj->n", means, stack.weights)
+            square += np.einsum("cnj,cj->n", variances + means**2, stack.weights)
+        square += noise * self.spread * heavy._noise
         return mean, np.maximum(square - mean**2, 0.0)
+
+    @cached_property
+    def _noise(self) -> float:
+        """The mean of σ² over the mixture."""
+        return float(sum(c.weights @ (c.signal * c.ratios) for c in self.components))
 
     def covariance(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Covariance of the mixture between rows, [n, n]; its diagonal is the variance in `moments`."""

@@ -104,6 +104,8 @@ class Stack:
     z: np.ndarray  # [C, r, 1]
     inverse: np.ndarray  # 1/(S + ratios), [C, r, J]
     signal: np.ndarray  # [C, 1, J]
+    weights: np.ndarray  # [C, J]
+    prior: np.ndarray  # variance of f without labels, over the signal, [C, 1, 1]
     size: int  # numbers of the largest array for each point
 
     def at(self, a: np.ndarray, around: int, apart: Callable[[], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +148,8 @@ def _stack(components: Sequence[Any], numbers: list[int], b: np.ndarray) -> Stac
     inverse = np.array([1 / (c.d.S[:, None] + c.ratios) for c in some])
     z, signal = np.array([c.d.z for c in some])[..., None], np.array([c.signal for c in some])[:, None]
     width = max(U.shape[2], len(b)) if kind != "linear" else U.shape[2]
-    return Stack(numbers, kernels, z, inverse, signal, len(some) * max(width, inverse.shape[2]))
+    weights, prior = np.array([c.weights for c in some]), np.array([c.prior for c in covariances])[:, None, None]
+    return Stack(numbers, kernels, z, inverse, signal, weights, prior, len(some) * max(width, inverse.shape[2]))
 
 
 def _kind(covariance: Covariance) -> tuple[Any, ...]:

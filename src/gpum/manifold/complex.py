@@ -6,6 +6,7 @@ that are sides of none of them (see `boundary`). A tube needs no mesh: it is a c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -68,8 +69,10 @@ class Finder:
         pairs = (corners, np.concatenate([cells, lines]))
         shape = len(whole.vertices), len(whole.simplices) + len(whole.corridors)
         self.at = csr_matrix((np.ones(len(corners)), pairs), shape=shape)
+        self.count = np.diff(self.at.indptr)  # elements at each node
         self.used = np.unique(corners)  # the other nodes have no element
         self.tree = cKDTree(self.nodes[self.used])
+        self.together: Finders | None = None  # with those of other domains of the chart, once they were asked together
 
     def ends(self, element: np.ndarray) -> np.ndarray:
         """Nodes at the corners of elements, [m, q + 1]; a corridor repeats its first end."""
@@ -98,22 +101,26 @@ class Finder:
             rest = np.flatnonzero(found < 0)
             if not len(rest):
                 return found, weights, off
-        row, element = self._distinct(*self._around(points[rest], NEAR))
-        projected, away = self._weights(points[rest][row], element)
-        best = np.lexsort((element, away, row))
-        best = best[np.searchsorted(row[best], np.arange(len(rest)))]
-        found[rest], weights[rest], off[rest] = element[best], projected[best], away[best]
+        found[rest], weights[rest], off[rest] = self.around(points[rest])
         return found, weights, off
+
+    def around(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As `locate`, of points in the frame: each is projected onto all elements around it."""
+        row, element = self._distinct(*self._around(points, NEAR))
+        projected, away = self._weights(points[row], element)
+        best = np.lexsort((element, away, row))
+        best = best[np.searchsorted(row[best], np.arange(len(points)))]
+        return element[best], projected[best], away[best]
 
     def _around(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The elements at the k nodes nearest to each point: numbers of the point and of the element, [m] each."""
+        near = self.nearest(points, k)
+        return _elements(near, self.count[near], self.at.indptr, self.at.indices)
+
+    def nearest(self, points: np.ndarray, k: int) -> np.ndarray:
+        """The k nodes with elements that are nearest to each point, [n, k]."""
         k = min(k, len(self.used))
-        near = self.used[self.tree.query(points, k=k)[1].reshape(len(points), k)]
-        count = np.diff(self.at.indptr)[near]
-        row = np.repeat(np.arange(len(points)), count.sum(1))
-        first = np.repeat(self.at.indptr[near].ravel(), count.ravel())
-        begin = np.cumsum(count.ravel()) - count.ravel()
-        return row, self.at.indices[first + np.arange(len(first)) - np.repeat(begin, count.ravel())]
+        return self.used[self.tree.query(points, k=k)[1].reshape(len(points), k)]
 
     def _distinct(self, row: np.ndarray, element: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pairs without repetitions: an element is at several of its nodes."""
@@ -139,6 +146,60 @@ class Finder:
         if is_line.any():
             weights[is_line, :2], distance[is_line] = nearest_point(points[is_line], self.nodes[ends[is_line, :2]])
         return weights, distance
+
+
+class Finders:
+    """Finders of several complexes, for few points: those of all complexes are located with the same calls."""
+
+    def __init__(self, each: Sequence[Finder]) -> None:
+        self.each = list(each)
+        nodes, elements = (np.cumsum([0, *(one.at.shape[axis] for one in each)]) for axis in (0, 1))
+        self.first_node, self.first_element = nodes[:-1], elements[:-1]
+        self.count = np.concatenate([one.count for one in each])
+        self.begin = np.cumsum(self.count) - self.count
+        self.elements = np.concatenate([one.at.indices + k for one, k in zip(each, self.first_element, strict=True)])
+        q = each[0].whole.dim
+        self.corner, self.inverse = np.full((elements[-1], q), np.nan), np.full((elements[-1], q, q), np.nan)
+        for one, k in zip(each, self.first_element, strict=True):
+            simplices = slice(k, k + len(one.whole.simplices))
+            self.corner[simplices], self.inverse[simplices] = one._first, one._inverse_sides
+
+    def locate(self, points: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each complex the element nearest to each point, and the weights of its nearest point, as `Finder` has."""
+        n = len(points)
+        framed = [points @ one.whole.frame.T for one in self.each]
+        near = np.concatenate(
+            [_wide(one.nearest(x, FIRST[-1])) + k for one, x, k in zip(self.each, framed, self.first_node, strict=True)]
+        )
+        at = np.concatenate(framed)
+        row, element = _elements(near, self.count[near], self.begin, self.elements)
+        own = barycentric(at[row], self.corner[element], self.inverse[element])  # NaN on a corridor
+        within = _positive(own)[::-1]  # reversed, so that the first of several is written last
+        found, weights = np.full(len(at), -1), np.zeros((len(at), at.shape[1] + 1))
+        found[row[within]], weights[row[within]] = element[within], own[within]
+        answers = []
+        for k, (one, first) in enumerate(zip(self.each, self.first_element, strict=True)):
+            mine, w = found[k * n : (k + 1) * n] - first, weights[k * n : (k + 1) * n]
+            rest = np.flatnonzero(mine < 0)
+            if len(rest):
+                mine[rest], w[rest], _ = one.around(framed[k][rest])
+            answers.append((mine, w))
+        return answers
+
+
+def _wide(near: np.ndarray) -> np.ndarray:
+    """Nodes [n, k], the last repeated where there are fewer than are tested first."""
+    return near if near.shape[1] == FIRST[-1] else near[:, np.minimum(np.arange(FIRST[-1]), near.shape[1] - 1)]
+
+
+def _elements(
+    near: np.ndarray, count: np.ndarray, begin: np.ndarray, elements: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The elements at nodes `near` [n, k], of which node i has count_i from begin_i on: point and element, [m] each."""
+    count = count.ravel()
+    row = np.repeat(np.arange(near.size) // near.shape[1], count)
+    shift = np.repeat(begin[near].ravel() - np.cumsum(count) + count, count)
+    return row, elements[shift + np.arange(len(shift))]
 
 
 def _positive(weights: np.ndarray) -> np.ndarray:

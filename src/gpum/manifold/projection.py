@@ -14,6 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
+MANY = 1000  # points that are projected onto one face after the other
 FLAT = 1e-7  # a face is flat if less than this fraction of a side's length is orthogonal to the sides before it
 
 
@@ -48,12 +49,19 @@ def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, 
     weights, distance = np.zeros((m, c)), np.full(m, np.inf)
     open_ = np.arange(m)  # points that are not inside their simplex
     for size in range(c, 0, -1):
-        for face in map(list, combinations(range(c), size)):
-            found, off, inside = _on_face(points[open_], corners[open_[:, None], face])
-            closer = inside & (off < distance[open_])
-            rows = open_[closer]
+        faces = np.array(list(combinations(range(c), size)))
+        for some in [faces] if len(open_) < MANY else faces[:, None]:  # of few points all faces in one call
+            shape = len(some), len(open_)
+            corner = corners[open_[:, None], some[:, None]].reshape(-1, size, corners.shape[2])
+            found, off, inside = _on_face(np.tile(points[open_], (len(some), 1)), corner)
+            off = np.where(inside, off, np.inf).reshape(shape)
+            best = np.argmin(off, 0) if len(open_) else np.zeros(0, int)
+            off = off[best, np.arange(len(open_))]
+            closer = np.flatnonzero(off < distance[open_])
+            rows, face = open_[closer], some[best[closer]]
             weights[rows] = 0.0
-            weights[rows[:, None], face], distance[rows] = found[closer], off[closer]
+            weights[rows[:, None], face] = found.reshape(*shape, size)[best[closer], closer]
+            distance[rows] = off[closer]
         if size == c:
             open_ = np.flatnonzero(distance == np.inf)
     return weights, distance
