@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .device import compiled
+
 BLOCK = 2**28  # numbers of d² in memory at once
 SECOND = 2**27  # numbers in memory in the second look
 MOST = 8192  # queries at once
@@ -56,14 +58,14 @@ class DeviceSearch:
         return square, index, exact
 
 
-@partial(jax.jit, static_argnames="n")
+@partial(compiled, static_argnames="n")
 def _in_float32(points: jax.Array, middle: jax.Array, unit: Any, n: int) -> tuple[jax.Array, jax.Array]:
     """Rows in units, and their square norms; infinite for the rows after n, which fill the last group."""
     among = ((points - middle) / unit).astype(jnp.float32)
     return among, jnp.where(jnp.arange(len(points)) < n, jnp.sum(among**2, 1), jnp.inf)
 
 
-@partial(jax.jit, static_argnames=("group", "K"))
+@partial(compiled, static_argnames=("group", "K"))
 def _search(
     points: jax.Array, among: jax.Array, squares: jax.Array, q: jax.Array, own: jax.Array, middle: jax.Array,
     unit: Any, group: int, K: int,

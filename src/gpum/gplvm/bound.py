@@ -22,6 +22,7 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 
 from ..basics import padding
+from ..basics.device import compiled
 from .kernel import JITTER, unit_gram
 from .psi import psi1, psi2
 
@@ -170,7 +171,7 @@ def negative_bound(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
     return value, cut(gradient, len(theta.mu), len(theta.Z))
 
 
-@jax.jit
+@compiled
 def _negative_bound(theta: Parameters, cloud: Cloud, live: Array) -> tuple[Array, Parameters]:
     return jax.value_and_grad(lambda t: -bound(t, cloud, JITTER, live))(theta)
 
@@ -217,7 +218,7 @@ def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.nd
     return P[:m, :N], Lam[:m, :m], R[:m, :m]
 
 
-@jax.jit
+@compiled
 def _inducing_posterior(theta: Parameters, live: Array, weight: Array, jitter: float) -> tuple[Array, Array, Array]:
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
     K, Psi1, Psi2 = _statistics(theta, weight, live, jitter)

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from ..basics import padding
+from ..basics.device import compiled
 from .mapping import Mapping
 from .projection import BLOCK, ROOM, Decoder, project_rows, with_matrix
 
@@ -39,7 +40,7 @@ def project_incomplete(
     return mu, s
 
 
-@jax.jit
+@compiled
 def _decoder(mapping: Mapping, patterns: Array) -> Decoder:
     """The `Decoder` with a matrix for each pattern [patterns, p] of ones and zeros."""
     W = mapping.W / mapping.scale

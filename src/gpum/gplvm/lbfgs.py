@@ -24,6 +24,8 @@ from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
 
+from ..basics.device import compiled
+
 MEMORY = 20
 ARMIJO, CURVATURE = 1e-3, 0.9
 LONGER = (1.1, 4.0)  # limits of the next increase of a step that is too short, relative to the last increase
@@ -110,7 +112,7 @@ class Minimum:
     status: Array
 
 
-@partial(jax.jit, static_argnames=("objective",))
+@partial(compiled, static_argnames=("objective",))
 def minimise(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, data: Any, max_steps: int) -> Minimum:
     """Minimise objective(theta, data) from theta, in units of `steps`, with at most `max_steps` steps.
 

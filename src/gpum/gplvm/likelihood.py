@@ -20,6 +20,7 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..basics import padding
+from ..basics.device import compiled
 from .bound import Cloud
 from .kernel import JITTER, unit_gram
 
@@ -63,7 +64,7 @@ def cut(theta: Parameters, N: int) -> Parameters:
     return replace(theta, X=theta.X[:N])
 
 
-@jax.jit
+@compiled
 def _negative(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
     return jax.value_and_grad(lambda t: -log_likelihood(t, cloud))(theta)
 
@@ -94,7 +95,7 @@ def posterior(theta: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return Lam, Lam, R
 
 
-@jax.jit
+@compiled
 def _posterior(theta: Parameters, weight: Array) -> tuple[Array, Array]:
     eye = jnp.eye(len(weight))
     Lam = cho_solve((jnp.linalg.cholesky(_noisy_gram(theta, weight)), True), eye)

@@ -26,6 +26,7 @@ import numpy as np
 from jax import Array
 
 from ..basics import padding
+from ..basics.device import compiled
 from . import bound, likelihood
 from .kernel import JITTER, unit_gram
 from .psi import STORED, psi1, psi2_by_pattern
@@ -123,7 +124,7 @@ def negative_bound(theta: bound.Parameters, cloud: Patterns) -> tuple[Array, bou
     return value, bound.cut(gradient, len(theta.mu), len(theta.Z))
 
 
-@jax.jit
+@compiled
 def _negative_bound(theta: bound.Parameters, cloud: Patterns, live: Array) -> tuple[Array, bound.Parameters]:
     return jax.value_and_grad(lambda t: -variational_bound(t, cloud, JITTER, live))(theta)
 
@@ -147,7 +148,7 @@ def inducing_posterior(theta: bound.Parameters, S: np.ndarray) -> tuple[np.ndarr
     return W, 0.5 * (Lam + Lam.T), _root(inverse)
 
 
-@jax.jit
+@compiled
 def _inducing_posterior(theta: bound.Parameters, seen: Array, live: Array) -> tuple[Array, Array, Array]:
     """beta ψ1 [N, m], Lam and A⁻¹ of every pattern [G, m, m]."""
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
@@ -185,7 +186,7 @@ def negative_log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> tu
     return value, likelihood.cut(gradient, len(theta.X))
 
 
-@jax.jit
+@compiled
 def _negative_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> tuple[Array, likelihood.Parameters]:
     return jax.value_and_grad(lambda t: -log_likelihood(t, cloud))(theta)
 

@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..basics.device import compiled
 from . import kernel
 from .bound import divergence
 from .mapping import Mapping
@@ -71,7 +72,7 @@ class Decoder:
     weights: Any
 
 
-@jax.jit
+@compiled
 def decoder(mapping: Mapping) -> tuple[Decoder, Array]:
     """The `Decoder` of a mapping, and the scaled weights W [m, p] with which a scaled row is multiplied."""
     W = mapping.W / mapping.scale
@@ -128,7 +129,7 @@ def project_rows(
     return theta[:, :q], np.exp(theta[:, q:])
 
 
-@partial(jax.jit, static_argnames=("as_points",))
+@partial(compiled, static_argnames=("as_points",))
 def _project_few(
     products: Array, starts: Array, dec: Decoder, own: Array | None, as_points: bool
 ) -> tuple[Array, Array]:  # fmt: skip
@@ -311,13 +312,12 @@ def _round(f: Derivatives, state: _State, data: RowData, dec: Decoder, left: flo
         some = np.minimum(np.arange(k, k + block), n - 1)  # the last block repeats its last row
         own = None if data.own is None else data.own[some]
         begin = _State(*(array[some] for array in state))
-        found.append(jax.device_get(_ascend(f, begin, data.products[some], dec, own, left, steps)))
+        found.append(jax.device_get(_ascend_rows(f, begin, data.products[some], dec, own, left, steps)))
     return _State(*(np.concatenate(arrays)[:n] for arrays in zip(*found, strict=True)))
 
 
-@partial(jax.jit, static_argnames=("f",))
 def _ascend(
-    f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Array, steps: Array
+    f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Any, steps: Any
 ) -> _State:
     """Steps of all rows until each has converged, at most `steps` of them; the first one only evaluates f."""
 
@@ -351,6 +351,9 @@ def _ascend(
     close = last.going & sound & (size < CLOSE) & (size * (size + last.damping) < left)
     theta = jnp.where(close[:, None], last.theta + move, last.theta)
     return _State(theta, last.value, last.gradient, last.hessian, last.damping, last.going & ~close)
+
+
+_ascend_rows = compiled(_ascend, static_argnames=("f",))  # as a program of its own
 
 
 def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Array]:

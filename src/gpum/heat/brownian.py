@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..basics.device import compiled
 from ..manifold import Chart, drift, evaluate, grid, inverse_root
 from ..persistence.programs import cached_programs
 from .table import TABLE_SIZES, Geometry, Table, lookup, tabulate, walls
@@ -149,7 +150,7 @@ def _wrap(moving: Motion, x: Array) -> Array:
     return jnp.where(np.asarray(moving.periodic), low + jnp.mod(x - low, high - low), x)
 
 
-@partial(jax.jit, static_argnames=("n_paths", "record", "add", "at_once"))
+@partial(compiled, static_argnames=("n_paths", "record", "add", "at_once"))
 def simulate(
     moving: Motion,
     keys: Array,

@@ -22,6 +22,7 @@ import numpy as np
 from jax import lax
 from scipy.sparse import csr_matrix
 
+from ..basics.device import compiled
 from ..persistence.programs import cached_programs
 
 WIDTH = 16  # entries of a row in the first band
@@ -71,7 +72,7 @@ class DeviceProducts:
 
     def times(self, V: jax.Array, turned: np.ndarray) -> jax.Array:
         """V times a small matrix [m, m]."""
-        return jnp.matmul(V, turned, precision=EXACT)
+        return _times(V, turned)
 
     def squares(self, V: jax.Array) -> np.ndarray:
         """The sum of squares of each column, [m], in float64."""
@@ -98,7 +99,7 @@ def _product(bands: Bands, V: jax.Array) -> jax.Array:
     return jnp.concatenate([jnp.sum(entries[:, :, None] * V[columns], 1) for columns, entries in bands])
 
 
-@jax.jit
+@compiled
 def _filtered(bands: Bands, V: jax.Array, degree: Any, half: Any, middle: Any) -> jax.Array:
     def step(_: Any, blocks: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         before, now = blocks
@@ -109,6 +110,11 @@ def _filtered(bands: Bands, V: jax.Array, degree: Any, half: Any, middle: Any) -
     return now / jnp.sqrt(jnp.sum(now.astype(float) ** 2, 0)).astype(V.dtype)
 
 
-@jax.jit
+@compiled
 def _inner(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a.T.astype(float), b.astype(float), precision=EXACT)
+
+
+@compiled
+def _times(V: jax.Array, turned: jax.Array) -> jax.Array:
+    return jnp.matmul(V, turned, precision=EXACT)

@@ -34,6 +34,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from ..basics import neighbours, padding
+from ..basics.device import compiled
 from ..basics.workers import results
 
 HASTE = 0.005  # fraction of the shortest time: two nodes do not exchange their content faster
@@ -101,7 +102,7 @@ def jump_nodes(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
     return Nodes(process, np.asarray(mass, float), component, blocked, float(np.mean(w > most)) if len(w) else 0.0)
 
 
-@partial(jax.jit, static_argnames=("n_paths",))
+@partial(compiled, static_argnames=("n_paths",))
 def counts(process: JumpProcess, keys: Array, corners: Array, upto: Array, spans: Array, n_paths: int) -> Array:
     """How many of n_paths from each of u starts are at each node at the end of each leg, [u, legs, n].
 

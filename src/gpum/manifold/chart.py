@@ -22,6 +22,7 @@ from jax import Array
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.device import compiled
 from ..persistence.programs import cached_programs
 from .precision import float64
 
@@ -145,7 +146,7 @@ def evaluate(
         return np.concatenate([np.asarray(f) for f in found])[: len(points)]
 
 
-@partial(jax.jit, static_argnames=("function",))
+@partial(compiled, static_argnames=("function",))
 def _at_batch(chart: Any, points: Array, function: Any) -> Array:
     def at(x: Array) -> Any:
         return getattr(chart, function)(x) if isinstance(function, str) else function(chart, x)
