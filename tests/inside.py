@@ -97,7 +97,7 @@ def handed_out(monkeypatch):
 
 def compiled():
     """How many programs there are of each kind that a latent model compiles."""
-    programs = (lbfgs.minimise, bound._inducing_posterior, projection._ascend, projection.decoder)
+    programs = (lbfgs.minimise, bound._inducing_posterior, projection._ascend_rows, projection.decoder)
     return [program._cache_size() for program in programs]
 
 
