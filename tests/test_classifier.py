@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import inside
 from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.estimators.unlabelled import split_labels
-from gpum.fitted import predictive
+from gpum.fitted import rows as rows_module
 from gpum.inference import classes, correlations, probit
 
 
@@ -400,7 +400,7 @@ def test_components_in_stacks_and_blocks_in_threads(fitted, monkeypatch):
             found += weight * softmax(probit.LINK * (k @ alpha) / np.sqrt(variance)[:, None], axis=1)
     expected = classes._sharpened(found / found.sum(1, keepdims=True), posterior.sharpness)
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-11)
-    monkeypatch.setattr(predictive, "BLOCK", 7)
+    monkeypatch.setattr(rows_module, "BLOCK", 28)
     monkeypatch.setattr(correlations, "ROOM", 1)
     output = dataclasses.replace(
         model.model_.outputs[0], posterior=dataclasses.replace(posterior)

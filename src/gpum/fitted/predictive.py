@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..basics.workers import results
 from ..inference.outputs import Output, Summary
 from ..inference.posterior import RowsInSpaces
-from .rows import BLOCK, ProjectedRows
+from .rows import ProjectedRows
 
 if TYPE_CHECKING:
     from .model import FittedModel
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,10 @@ class AtRows:
     def latent(self) -> np.ndarray | None:
         """Coordinates of the rows on the learned chart, [n, q]; None where there is no chart."""
         return self.model._latent_of(self.rows)
+
+    def _each_block(self, of: Callable[[RowsInSpaces, slice], T]) -> list[T]:
+        """What `of` computes for each block of the rows, with the positions of its rows."""
+        return self.rows.each_block(of, self.model.geometries.kernels.n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +67,12 @@ class Predictive(AtRows):
     @cached_property
     def mean(self) -> np.ndarray:
         """Predictive mean, [n]."""
-        blocks = [
-            [output.mean_at(block, self.include_noise) for output in outputs] for block, outputs in self._blocks()
-        ]
-        return self._stacked([np.concatenate(one) for one in zip(*blocks, strict=True)])
+        return self._stacked(self._of_outputs(lambda output, block: output.mean_at(block, self.include_noise)))
 
     @cached_property
     def std(self) -> np.ndarray:
         """Predictive standard deviation, [n]."""
-        blocks = [
-            [output.moments(block, self.include_noise)[1] for output in outputs] for block, outputs in self._blocks()
-        ]
-        return self._stacked([np.concatenate(one) for one in zip(*blocks, strict=True)])
+        return self._stacked(self._of_outputs(lambda output, block: output.moments(block, self.include_noise)[1]))
 
     @cached_property
     def cov(self) -> np.ndarray:
@@ -92,18 +91,16 @@ class Predictive(AtRows):
         """
         levels = _checked_levels(levels) if len(levels) else np.zeros(0)
         noise = self.include_noise
-        found = [
-            [output.summary(block, levels, noise, noise and not levels_of_function) for output in outputs]
-            for block, outputs in self._blocks()
-        ]
-        of_outputs = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in zip(*found, strict=True)]
+        found = self._in_blocks(
+            lambda output, block: output.summary(block, levels, noise, noise and not levels_of_function)
+        )
+        of_outputs = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in found]
         return Summary(*(self._stacked(list(v)) for v in zip(*of_outputs, strict=True)))
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975)) -> np.ndarray:
         """Quantiles of the predictive mixture, [n, levels]."""
         levels, noise = _checked_levels(levels), self.include_noise
-        blocks = [[output.quantiles(block, levels, noise) for output in outputs] for block, outputs in self._blocks()]
-        return self._stacked([np.concatenate(one) for one in zip(*blocks, strict=True)])
+        return self._stacked(self._of_outputs(lambda output, block: output.quantiles(block, levels, noise)))
 
     def samples(self, n: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint draws, [rows, n] or, for several outputs, [rows, k, n]."""
@@ -113,12 +110,14 @@ class Predictive(AtRows):
         draws = [output.samples(rng, self.rows.whole, n, self.include_noise) for output in outputs]
         return np.stack(draws, 1) if self.model.several else draws[0]
 
-    def _blocks(self) -> Iterator[tuple[RowsInSpaces, list[Output]]]:
-        """Blocks of rows, and the outputs for the rows of each."""
-        start = 0
-        for block in self.rows.blocks():
-            yield block, self._outputs(slice(start, start + len(block)))
-            start += len(block)
+    def _of_outputs(self, of: Callable[[Output, RowsInSpaces], np.ndarray]) -> list[np.ndarray]:
+        """What `of` computes for all rows, for each output."""
+        return [np.concatenate(blocks) for blocks in self._in_blocks(of)]
+
+    def _in_blocks(self, of: Callable[[Output, RowsInSpaces], T]) -> list[tuple[T, ...]]:
+        """What `of` computes for each block of rows, for each output."""
+        found = self._each_block(lambda block, some: [of(output, block) for output in self._outputs(some)])
+        return list(zip(*found, strict=True))
 
     def _outputs(self, some: slice) -> list[Output]:
         """The outputs for some of the rows, with the trials of these rows."""
@@ -162,11 +161,7 @@ class ClassPredictive(AtRows):
     def probabilities(self) -> np.ndarray:
         """Probability of each class, [n, classes]."""
         posterior = self.model.outputs[0].posterior
-        if len(self.rows) <= BLOCK:
-            return posterior.probabilities(self.rows.whole)
-        parts = [slice(begin, begin + BLOCK) for begin in range(0, len(self.rows), BLOCK)]
-        tasks = (partial(lambda some: posterior.probabilities(self.rows.in_spaces(some)), some) for some in parts)
-        return np.concatenate(list(results(tasks, self.model.geometries.kernels.n_jobs, here=True)))
+        return np.concatenate(self._each_block(lambda block, _: posterior.probabilities(block)))
 
     def _warm(self) -> None:
         """Compute the predictions, so that programs are compiled."""
