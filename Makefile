@@ -83,7 +83,7 @@ clean:
 	touch $@
 
 .venv/.oracles: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,oracles]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,oracles,notebook]'
 	touch $@
 
 .venv/.docs: .venv/.installed
