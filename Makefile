@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OLDEST ?= tests/test_gp.py tests/test_units.py tests/test_regressors.py tests/test_cli.py
+TOOLS := hypothesis pandas polars pytest pytest-xdist
 RELEASE ?= tests/test_readme.py "tests/test_regressors.py::test_scikit_learn_contract[GPUM]"
 
-.PHONY: test test-release test-all test-oldest mutations lint format audit dist results bench demo docs clean
+.PHONY: test test-release test-all test-oldest test-newest mutations lint format audit dist results bench demo docs clean
 
 test: .venv/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -20,6 +21,13 @@ test-all: .venv/.oracles
 # these depend on themselves is new, so deprecation warnings between the two are ignored.
 test-oldest: .venv-oldest/.installed
 	GPUM_CACHE=.venv-oldest/programs .venv-oldest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider \
+		-W ignore::DeprecationWarning $(OLDEST)
+
+# The same tests with the newest versions, whatever constraints.txt pins; PYTHON=python3.14 with another Python.
+test-newest:
+	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[parquet,report]' $(TOOLS)
+	GPUM_CACHE=.venv-newest/programs .venv-newest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider \
 		-W ignore::DeprecationWarning $(OLDEST)
 
 # Breaks central lines one at a time; about half an hour. It fails where the fast tests do not notice one.
@@ -66,7 +74,7 @@ docs: .venv/.docs
 	$(BIN)/python -m sphinx -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 
 clean:
-	rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery
+	rm -rf .venv .venv-oldest .venv-newest build dist .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery
 
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("GPUM needs Python 3.11 or newer; set PYTHON=/path/to/it" if sys.version_info < (3, 11) else 0)'
@@ -75,7 +83,7 @@ clean:
 	touch $@
 
 .venv/.oracles: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,oracles]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,oracles,notebook]'
 	touch $@
 
 .venv/.docs: .venv/.installed
@@ -86,5 +94,5 @@ clean:
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python tests/oldest.py > .venv-oldest/oldest.txt
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet,report]' hypothesis pandas polars pytest pytest-xdist
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet,report]' $(TOOLS)
 	touch $@

@@ -72,8 +72,8 @@ axes[0].set_ylabel("true digit")
 # %%
 # Whether to believe it
 # ---------------------
-# Left: of the pictures about which it is so sure, how many are right? Above the line it is too modest, and with one
-# label a class it is. Right: somebody looks at the most doubtful pictures, and few errors remain among the others.
+# Left: of the pictures about which it is so sure, how many are right? Above the line it is too modest, below it too
+# sure, as here about the most doubtful pictures. Right: somebody looks at these, and few errors remain in the others.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 axes[0].plot([0, 1], [0, 1], color="0.6", linewidth=1)

@@ -86,7 +86,7 @@ axes[0].set_ylim(top=1.25 * axes[0].get_ylim()[1])  # room for the legend
 # Intervals are of new observations, noise included; the truth has no noise, so more than 95 % of it should be inside.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", sharey=True)
-for ax, regressor, title in zip(axes, (model, in_space), ("GPUM", "Gaussian process in space"), strict=True):
+for ax, regressor, title in zip(axes, (model, in_space), ("GPUM", "GP in space"), strict=True):
     plots.plot_calibration(regressor, cloud.X[unknown], cloud.y_true[unknown], ax=ax)
     ax.set_title(f"{title}: {ax.get_title()}")
 

@@ -65,17 +65,18 @@ fig.colorbar(dots, ax=axes[1], label="temperature")
 # The fit
 # -------
 # One call. All rows are given, not only those with a label: the others show where the walk goes. ``warm_start`` keeps
-# what was learned for later fits to other labels.
+# what was learned for later fits to other labels. A notebook shows the parameters, and a summary of the fit.
 
 model = GPUMRegressor(random_state=0, warm_start=True).fit(X, y)
-print({name: round(weight, 2) for name, weight in model.geometry_weights_.items()})
+model
 
 # %%
 # Several geometries were built side by side: charts, atlases, graphs, flat space. The labels decide how much weight
-# each of them has, and all predictions are averages with these weights. There is nothing to choose.
+# each of them has, and all predictions are averages with these weights. There is nothing to choose. One figure shows
+# the fit: the map of the rows, left-out labels (see below), the weights, and which columns matter or how far a label
+# reaches.
 
-fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-plots.plot_geometries(model, ax=ax)
+plots.overview(model)
 
 # %%
 # Predictions

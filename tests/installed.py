@@ -1,7 +1,8 @@
 """Checks of the built wheel and sdist, as `make dist` runs them: `python tests/installed.py dist`.
 
 The wheel is installed alone, with the pins of constraints.txt, into a new environment outside the checkout; there the
-demonstration and a smoke test run. Nothing of the checkout can be imported by them.
+demonstration and a smoke test run, and, with the extra `report`, a report is written. Nothing of the checkout can be
+imported by them.
 """
 
 import os
@@ -68,6 +69,9 @@ def check_installed(wheel, folder, version):
     run(python, "-c", SMOKE, cwd=folder)
     assert "30" in run(gpum, "info", "m.gpum", cwd=folder)
     assert f"gpum {version}" in " ".join(run(gpum, "info", "--system", cwd=folder).split())
+    run(python, "-m", "pip", *quiet, "-c", ROOT / "constraints.txt", f"{wheel}[report]", cwd=folder)
+    run(gpum, "report", "m.gpum", "--out", "report.html", cwd=folder)
+    assert (folder / "report.html").stat().st_size < 2e6
     run(gpum, "demo", "--quick", "--out", folder / "demo", cwd=folder)
     assert (folder / "demo" / "swiss_roll.png").is_file()
 

@@ -175,6 +175,18 @@ def test_an_overview_of_numbers_and_classes(fitted, roll):
     ax.figure.canvas.draw()
 
 
+def test_an_overview_has_all_its_text_in_the_figure(fitted):
+    axes = plots.overview(fitted)
+    plots.plot_geometries(fitted, ax=axes[1, 0]).set_yticks([0], labels=["flat space, a length per column"])
+    figure = axes[0, 0].figure
+    figure.canvas.draw()
+    for ax in axes.ravel():
+        for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+            box = text.get_window_extent()
+            assert box.x0 >= 0, text
+            assert box.x1 <= figure.bbox.width, text
+
+
 def test_an_overview_shows_relevance_where_it_is_known():
     X = np.random.default_rng(0).uniform(size=(60, 4))
     model = GPUMRegressor(geometry="flat", smoothness="matern52").fit(X, np.sin(9 * X[:, 1]))

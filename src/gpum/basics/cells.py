@@ -41,7 +41,7 @@ def number(cell: Any) -> float | None:
 
 
 def truth(cell: Any) -> float | None:
-    """True and false, also as words, as 1 and 0; so are the numbers 1 and 0. None for other cells."""
+    """1 for true and 0 for false, also if they are written as words or as 1 and 0; None for other cells."""
     if isinstance(cell, bool | np.bool_):
         return float(cell)
     if isinstance(cell, str) and cell.strip().lower() in TRUTH:

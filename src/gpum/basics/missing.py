@@ -26,7 +26,7 @@ EM_STEPS = 50
 FLOOR = 1e-6  # smallest noise, as a fraction of the variance
 PASSES = 3  # from the second on, the donors themselves are filled in
 SOUND = 1.5  # a filled-in row farther than this from the nearest row, in median distances, counts as off the surface
-# Times the largest eigenvalue of independent gaps, which these seldom exceed; gaps with a common cause exceed it far.
+# Times the largest eigenvalue of independent gaps, which seldom exceed it; gaps with a common cause are far above it.
 CHANCE = 1.5
 BLOCK = 2**22  # distances in memory at once
 

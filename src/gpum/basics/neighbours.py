@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 PRECISE = 2e-8  # accuracy, relative to the longest row, of distances computed as |x|² + |y|² - 2xy
-FEW_PAIRS = 2**16  # distances that are computed sooner than a search structure is built
+FEW_PAIRS = 2**16  # distances up to which computing them all is faster than building a search structure
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is computed
 CANDIDATES = 5  # candidates for each row of a subset

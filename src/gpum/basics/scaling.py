@@ -87,8 +87,8 @@ def spreads(X: np.ndarray, *, robust: bool = False, constant: float = 1.0) -> np
 def far_offsets(X: np.ndarray) -> np.ndarray | float:
     """The least number of each column that is constant, or far from 0 beside its range; 0 for other columns, [p].
 
-    Less these, differences of rows are not lost beside a column such as a time in seconds, or a constant one. One 0
-    stands for all columns if there is no such column.
+    After they are subtracted, rounding no longer hides differences of rows beside a large column (a time in seconds).
+    One 0 stands for all columns if there is no such column.
     """
     low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
     power = _power(np.maximum(np.abs(low), np.abs(high)))

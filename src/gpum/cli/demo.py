@@ -120,7 +120,7 @@ def _roll(ax: Any, cloud: Any) -> None:
     ax.scatter(
         *cloud.X[known].T, c=cloud.y[known], cmap="viridis", vmin=-1.5, vmax=1.5, s=75, edgecolor="k", depthshade=False
     )
-    ax.set_box_aspect(np.ptp(cloud.X, axis=0), zoom=1.4)
+    ax.set_box_aspect(np.ptp(cloud.X, axis=0), zoom=1.28)
     ax.view_init(66, -60)
     ax.set_axis_off()
     ax.set_title(f"The cloud in R³: {len(cloud.X)} points,\n{int(known.sum())} of them with a label (in colour)")

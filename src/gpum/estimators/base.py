@@ -128,7 +128,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return self.model_.of_cloud.mean.copy()
 
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
-        """Mean (and std) for every row of the fitted cloud, as `predict` has them."""
+        """Mean (and std) for every row of the fitted cloud, as `predict` returns them."""
         found = (
             self.model_.of_cloud if checks.flag(include_noise, "include_noise") else self.model_.of_cloud.of_function()
         )

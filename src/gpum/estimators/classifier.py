@@ -178,7 +178,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
 
 @dataclass(frozen=True)
 class ClassLabels:
-    """The rows that have a label, their classes as positions in `classes`, and these, sorted."""
+    """The rows that have a label, their classes as positions in `classes`, and the sorted classes."""
 
     known: np.ndarray
     codes: np.ndarray

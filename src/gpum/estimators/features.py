@@ -53,7 +53,7 @@ def encoded_names(estimator: Any) -> list[str] | None:
 
 
 def names(estimator: Any) -> list[str]:
-    """Names of the columns of numbers of a fitted estimator, also where they are counted only."""
+    """Names of the encoded columns of a fitted estimator; numbers where the columns have no names."""
     encoded = encoded_names(estimator)
     if encoded is not None:
         return encoded
@@ -67,7 +67,7 @@ def indicators(estimator: Any) -> np.ndarray | None:
 
 
 def by_column(estimator: Any, values: np.ndarray | None) -> np.ndarray | None:
-    """Values of the columns of numbers [..., p] as those of the user's columns: of several the largest."""
+    """Values of the encoded columns [..., p] as values of the user's columns: the largest where one became several."""
     encoding = getattr(estimator, "encoding_", None)
     if encoding is None or values is None:
         return values

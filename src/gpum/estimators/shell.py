@@ -143,7 +143,7 @@ def suggest(self: Any, n: int = 1, criterion: str = "variance", candidates: Any 
 
     Parameters
     ----------
-    n : how many; each is chosen given that those before it will have labels, so that no two say the same.
+    n : how many; each is chosen as if those before it had labels, so that no two give the same information.
     criterion : "variance" (default): what lowers the average predictive variance over the cloud most;
         "information": the row whose label tells most of the functions themselves, wherever it is.
     candidates : rows of the cloud (or a mask of it) to choose from; None: every row that lacks a label.

@@ -45,7 +45,7 @@ class AtRows:
 
 @dataclass(frozen=True, eq=False)
 class Predictive(AtRows):
-    """Predictions for n rows. With several outputs results have one more axis, k, the last but for samples.
+    """Predictions for n rows. With several outputs results have one more axis, k, which is the last except for samples.
 
     Attributes
     ----------

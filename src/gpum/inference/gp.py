@@ -21,8 +21,8 @@ Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follo
 Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
 
 Above SCREEN labels all settings see SCREENED of them first, and only those that come within NATS of the best see all:
-differences of log evidence grow with the labels, so that what is far behind on some is hopeless on all (`promising`,
-for every likelihood).
+differences of log evidence grow with the labels, so that a setting far behind on some labels is hopeless on all
+(`promising`, for every likelihood).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
-ALONE = 100  # labels up to which a setting is scored sooner than a thread begins
+ALONE = 100  # labels up to which scoring a setting takes less time than starting a thread
 LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
 COSTLY = 2000  # labels
 

@@ -16,7 +16,7 @@ With more labels than a kernel has modes (K = FFᵀ on the labels, F [n, k]) all
 
 At few labels this has the evidence of a brute-force count to about 0.1; Laplace's (softmax) is off by several nats as
 soon as the signal is strong, prefers weak signals for that reason alone, and leaves nearly even probabilities;
-regression on codes takes distinct classes for distinct numbers, and its evidence prefers kernels that connect nothing.
+regression on codes treats classes as numbers, and its evidence prefers kernels that connect nothing.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ CLASS_COLORS = (
     "#067df5", "#820305", "#86b616", "#8000a9", "#e3af9d", "#2d455f", "#d460a6", "#78732e", "#13c6f6", "#050cf3",
 )  # fmt: skip
 MARKERS = "os^DP"
+WIDTH = 34  # characters of a title or label
 NAMED = 20  # classes at most whose names are written
 
 
@@ -45,6 +47,8 @@ def overview(model: Any, *, output: int = 0, axes: Any = None) -> Any:
         plot_evidence(model, output=output, ax=last)
     else:
         plot_relevance(model, output=output, ax=last).set_title("which columns matter")
+    for ax in (left_out, last):  # narrow panels: long lines would leave the figure
+        ax.set(title=fill(ax.get_title(), WIDTH), xlabel=fill(ax.get_xlabel(), WIDTH))
     return axes
 
 
