@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..basics import neighbours, resolution
+from ..basics import missing, neighbours, resolution
 from ..fitted import Cloud
 from ..fitted import cloud as clouds
 from ..gplvm.models import N_INDUCING
@@ -47,9 +47,12 @@ def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool) -> L
 
     A small cloud always may be one. In a large one the dimension is estimated among the subset, FEWER_ROWS of it and
     MORE_ROWS of the cloud: noise raises it where rows are many, curvature where they are few.
+
+    A large cloud with missing readings has no more than SUBSET rows: the work of a chart grows with the number of
+    different gaps, too.
     """
     found, notes = clouds.with_subset(cloud, seed, random)
-    if not found.large or np.isnan(found.X).any():
+    if not found.large:
         return Learned(found, notes, True)
     dimension = _dimension(found, seed)
     smooth, resolved = dimension <= SMOOTH, True
@@ -59,10 +62,10 @@ def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool) -> L
             f"the rows have about {dimension:.0f} dimensions, judging by distances to their neighbours: with "
             "geometry='average' charts and atlases, which have at most 3, are left out; name them to learn them"
         )
-    if model is not None and (smooth or always):
+    if model is not None and (smooth or always) and not np.isnan(found.X).any():
         n, fraction = _enough(found, model, seed)
-        resolved = n == clouds.SUBSET
-        if not resolved:
+        resolved = n == clouds.SUBSET and fraction <= resolution.FEW
+        if n > clouds.SUBSET:
             found, notes = clouds.with_subset(cloud, seed, random, n)
             said.append(
                 f"{clouds.SUBSET:,} rows do not show the shape of the cloud: paths between them jump from one fold or "
@@ -78,15 +81,21 @@ def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool) -> L
 
 
 def _dimension(cloud: Cloud, seed: int) -> float:
-    """The smallest of the dimensions of the cloud at three numbers of rows."""
-    dimension = neighbours.dimension(cloud.learned)
+    """The smallest of the dimensions of the cloud at three numbers of rows; missing readings are filled in."""
+    rows, filled = cloud.learned, None
+    if np.isnan(cloud.X).any():
+        filled = missing.fill_in(rows)
+        rows = filled.rows
+    dimension = neighbours.dimension(rows)
     if dimension > SMOOTH:
-        rng = np.random.default_rng(seed)
-        fewer = neighbours.cover(cloud.learned, min(FEWER_ROWS, len(cloud.learned)), rng)
-        dimension = min(dimension, neighbours.dimension(cloud.learned[fewer]))
+        fewer = neighbours.cover(rows, min(FEWER_ROWS, len(rows)), np.random.default_rng(seed))
+        dimension = min(dimension, neighbours.dimension(rows[fewer]))
     if dimension > SMOOTH and len(cloud) > MORE_ROWS:
         drawn = np.random.default_rng(seed).choice(len(cloud), MORE_ROWS, replace=False)
-        dimension = min(dimension, neighbours.dimension(cloud.rows[drawn]))
+        more = cloud.rows[drawn]
+        if filled is not None:
+            more, _ = missing.fill_in_others(filled, more, cloud._learned_at(drawn))
+        dimension = min(dimension, neighbours.dimension(more))
     return dimension
 
 

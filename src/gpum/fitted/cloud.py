@@ -183,12 +183,12 @@ def with_subset(
 def with_many(cloud: Cloud, seed: int, smooth: bool) -> tuple[Cloud, list[str]]:
     """The cloud with the rows that graphs are built on, and a note about it.
 
-    In a large cloud without missing readings these are all distinct rows, or GRAPH_ROWS of them drawn at random;
+    In a large cloud these are all distinct rows, or GRAPH_ROWS of them drawn at random;
     SMOOTH_ROWS if the cloud is a smooth surface, which they resolve. Never fewer than other geometries have.
     """
     distinct = cloud.distinct
     most = SMOOTH_ROWS if smooth else GRAPH_ROWS
-    if not cloud.large or np.isnan(cloud.X).any() or len(cloud.learned) >= min(most, len(distinct)):
+    if not cloud.large or len(cloud.learned) >= min(most, len(distinct)):
         return cloud, []
     if len(distinct) <= most:
         return cloud.changed(many=distinct), [f"graphs were built on all {len(distinct):,} distinct rows"]
