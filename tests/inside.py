@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpum.basics import workers
+from gpum.estimators import subset
 from gpum.fitted import Geometries, LazyModel, cloud, rows
 from gpum.geometry import family, graphs, recipes
 from gpum.gplvm import bound, lbfgs, optimise, projection
@@ -16,6 +17,8 @@ from gpum.report import document
 # Sizes at which the library changes its ways, lowered so that small problems go the ways of large ones.
 SIZES = {
     "rows_learned_from": (cloud, "SUBSET"),
+    "seconds_of_learning": (subset, "WORK"),
+    "rows_of_smooth_graphs": (cloud, "SMOOTH_ROWS"),
     "rows_at_once": (rows, "BLOCK"),
     "rows_projected_at_once": (rows, "PROJECTED"),
     "scales": (family, "SCALES"),

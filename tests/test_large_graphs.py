@@ -193,6 +193,29 @@ def test_new_rows_agree_with_the_rows_next_to_them(fitted):
     np.testing.assert_allclose(regressor.predict(near), regressor.predict(X[:50]), atol=1e-4)
 
 
+def test_graphs_of_a_large_cloud_with_gaps_have_all_rows(tmp_path, monkeypatch):
+    inside.lower(monkeypatch, modes_of_a_graph=60)
+    rng = np.random.default_rng(0)
+    r, z = rng.uniform(4, 14, 3100), rng.uniform(0, 12, 3100)
+    turn = np.linalg.qr(rng.standard_normal((6, 6)))[0][:3]
+    X = np.stack([r * np.cos(r), r * np.sin(r), z], 1) @ turn + 0.02 * rng.standard_normal((3100, 6))
+    truth = np.sin(r / 2) + z / 12
+    y = np.where(np.arange(3100) < 200, truth + 0.05 * rng.standard_normal(3100), np.nan)
+    gone = rng.random(3100) < 0.1
+    X[gone, rng.integers(0, 6, 3100)[gone]] = np.nan
+    model = GPUMRegressor(geometry="graph", smoothness="matern52", random_state=0).fit(X, y)
+    assert any("graphs were built on all 3,100" in note for note in model.notes_)
+    assert any("cannot be filled in; they are projected" in note for note in model.notes_)
+    assert len(inside.features(model)[0]) == 3100
+    error = model.predict(X) - truth
+    assert np.sqrt(np.mean(error**2)) < 0.1
+    assert np.sqrt(np.mean(error[gone] ** 2)) < 0.1
+    model.save(tmp_path / "model.gpum")
+    rows = np.concatenate([X[:200], X[:50] + 1e-3])
+    loaded = GPUMRegressor.load(tmp_path / "model.gpum")
+    np.testing.assert_allclose(loaded.predict(rows), model.predict(rows), atol=1e-9)
+
+
 def test_thousands_of_connected_components_are_joined_and_noted():
     rng = np.random.default_rng(0)
     X = np.repeat(100 * rng.standard_normal((1200, 6)), 4, axis=0)
@@ -210,9 +233,7 @@ def test_thousands_of_connected_components_are_joined_and_noted():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-@pytest.mark.parametrize(
-    "kind", ["copies", "far row", "a class a label", pytest.param("missing", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("kind", ["copies", "far row", "a class a label", "missing"])
 def test_bad_clouds_are_answered(kind):
     rng = np.random.default_rng(0)
     X, truth = clusters(3200, rng)

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, SwissRoll
-from gpum.basics.missing import fill_in, together
+from gpum.basics.missing import fill_in, fill_in_others, together
 from gpum.cli import app
 from gpum.gplvm import bound, likelihood, models, patterns
 from gpum.gplvm.incomplete import project_incomplete
@@ -227,6 +227,25 @@ def test_filling_in_follows_the_surface():
     assert np.all(found.variance[~seen] > 0)
     assert found.sound.mean() > 0.7
     assert np.median(np.linalg.norm(found.rows - X, axis=1)) < 0.2  # rows are 1.1 apart, sheets 6
+
+
+def test_other_rows_of_a_cloud_are_filled_in_from_a_subset():
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 4, 900)
+    X = np.stack([np.sin(t), np.cos(t), t, np.sin(2 * t)], 1)
+    S = gaps(rng, X, 0.2)
+    own = np.where(np.arange(900) < 300, np.arange(900), -1)
+    subset = fill_in(S[:300])
+    rows, sound = fill_in_others(subset, S, own)
+    np.testing.assert_array_equal(rows[:300], subset.rows)
+    np.testing.assert_array_equal(sound[:300], subset.sound)
+    np.testing.assert_array_equal(rows[~np.isnan(S)], S[~np.isnan(S)])
+    off = np.abs(rows - X).max(1)
+    whole = ~np.isnan(S).any(1)
+    assert sound[whole].all()
+    assert np.median(off[sound & ~whole]) < 0.02
+    assert np.mean(sound[~whole]) > 0.5
+    np.testing.assert_array_equal(fill_in_others(subset, X[300:], own[300:])[0], X[300:])
 
 
 def test_completions_lie_on_the_sheets():

@@ -28,7 +28,7 @@ PASSES = 3  # from the second on, the donors themselves are filled in
 SOUND = 1.5  # a filled-in row farther than this from the nearest row, in median distances, counts as off the surface
 # Times the largest eigenvalue of independent gaps, which seldom exceed it; gaps with a common cause are far above it.
 CHANCE = 1.5
-BLOCK = 2**22  # distances in memory at once
+BLOCK = 2**22  # distances, or readings of completions, in memory at once
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,26 @@ def fill_in(X: np.ndarray) -> Filled:
         spread[some] = np.where(missing[some], whole.var(0) + found.variance[donors].mean(1), 0.0)
         found = replace(found, rows=rows, variance=spread)
     return replace(found, sound=_sound(found.rows, missing.any(1)))
+
+
+def fill_in_others(filled: Filled, X: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows X [M, p] of a cloud of which `filled` is a subset, filled in, and which of them are sound, [M] of bool.
+
+    `own` [M] are their positions in the subset, -1 for other rows. These are filled in from the subset, and are sound
+    if they lie within SOUND times the median distance of other rows to it.
+    """
+    rows, sound, others = X.copy(), np.ones(len(X), bool), own < 0
+    rows[~others], sound[~others] = filled.rows[own[~others]], filled.sound[own[~others]]
+    some = np.flatnonzero(others & np.isnan(X).any(1))
+    step = max(1, BLOCK // (DONORS * X.shape[1]))
+    for begin in range(0, len(some), step):
+        part = some[begin : begin + step]
+        likely = _likely(filled.completions(X[part], filled.donors(X[part])))
+        rows[part] = np.where(np.isnan(X[part]), likely, X[part])
+    if len(some):
+        away = neighbours.nearest(filled.rows[filled.sound], 1, rows[others])[0][:, 0]
+        sound[others] = ~np.isnan(X[others]).any(1) | (away <= SOUND * np.median(away))
+    return rows, sound
 
 
 def together(X: np.ndarray) -> bool:

@@ -25,7 +25,7 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions, kernel_options
-from ..geometry.build import Built, build, dimensions, geometry_names
+from ..geometry.build import Built, Many, build, dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
 from ..manifold import Chart
@@ -187,7 +187,7 @@ def _build(
 
     built = build(
         names, estimator.latent_dim, X, charts, graphs, checkpoint=run, alone=alone, optional=optional,
-        many=None if cloud.many is None else cloud.of_graphs, once=not every,
+        many=None if cloud.many is None else Many(cloud.of_graphs, cloud._learned_at(cloud.many)), once=not every,
         n_modes=kernel_options(estimator.kernel).n_modes, n_jobs=estimator.n_jobs,
         verbose=estimator.verbose,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 1. Graphs and flat space are built first: they take seconds. Where the units of the columns are not certain, flat space
    and a few graphs are built in both, and the labels weigh them.
 2. Charts and atlases are learned in the better units. They are left out where they cannot help:
-   - a large cloud whose rows have more than SMOOTH dimensions;
+   - a large cloud whose rows have more than `subset.SMOOTH` dimensions;
    - labels that prefer flat space with a length for every column to graph and flat space by more than AHEAD nats.
      Charts and atlases are learned from the same distances between rows as the graph. On simulated clouds
      (`benchmarks/weights.py`) none came within 10 nats of the lengths where these led by AHEAD.
@@ -22,18 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from ..basics import neighbours
 from ..fitted import Cloud, Geometries
-from ..fitted.cloud import with_many, with_subset
 from ..geometry.base import KernelTask, kernel_options
 from ..geometry.build import Built, geometry_names
 from ..geometry.family import smoothness_names
 from ..geometry.scaled import ScaledGeometry
+from ..manifold import Chart
 from ..persistence.checkpoint import Checkpoint
-from . import units
+from . import subset, units
 
-SMOOTH = 5.0  # estimated dimensions of a large cloud up to which charts and atlases of at most three are learned
-MORE_ROWS = 10_000  # rows among which the dimension is estimated, beside the subset
 AHEAD = 15.0  # nats
 
 
@@ -58,9 +55,12 @@ def in_stages(
     `choices` are the units that the columns may have, the likeliest first; `make` builds geometries of given names;
     `once(name, make)` reuses what an earlier fit to the same cloud made.
     """
-    base, notes, smooth = once("subset", lambda: _subset(cloud.changed(unit=choices[0].unit), seed, random))
     names, default = geometry_names(estimator.geometry), _by_default(estimator)
-    slow = [name for name in names if name not in units.CHEAP] if smooth or not default else []
+    model = estimator.latent_model if _learns(estimator.latent_model, names) else None
+    rows = partial(subset.chosen, cloud.changed(unit=choices[0].unit), seed, random, model, not default)
+    found = once("subset", rows)
+    base, notes = found.cloud, found.notes
+    slow = [name for name in names if name not in units.CHEAP] if found.smooth or not default else []
     quick = [name for name in names if name in units.CHEAP]
     kernels = KernelTask(
         smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), seed,
@@ -113,6 +113,12 @@ def _by_default(estimator: Any) -> bool:
     return estimator.geometry == "average" and all(isinstance(one, str) for one in given)
 
 
+def _learns(latent_model: Any, names: Sequence[str]) -> bool:
+    """Whether charts or atlases are learned from the rows: a known chart is alone, a fitted model is used as it is."""
+    fitted = hasattr(latent_model, "chart_")
+    return not isinstance(latent_model, Chart) and ("atlas" in names or ("chart" in names and not fitted))
+
+
 def _chances(choices: Sequence[units.Units], judged: dict[str, Geometries], judges: Judges) -> dict[str, float]:
     """How likely each of the units is, given the labels."""
     if len(choices) == 1:
@@ -120,26 +126,3 @@ def _chances(choices: Sequence[units.Units], judged: dict[str, Geometries], judg
     odds = np.array([one.log_prior + judges.evidence(judged[one.scale]) for one in choices])
     weights = np.exp(odds - odds.max())
     return {one.scale: float(w) for one, w in zip(choices, weights / weights.sum(), strict=True)}
-
-
-def _subset(cloud: Cloud, seed: int, random: bool) -> tuple[Cloud, list[str], bool]:
-    """The cloud with the rows that geometries are learned from, notes about it, and whether it may be a smooth surface.
-
-    A small cloud always may be. In a large one the dimension is estimated among the subset and among MORE_ROWS rows;
-    noise raises the second, few rows the first.
-    """
-    cloud, notes = with_subset(cloud, seed, random)
-    if not cloud.large or np.isnan(cloud.X).any():
-        return cloud, notes, True
-    dimension = neighbours.dimension(cloud.learned)
-    if dimension > SMOOTH and len(cloud) > MORE_ROWS:
-        drawn = np.random.default_rng(seed).choice(len(cloud), MORE_ROWS, replace=False)
-        dimension = min(dimension, neighbours.dimension(cloud.rows[drawn]))
-    smooth = dimension <= SMOOTH
-    if not smooth:
-        notes.append(
-            f"the rows have about {dimension:.0f} dimensions, judging by distances to their neighbours: with "
-            "geometry='average' charts and atlases, which have at most 3, are left out; name them to learn them"
-        )
-    cloud, said = with_many(cloud, seed, smooth)
-    return cloud, [*notes, *said], smooth

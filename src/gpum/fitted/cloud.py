@@ -12,7 +12,7 @@ import numpy as np
 from ..basics import neighbours
 from ..basics.checks import GpumError
 
-SUBSET = 3000  # rows from which geometries are learned: two dimensions of charts, three of atlases in a few minutes
+SUBSET = 3000  # rows from which geometries are learned where these show the shape of the cloud, in about a minute
 GRAPH_ROWS = 100_000  # rows on which graphs are built, at most
 SMOOTH_ROWS = 10_000  # the same on a smooth surface, which fewer rows resolve
 COPIES = 10  # rows from which geometries are learned if more than SUBSET rows are all equal
@@ -146,17 +146,21 @@ class Cloud:
         for rows in (self.subset, self.many):
             if rows is not None and not (rows.ndim == 1 and _are_rows(rows, len(self.X))):
                 raise GpumError("its geometries were learned from rows that are not there")
-        if self.many is not None and self.subset is None:
-            raise GpumError("its graphs were built on rows of a large cloud, but its subset is missing")
+        if self.many is not None and (self.subset is None or len(self.many) <= len(self.subset)):
+            raise GpumError("its graphs were built on more rows than other geometries, but these are missing")
 
 
-def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, list[str]]:
+def with_subset(
+    cloud: Cloud, seed: int, random: bool = False, size: int | None = None
+) -> tuple[Cloud, list[str]]:  # fmt: skip
     """The cloud with the subset of rows that geometries are learned from, and notes about it.
 
-    Copies of a row count once; each copy keeps its own label. Of more than SUBSET distinct rows a subset is chosen that
-    covers the cloud; with `random` most of it is drawn at random instead, so that it shows where rows are few.
+    Copies of a row count once; each copy keeps its own label. Of more than SUBSET distinct rows a subset of `size` rows
+    (default: SUBSET) is chosen that covers the cloud; with `random` most of it is drawn at random instead, so that it
+    shows where rows are few.
     """
     notes, n, distinct = [], len(cloud), cloud.distinct
+    size = min(size or SUBSET, len(distinct))
     subset = distinct if 1 < len(distinct) < n else None
     if subset is not None:
         notes.append(
@@ -166,11 +170,11 @@ def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, l
     if len(distinct) == 1 and n > SUBSET:
         subset = np.arange(COPIES)
         notes.append(f"all {n:,} rows are equal: the geometries were learned from {COPIES} of them")
-    if cloud.large:
-        subset = distinct[_chosen(cloud.rows[distinct], seed, random)]
+    if cloud.large and size < len(distinct):
+        subset = distinct[_chosen(cloud.rows[distinct], size, seed, random)]
         drawn = "most of them drawn at random, so that they show where rows are few, the rest " if random else ""
         notes.append(
-            f"the geometries were learned from {SUBSET:,} of {len(distinct):,} rows, {drawn}chosen to cover the cloud; "
+            f"the geometries were learned from {size:,} of {len(distinct):,} rows, {drawn}chosen to cover the cloud; "
             "the others were projected onto them"
         )
     return cloud.changed(subset=subset), notes
@@ -179,13 +183,13 @@ def with_subset(cloud: Cloud, seed: int, random: bool = False) -> tuple[Cloud, l
 def with_many(cloud: Cloud, seed: int, smooth: bool) -> tuple[Cloud, list[str]]:
     """The cloud with the rows that graphs are built on, and a note about it.
 
-    In a large cloud without missing readings these are all distinct rows, or GRAPH_ROWS of them drawn at random;
-    SMOOTH_ROWS if the cloud is a smooth surface, which they resolve.
+    In a large cloud these are all distinct rows, or GRAPH_ROWS of them drawn at random;
+    SMOOTH_ROWS if the cloud is a smooth surface, which they resolve. Never fewer than other geometries have.
     """
     distinct = cloud.distinct
-    if not cloud.large or np.isnan(cloud.X).any():
-        return cloud, []
     most = SMOOTH_ROWS if smooth else GRAPH_ROWS
+    if not cloud.large or len(cloud.learned) >= min(most, len(distinct)):
+        return cloud, []
     if len(distinct) <= most:
         return cloud.changed(many=distinct), [f"graphs were built on all {len(distinct):,} distinct rows"]
     drawn = np.sort(np.random.default_rng(seed).choice(distinct, most, replace=False))
@@ -194,13 +198,13 @@ def with_many(cloud: Cloud, seed: int, smooth: bool) -> tuple[Cloud, list[str]]:
     ]
 
 
-def _chosen(rows: np.ndarray, seed: int, random: bool) -> np.ndarray:
-    """Indices of SUBSET rows, ascending."""
+def _chosen(rows: np.ndarray, size: int, seed: int, random: bool) -> np.ndarray:
+    """Indices of `size` rows, ascending."""
     rng = np.random.default_rng(seed)
-    drawn = rng.choice(len(rows), SUBSET - SUBSET // COVERING, replace=False) if random else None
+    drawn = rng.choice(len(rows), size - size // COVERING, replace=False) if random else None
     missing = np.isnan(rows)
     whole = np.where(missing, np.nanmean(rows, 0), rows) if missing.any() else rows
-    return neighbours.cover(whole, SUBSET, np.random.default_rng(seed), drawn)
+    return neighbours.cover(whole, size, np.random.default_rng(seed), drawn)
 
 
 def _are_rows(index: np.ndarray, n: int) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..basics import checks, neighbours
 from ..basics.checks import GpumError, NoSurface
-from ..basics.missing import Filled, fill_in, together
+from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.threads import at_once
 from ..basics.workers import results
@@ -40,6 +40,17 @@ SOLID_DIMS = (1, 2, 3)  # the same, for a cloud whose dimension is above SOLID
 SOLID = 2.4  # threshold for `neighbours.dimension`, which is 1.9 to 2.3 on surfaces; noise raises it, also on curves
 ATLAS_DIMS = (1, 2, 3)
 ROUGH = 0.5  # an atlas is left out when no local chart fits more than this fraction of the rows
+
+
+@dataclass(frozen=True)
+class Many:
+    """Rows [M, p] of a large cloud that graphs are built on, and their positions [M] among those of other geometries.
+
+    The positions are -1 for rows that others are not learned from.
+    """
+
+    rows: np.ndarray
+    own: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,7 @@ def dimensions(latent_dim: Any) -> list[int] | str:
 def build(
     names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int, bool], Iterable[Geometry]],
     graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, checkpoint: Checkpoint, many: np.ndarray | None = None, once: bool = False, alone: bool | None = None,
+    *, checkpoint: Checkpoint, many: Many | None = None, once: bool = False, alone: bool | None = None,
     optional: bool = False, n_modes: int | None = None, n_jobs: int | None = None, verbose: int = 0,
 ) -> Built:  # fmt: skip
     """The geometries of a cloud [N, p].
@@ -122,7 +133,7 @@ def build(
     only. `quick` says that the cloud does not look like it has that dimension, so that it should take little time.
     `alone` says that no other kind is requested (default: `names` has one); a rough atlas is then used as it is.
     With `optional` there may be none at all, and the notes say why.
-    `graph` makes the graphs, of the rows `many` [M, p] where these are given. Atlases and graphs that are in
+    `graph` makes the graphs, of the rows `many` where these are given. Atlases and graphs that are in
     `checkpoint` are not recomputed. By default all geometries are built in parallel threads. Atlases and graphs also
     use the workers of joblib; a latent model uses them for its starts.
     """
@@ -130,7 +141,17 @@ def build(
     alone = len(names) == 1 if alone is None else alone
     filled = fill_in(X) if np.isnan(X).any() else None  # for charts the latent model handles this
     whole = X if filled is None else filled.rows[filled.sound]
-    on = whole if many is None else many
+    notes: list[str] = [] if filled is None else [_missing(X, filled)]
+    on, within = whole, {name: None if filled is None or name == "chart" else Rows(filled, X) for name in names}
+    if many is not None and "graph" in names:
+        on = many.rows
+        if filled is not None:
+            on, sound = fill_in_others(filled, many.rows, many.own)
+            on, within["graph"] = on[sound], Rows(filled, many.rows, sound)
+            if not sound.all():
+                notes.append(
+                    f"of the rows of graphs, {np.sum(~sound):,} cannot be filled in; they are projected onto them"
+                )
     of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
     solid = dims == "average" and "chart" in names and neighbours.dimension(whole) >= SOLID
     if dims == "average":
@@ -150,8 +171,6 @@ def build(
     }
     geometries: list[Geometry] = []
     log_priors: list[float] = []
-    notes: list[str] = [] if filled is None else [_missing(X, filled)]
-    within = {name: None if filled is None or name == "chart" else (filled, X) for name in names}
     tasks = {name: [partial(_tried, make, within[name]) for make in members[name]] for name in names}
     everything = [task for name in names for task in tasks[name]]
     with Reporter(side_by_side and verbose, len(everything), "learning the surface in several ways") as report:
@@ -178,15 +197,25 @@ def build(
     return Built(geometries, [p - log(kinds) for p in log_priors], notes)
 
 
-def _tried(
-    make: Callable[[], Iterable[Geometry]], cloud: tuple[Filled, np.ndarray] | None
-) -> list[Geometry] | NoSurface:
+@dataclass(frozen=True)
+class Rows:
+    """What an `IncompleteGeometry` has beside the inner geometry."""
+
+    filled: Filled
+    cloud: np.ndarray
+    sound: np.ndarray | None = None
+
+
+def _tried(make: Callable[[], Iterable[Geometry]], cloud: Rows | None) -> list[Geometry] | NoSurface:
     """The geometries, or the error that says why there are none: an error raised in a worker would stop the others.
 
     `cloud` is a cloud with missing readings; the geometries are made from its sound rows.
     """
     try:
-        return [one if cloud is None else IncompleteGeometry(one, *cloud) for one in make()]
+        made = list(make())
+        if cloud is None:
+            return made
+        return [IncompleteGeometry(one, cloud.filled, cloud.cloud, sound=cloud.sound) for one in made]
     except NoSurface as error:
         return error
 

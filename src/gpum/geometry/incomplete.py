@@ -19,12 +19,16 @@ from .family import Family
 
 @dataclass(eq=False)
 class IncompleteGeometry:
-    """`inner` is made of the sound rows of `filled`; `cloud` [N, p] are all rows, NaN where a reading is missing."""
+    """`inner` is made of the sound rows of `cloud` [N, p], which has NaN where a reading is missing.
+
+    `filled` completes rows. It is the cloud filled in or, where `sound` [N] says which rows are sound, a subset of it.
+    """
 
     inner: Geometry
     filled: Filled
     cloud: np.ndarray
     name: str = ""
+    sound: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.name = self.inner.name
@@ -48,13 +52,13 @@ class IncompleteGeometry:
 
     def family(self, task: KernelTask) -> Family:
         """The spaces of the inner geometry, with all rows in them."""
-        family, sound = self.inner.family(task), self.filled.sound
+        family, sound = self.inner.family(task), self.filled.sound if self.sound is None else self.sound
         if sound.all():
             return family
         projection = self.project(self.cloud[~sound])
         rows = []
         for space, known in zip(family.spaces, family.rows, strict=True):
-            every = np.empty((len(self.cloud), known.shape[1]))
+            every = np.empty((len(self.cloud), known.shape[1]), known.dtype)
             every[sound] = known
             every[~sound] = np.mean([space.at(points) for points in projection.others], axis=0)
             rows.append(every)
