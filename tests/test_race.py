@@ -14,7 +14,7 @@ import inside
 from gpum import BayesianGPLVM, GpumError, NoSurface
 from gpum.gplvm import bound, lbfgs, starts
 from gpum.gplvm.models import ByPoints, Variational
-from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, RUNNING, Stage, climb
+from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, OUTRUN, RUNNING, Stage, climb
 from gpum.gplvm.race import Few, collapsed, race
 
 
@@ -40,8 +40,8 @@ class Landscape:
         return theta
 
 
-def rounds(objective, x, max_iter=1000, tol=0.01, n_rows=10):
-    stage = Stage("all free", (), max_iter, tol)
+def rounds(objective, x, max_iter=1000, tol=0.01, n_rows=10, leader=-np.inf):
+    stage = Stage("all free", (), max_iter, tol, leader)
     with jax.enable_x64(True):
         minimised = climb(Landscape(objective), Theta(np.asarray(x, float)), None, stage, n_rows)
         return [now for _, now in minimised]
@@ -89,6 +89,19 @@ def test_a_round_cut_short_is_not_converged():
     assert not short[-1].converged
     assert whole[-1].status == CONVERGED
     assert whole[-1].value == pytest.approx(0, abs=1e-9)
+
+
+def test_a_run_that_cannot_catch_up_stops():
+    """At the rate of its last round it would still be behind after all iterations that are left."""
+    scales = np.logspace(0, -8, 300)
+    run = partial(rounds, lambda theta, data: 0.5 * jnp.sum(scales * theta.x**2), scales**-0.5, 1000, 1e-9)
+    alone = run()
+    assert len(alone) == 10
+    assert alone[2].gained == pytest.approx(alone[2].value - alone[1].value)
+    ahead = alone[2].value + 7 * alone[2].gained  # seven rounds are left
+    assert [now.status for now in run(leader=ahead + 1)] == [RUNNING, RUNNING, OUTRUN]
+    assert run(leader=ahead - 1)[:3] == alone[:3]
+    assert run(leader=alone[-1].value) == alone
 
 
 def test_a_failed_line_search_is_reported():

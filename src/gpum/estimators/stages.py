@@ -104,7 +104,8 @@ def in_stages(
         if chance[other.scale] > units.LEAST and more.geometries:
             scaled = [ScaledGeometry(one, other.unit / best.unit, other.words) for one in more.geometries]
             own = own.weighed(best.log_prior, replace(more, geometries=scaled, notes=[]), other.log_prior)
-    return joined(clouds[best.scale], own, said)
+    whole = partial(joined, clouds[best.scale], own, said)
+    return whole() if said else once("whole", whole)  # with one choice of units labels decide nothing else
 
 
 def _by_default(estimator: Any) -> bool:

@@ -6,6 +6,9 @@ that `max_iter` ends early is not a full round. If L-BFGS stops by itself, becau
 higher value, this counts as convergence only if the gradient g is small: in units of typical steps ½|g|² is about the
 remaining gain, and rounding errors of the objective stop the search long before |g| is 0. Otherwise one more round
 starts from there with an empty memory.
+
+A run that is compared with a leader stops when it is outrun: if it went on at the rate of its last round until it is
+out of iterations, it would still be behind. Rounds seldom gain more than the ones before them.
 """
 
 from __future__ import annotations
@@ -26,22 +29,33 @@ CONVERGED = "converged"
 RUNNING = "still gaining"
 CUT_SHORT = "out of iterations"
 BROKEN = "line search broke down"
+OUTRUN = "cannot catch up"
 NOTHING = 1e-6  # nats
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the schedule: which parameters are fixed, and when it ends."""
+    """One stage of the schedule: which parameters are fixed, when it ends, and a value that another run has reached."""
 
     name: str
     hold: tuple[str, ...] = ()
     max_iter: int = 10**9
     tol: float = 0.0
+    leader: float = -np.inf
+
+    def settled(self, now: Progress, done: int = 0) -> bool:
+        """Whether a run that has `done` iterations here and gained so much in its last round may stop before the next.
+
+        In a full round it gained less than the tolerance, or so little that it cannot catch up with the leader.
+        """
+        left = (self.max_iter - done) / ROUND
+        little = now.gained < self.tol * now.rows or now.value + now.gained * left < self.leader
+        return little and (now.converged or now.iterations == ROUND)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The result of one round with `rows` rows; its status is CONVERGED, RUNNING, CUT_SHORT or BROKEN."""
+    """The result of one round with `rows` rows; its status is CONVERGED, RUNNING, CUT_SHORT, BROKEN or OUTRUN."""
 
     stage: str
     iterations: int
@@ -49,6 +63,7 @@ class Progress:
     value: float
     status: str
     rows: int
+    gained: float = np.inf  # unknown in files of an earlier version
 
     @property
     def converged(self) -> bool:
@@ -95,10 +110,18 @@ def climb(
             now = CONVERGED if allowed == ROUND else CUT_SHORT
         else:
             now = CONVERGED if 0.5 * float(found.slope2) < max(enough, NOTHING) else BROKEN
-        yield theta, Progress(stage.name, made, int(found.evaluations), value, now, n_rows)
-        if now in (CONVERGED, CUT_SHORT) or status == now == BROKEN:
+        progress = Progress(stage.name, made, int(found.evaluations), value, now, n_rows, gained)
+        if now == RUNNING and stage.settled(progress, done):
+            now, progress = OUTRUN, replace(progress, status=OUTRUN)
+        yield theta, progress
+        if now in (CONVERGED, CUT_SHORT, OUTRUN) or status == now == BROKEN:
             return
         last, status = value, now
+
+
+def value_at(model: Climbed, theta: Any, data: Any) -> float:
+    """The value of -model.objective at theta, by the program that a round runs."""
+    return -float(_round(model, theta, model.steps(theta, data), data, 0)[1].start)
 
 
 def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> tuple[Any, lbfgs.Minimum]:

@@ -2,7 +2,8 @@
 
 In the first round every start is optimised with the noise variance fixed at a small value, in the semifinal the best
 few with free noise, and in the final the best of these until convergence. If the noise were free from the first
-iteration, it would explain a thin direction before the chart has found it. `models.Model` is the interface of a model.
+iteration, it would explain a thin direction before the chart has found it. In the final the best one always runs; the
+others stop when they cannot catch up with it. `models.Model` is the interface of a model.
 
 Starts that have reached the same chart count as one, which occupies the slots of all of them: the others would end at
 the same optimum. For a large cloud the first two rounds use a subset of the rows, and only the final uses all rows.
@@ -27,7 +28,7 @@ from ..basics.threads import at_once, joblib_runs, one_blas_thread
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
 from .models import Data, Model
-from .optimise import Progress, Stage, climb
+from .optimise import Progress, Stage, climb, value_at
 
 ROUNDS = (4, 2)  # slots of the semifinal and of the final
 WARP = 0.02  # fraction of the variance, above which two fits count as different charts
@@ -97,7 +98,6 @@ def race(
         Stage("noise held", ("log_beta",), 200, 10 * tol),
     )
     semifinal = Stage("all free", (), min(300, max_iter), 10 * tol)
-    final = Stage("all free", (), max_iter, tol)
     run = partial(_run_all, model, n_jobs=n_jobs, see=see, checkpoint=checkpoint)
     some = data if few is None else few.data
     fits = held = _best_first(run(begin, early, "start", data=some))
@@ -106,8 +106,12 @@ def race(
     if np.max(np.std(_rows(model, fits[0]), axis=0)) < COLLAPSED:  # all is noise: the final would not change that
         return Outcome((fits[0],), held[0])
     going, _ = _of_each_chart(model, fits, slots, ROUNDS[1])
-    runners = ((fit.start, fit.theta if few is None else few.grown(fit.theta)) for fit in going)
-    return Outcome(tuple(_best_first(run(runners, (final,), "final", data=data))), held[0])
+    runners = [(fit.start, fit.theta if few is None else few.grown(fit.theta)) for fit in going]
+    leader = fits[0].bound if few is None or len(going) == 1 else value_at(model, runners[0][1], data)
+    final = Stage("all free", (), max_iter, tol, leader)
+    ended = [fit for fit in going[1:] if few is None and final.settled(fit.last)]
+    runners = [(name, theta) for name, theta in runners if name not in {fit.start for fit in ended}]
+    return Outcome(tuple(_best_first([*run(runners, (final,), "final", data=data), *ended])), held[0])
 
 
 def _of_each_chart(model: Model, fits: list[Fit], slots: dict[str, int], n: int) -> tuple[list[Fit], dict[str, int]]:

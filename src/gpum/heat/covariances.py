@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ class Spectral(Weighted):
         w = w / w0
         return w * varies, -2 * power * (x / (1 + x) - x0 / (1 + x0)) * w * varies
 
-    @property
+    @cached_property
     def weights(self) -> np.ndarray:  # type: ignore[override]
         w, _ = self._raw()
         return w / (max(float(w @ self.power), 1e-300) * self.typical)

@@ -175,13 +175,15 @@ def weighed(
     scores: dict[int, tuple[np.ndarray, Any]] = {}
     for space in sorted({setting.space for setting in settings}):
         mine = [k for k, setting in enumerate(settings) if setting.space == space]
-        tasks = [partial(score, settings[k], labels[space], slice(None)) for k in mine]
+        tasks, most = [partial(score, settings[k], labels[space], slice(None)) for k in mine], -np.inf
         for k, one in zip(mine, results(tasks, -1 if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
-            if mass[k] > mass[mine].max() + log(KEEP):
+            most = max(most, mass[k])
+            if mass[k] > most + log(KEEP):
                 scores[k] = one
         log_w = doubt.log_weights(mass)
-        scores = {k: one for k, one in scores.items() if log_w[k] > log_w.max() + log(KEEP)}
+        least = log_w.max() + log(KEEP)
+        scores = {k: one for k, one in scores.items() if log_w[k] > least}
     heavy = doubt.heavy(log_w)
     used = [k for k in sorted(scores) if heavy[k]]
     shift = log_w - mass - logsumexp(log_w[used])
