@@ -341,6 +341,13 @@ def test_equal_rows_are_merged():
     assert np.array_equal(atlas.eigenpairs(5).at(twice)[200:], atlas.eigenpairs(5).at(X[:50]))
 
 
+def test_notes_read_well_with_a_single_row():
+    X = np.random.default_rng(0).uniform(size=(200, 3)) * (1, 1, 0)
+    alone, edge = Atlas(2).fit(np.concatenate([X, [[3, 3, 0]]])).notes_
+    assert alone == "rows without a neighbour, which take the values of the nearest row that has one: 1"
+    assert edge.startswith("rows at the edge: ")
+
+
 def test_an_atlas_is_not_random():
     """It has no random state, and two fits of one cloud are equal."""
     X = sphere(300)

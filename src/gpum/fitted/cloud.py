@@ -163,10 +163,9 @@ def with_subset(
     size = min(size or SUBSET, len(distinct))
     subset = distinct if 1 < len(distinct) < n else None
     if subset is not None:
-        notes.append(
-            f"{n - len(distinct):,} rows are copies of others: the geometries were learned from the {len(distinct):,} "
-            "distinct rows"
-        )
+        copies = n - len(distinct)
+        said = "1 row is a copy of another" if copies == 1 else f"{copies:,} rows are copies of others"
+        notes.append(f"{said}: the geometries were learned from the {len(distinct):,} distinct rows")
     if len(distinct) == 1 and n > SUBSET:
         subset = np.arange(COPIES)
         notes.append(f"all {n:,} rows are equal: the geometries were learned from {COPIES} of them")

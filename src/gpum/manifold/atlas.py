@@ -209,12 +209,12 @@ def _remarks(stars: Stars, smooth: np.ndarray, q: int) -> list[str]:
     if lone == len(smooth):
         raise NoSurface(f"no two rows of X are joined by a surface of dimension {q}; lower dim or add rows")
     remarks = {
-        "rows are too rough for a smooth surface: they are not moved onto it": int(np.sum(~smooth)),
-        "rows have no neighbour and take the values of the nearest that has": lone,
-        "rows are at the edge": int(np.sum(stars.outer)),
-        "steps span a gap and were left out": stars.n_gaps,
+        "rows too rough for a smooth surface, which are not moved onto it": int(np.sum(~smooth)),
+        "rows without a neighbour, which take the values of the nearest row that has one": lone,
+        "rows at the edge": int(np.sum(stars.outer)),
+        "steps across a gap, which are left out": stars.n_gaps,
     }
-    return [f"{count} {remark}" for remark, count in remarks.items() if count]
+    return [f"{remark}: {count}" for remark, count in remarks.items() if count]
 
 
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
