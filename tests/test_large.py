@@ -22,6 +22,8 @@ from gpum import (
 )
 from gpum.basics import neighbours
 from gpum.datasets.swiss_roll import swiss_roll_points
+from gpum.geometry import graphs
+from gpum.geometry.atlas import AtlasGeometry
 
 
 @pytest.fixture
@@ -120,6 +122,57 @@ def test_a_chart_of_a_part_places_all_rows(ring, small_parts, monkeypatch, tmp_p
         for k in range(2):
             np.testing.assert_allclose(mixed[k], np.concatenate([a[k] for a in alone]), atol=1e-9)
             np.testing.assert_allclose(mixed[k], projected[k], atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def roll():
+    """3 100 rows of a roll, 150 labels with noise of 0.05, and the function without noise."""
+    rng = np.random.default_rng(0)
+    r, z = rng.uniform(4, 9, 3100), rng.uniform(0, 6, 3100)
+    X = swiss_roll_points(np.stack([r, z], 1)) + 0.01 * rng.standard_normal((3100, 3))
+    truth = np.sin(r) + z / 6
+    return X, np.where(np.arange(3100) < 150, truth + 0.05 * rng.standard_normal(3100), np.nan), truth
+
+
+@pytest.mark.parametrize("geometry", ["chart", "atlas", "graph"])
+def test_more_than_3_000_rows_of_a_roll(geometry, roll, monkeypatch):
+    """No size of the library is changed."""
+    X, y, truth = roll
+    learned = BayesianGPLVM(2, n_inducing=20, starts="isomap", tol=1.0, random_state=0)
+    model = GPUMRegressor(
+        2, geometry=geometry, latent_model=learned, smoothness="matern52", random_state=0,
+        kernel=KernelOptions(boundary=0.5, n_modes=40),
+    ).fit(X, y)  # fmt: skip
+    assert len(diagnostics.learned_from(model, X)) == 3000
+    mean, std = model.predict(X, return_std=True)
+    error = mean - truth
+    assert np.sqrt(np.mean(error**2)) < 0.06  # 0.046 to 0.049
+    assert np.mean(np.abs(error) < 1.96 * std) > 0.9
+    monkeypatch.setattr(BayesianGPLVM, "project", None)  # rows of the cloud are looked up
+    monkeypatch.setattr(AtlasGeometry, "project", None)
+    if geometry == "graph":
+        monkeypatch.setattr(graphs.GraphSpace, "at", None)
+    for some in (slice(0, 400), slice(2800, 3100)):
+        np.testing.assert_allclose(model.predict(X[some]), mean[some], atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["copies", "far row", "missing"])
+@pytest.mark.filterwarnings("ignore:the scale of largest evidence")
+def test_bad_clouds_of_surfaces_are_answered(kind, roll):
+    X, y, truth = (one.copy() for one in roll)
+    if kind == "copies":
+        X, y, truth = np.ones((100_000, 3)), np.where(np.arange(100_000) < 150, 2.0, np.nan), np.full(100_000, 2.0)
+    if kind == "far row":
+        X[7] = 1e8
+        y[7] = np.nan
+    if kind == "missing":
+        X[np.random.default_rng(1).random(3100) < 0.1, 0] = np.nan
+    model = GPUMRegressor(2, geometry=["atlas", "flat"], smoothness="matern52", random_state=0).fit(X, y)
+    mean, std = model.predict(X[:3100], return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.all(np.isfinite(std) & (std >= 0))
+    assert not any("charts and atlases, which have at most 3" in note for note in model.notes_)
+    assert np.sqrt(np.mean((mean - truth[:3100])[8:] ** 2)) < 0.05
 
 
 def test_rows_are_placed_once(ring, small_parts, monkeypatch):

@@ -125,6 +125,12 @@ def test_dimension_of_even_clouds(q):
     assert neighbours.dimension(np.repeat(points, 2, 0)) == neighbours.dimension(points)
 
 
+def test_dimension_of_a_cloud_with_one_row_far_from_all_others():
+    points = np.random.default_rng(0).uniform(0, 1, (2000, 2))
+    points[7] = 1e9
+    assert neighbours.dimension(points) == pytest.approx(2, rel=0.1)
+
+
 def test_dimension_of_rows_far_from_the_origin():
     """Their distances are differences of large numbers, and some come out as zero."""
     rng = np.random.default_rng(14)

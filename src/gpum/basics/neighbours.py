@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spannin
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-PRECISE = 2e-8  # accuracy, relative to the longest row, of distances computed as |x|² + |y|² - 2xy
+PRECISE = 2e-8  # accuracy, relative to the longer row, of distances computed as |x|² + |y|² - 2xy
 FEW_PAIRS = 2**16  # distances up to which computing them all is faster than building a search structure
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is computed
@@ -52,7 +52,7 @@ def dimension(points: np.ndarray, k: int = 20) -> float:
     k = min(k, len(points) - 1)
     if k < 3:
         return 1.0
-    r = np.maximum(nearest(points, k)[0], PRECISE * np.linalg.norm(points, axis=1).max())
+    r = np.maximum(nearest(points, k)[0], PRECISE * np.linalg.norm(points, axis=1, keepdims=True))
     rate = np.mean(np.sum(np.log(r[:, -1:] / r[:, :-1]), 1)) / (k - 2)
     return float(1 / max(rate, 1e-12))
 

@@ -57,8 +57,8 @@ def in_stages(
     """
     names, default = geometry_names(estimator.geometry), _by_default(estimator)
     model = estimator.latent_model if _learns(estimator.latent_model, names) else None
-    rows = partial(subset.chosen, cloud.changed(unit=choices[0].unit), seed, random, model, not default)
-    found = once("subset", rows)
+    rows = cloud.changed(unit=choices[0].unit)
+    found = once("subset", partial(subset.chosen, rows, seed, random, model, not default, "graph" in names))
     base, notes = found.cloud, found.notes
     slow = [name for name in names if name not in units.CHEAP] if found.smooth or not default else []
     quick = [name for name in names if name in units.CHEAP]

@@ -39,11 +39,11 @@ class Learned:
     smooth: bool
 
 
-def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool) -> Learned:
+def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool, graphs: bool) -> Learned:
     """Rows of a cloud that geometries are learned from.
 
     `model` is the latent model that is fitted to them; None where neither charts nor atlases are learned. `always` says
-    that they are learned from any cloud, not only from one that may be a smooth surface.
+    that they are learned from any cloud, not only from one that may be a smooth surface; `graphs`, that some are built.
 
     A small cloud always may be one. In a large one the dimension is estimated among the subset, FEWER_ROWS of it and
     MORE_ROWS of the cloud: noise raises it where rows are many, curvature where they are few.
@@ -76,7 +76,7 @@ def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool) -> L
                 f"{n:,} rows do not show all of the shape: further rows make {fraction:.0%} of the paths between them "
                 "longer, but to learn charts and atlases from more rows would take too long"
             )
-    found, of_graphs = clouds.with_many(found, seed, smooth and resolved)
+    found, of_graphs = clouds.with_many(found, seed, smooth and resolved) if graphs else (found, [])
     return Learned(found, [*notes, *said, *of_graphs], smooth)
 
 
