@@ -100,7 +100,8 @@ def handed_out(monkeypatch):
 
 def compiled():
     """How many programs there are of each kind that a latent model compiles."""
-    programs = (lbfgs.minimise, bound._inducing_posterior, projection._ascend_rows, projection.decoder)
+    projections = (projection._ascend_rows, projection._project_few, projection.decoder)
+    programs = (lbfgs.minimise, bound._inducing_posterior, *projections)
     return [program._cache_size() for program in programs]
 
 
