@@ -5,7 +5,9 @@ import pytest
 
 import inside
 from gpum import GPUMRegressor, diagnostics
-from gpum.basics import resolution
+from gpum.basics import neighbours, resolution
+from gpum.estimators import subset
+from gpum.fitted import Cloud
 
 
 def spiral(n, turns=6):
@@ -90,3 +92,16 @@ def test_a_latent_model_whose_cost_is_cubic_gets_no_more_rows(monkeypatch):
     y = np.where(np.arange(600) < 60, truth, np.nan)
     model = GPUMRegressor(1, geometry=["atlas", "flat"], latent_model="gplvm", random_state=0).fit(X, y)
     assert len(diagnostics.learned_from(model, X)) == 60
+
+
+def test_noise_between_dense_rows_does_not_hide_a_curve():
+    """Among 3 000 rows the neighbours of a row lie in all directions of the noise, among 1 000 along the curve."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 1, 4000)
+    X = np.sin(np.outer(t, rng.standard_normal(10)) * np.pi) + 0.01 * rng.standard_normal((4000, 10))
+    found = subset.chosen(Cloud(X, 1.0), 0, False, None, False, True)
+    assert neighbours.dimension(found.cloud.learned) > subset.SMOOTH
+    assert found.smooth
+    solid = subset.chosen(Cloud(rng.uniform(0, 1, (4000, 8)), 1.0), 0, False, None, False, True)
+    assert not solid.smooth
+    assert any("charts and atlases, which have at most 3, are left out" in note for note in solid.notes)
