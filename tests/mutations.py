@@ -110,6 +110,7 @@ MUTANTS = [
         "np.argmin(values.reshape(n, c), 1)",
         "projection",
     ),
+    mutant("projection: the same of few rows", "projection", "jnp.argmax(last", "jnp.argmin(last", "projection"),
     mutant("projection: far from an atlas", "atlas", "distance > limit)", "distance > 10 * limit)", "atlas"),
     mutant(
         "units of the cloud",
