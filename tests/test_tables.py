@@ -438,3 +438,15 @@ def test_interrupted_blocks_leave_the_file_as_it_was(tmp_path, ending):
         write_some()
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_expected_rows(tmp_path):
+    """Exact for Parquet, an estimate for a large text, unknown before a compressed text or a missing file is read."""
+    columns = {"a": np.arange(50_000.0), "b": np.random.default_rng(0).standard_normal(50_000)}
+    for name in ("t.csv", "t.parquet", "t.csv.gz", "t.npz"):
+        tables.write(tmp_path / name, columns)
+    assert tables.expected_rows(tmp_path / "t.parquet") == 50_000
+    assert (tmp_path / "t.csv").stat().st_size > tables.SAMPLE
+    assert tables.expected_rows(tmp_path / "t.csv") == pytest.approx(50_000, rel=0.05)
+    for name in ("t.csv.gz", "t.npz", "none.csv", "none.parquet"):
+        assert tables.expected_rows(tmp_path / name) is None

@@ -60,7 +60,7 @@ def predict(
     with (
         stage("predicting", out),
         collected(in_blocks=True),
-        Reporter(int(not quiet), None, "projecting rows") as report,
+        Reporter(int(not quiet), tables.expected_rows(data), "projecting rows", "about") as report,
         tables.writing(out) as add,
     ):
         blocks = _read(tables.blocks(data, decimal=decimal, encoding=encoding), fitted, model, index)

@@ -20,11 +20,17 @@ def read(path: Path) -> Block:
         return _block(file.read())
 
 
-def blocks(path: Path, count: Callable[[int], int]) -> Iterator[Block]:
-    """As `read`, in blocks of at most so many rows as `count` says for the number of columns."""
+def blocks(path: Path, most: Callable[[int], int]) -> Iterator[Block]:
+    """As `read`, in blocks of at most so many rows as `most` says for the number of columns."""
     with _opened(path) as file:
-        for batch in file.iter_batches(count(len(file.schema_arrow.names))):
+        for batch in file.iter_batches(most(len(file.schema_arrow.names))):
             yield _block(available().Table.from_batches([batch]))
+
+
+def count(path: Path) -> int:
+    """How many rows a table has."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ Text and Parquet can also be read and written in blocks of rows, so that memory 
 from __future__ import annotations
 
 import gzip
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -29,6 +30,7 @@ from . import delimited, npz, parquet
 from .atomic import existing, replacing
 
 PACKED = ".gz"
+SAMPLE = 2**20  # bytes from which the number of lines is estimated
 ROWS, CELLS = 4096, 1 << 20  # at most, of a block; a fitted model has as many rows in all spaces at once
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 
@@ -236,6 +238,18 @@ def check_ending(path: Any) -> str:
     if ending == ".parquet":
         parquet.available()
     return ending
+
+
+def expected_rows(path: Any) -> float | None:
+    """About how many rows a table has: of text by the length of its first lines; None where it is not known."""
+    path, ending = Path(path), check_ending(path)
+    if ending == ".parquet" and path.is_file():
+        return parquet.count(path)
+    if ending not in delimited.SEPARATORS or not os.access(path, os.R_OK) or not path.is_file():
+        return None  # whoever reads it says what is wrong
+    with path.open("rb") as file:
+        first = file.read(SAMPLE)
+    return max(first.count(b"\n") * path.stat().st_size / max(len(first), 1) - 1, 0)
 
 
 def are_numbers(names: Sequence[str]) -> bool:
