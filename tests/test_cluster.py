@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, diagnostics, heat_kernel
 from gpum.basics import large_neighbours
+from gpum.basics.threads import as_worker, at_once
 from gpum.geometry import graphs, spaces
 from gpum.geometry.base import KernelTask
 from gpum.geometry.chart import ChartGeometry
@@ -351,3 +352,11 @@ def test_predictions_of_a_cluster_that_loses_a_worker(array, curve_fit, table, m
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
     with cluster_that_loses_a_worker(after=0.5) as client:
         same_table(predicted_by(client, folder), tables.read(folder / "alone.csv"))
+
+
+def test_a_worker_runs_one_task_at_once():
+    """Workers share the cores of their machine: n_jobs=-1 of a model must not mean all of them in each worker."""
+    before = at_once(-1)
+    with as_worker():
+        assert at_once(-1) == 1
+    assert at_once(-1) == before

@@ -13,6 +13,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+from joblib import parallel_config
 from joblib.parallel import ThreadingBackend, get_active_backend
 from threadpoolctl import ThreadpoolController
 
@@ -35,6 +36,11 @@ def _backend(n_jobs: int | None) -> tuple[Any, int]:
     if n_jobs is not None and n_jobs < 0 and type(backend) is ThreadingBackend and backend.nesting_level:
         return backend, 1  # this process is one of many workers, which use all cores already
     return backend, backend.effective_n_jobs(of_context if n_jobs is None else n_jobs)
+
+
+def as_worker() -> AbstractContextManager[Any]:
+    """A scope in which n_jobs=-1 is one task at once: this thread is one of many workers, which use all cores."""
+    return parallel_config(ThreadingBackend(nesting_level=1))
 
 
 @lru_cache(1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..basics.threads import as_worker
 from ..estimators.blocks import Sent
 from ..persistence.model_io import Fitted
 
@@ -127,4 +128,5 @@ def _itself(predictor: Predictor) -> Predictor:
 
 
 def _columns(predictor: Predictor, X: np.ndarray) -> dict[str, np.ndarray]:
-    return predictor.columns(X)
+    with as_worker():
+        return predictor.columns(X)

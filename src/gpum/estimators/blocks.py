@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..basics.checks import GpumError, GpumTypeError
+from ..basics.threads import as_worker
 from ..persistence import model_io
 from . import features
 
@@ -141,7 +142,8 @@ def _answers(
     if not len(rows):
         return np.empty((0, *answer.stacked), answer.dtype)
     try:
-        found = getattr(sent.estimator, method)(rows, **given)
+        with as_worker():
+            found = getattr(sent.estimator, method)(rows, **given)
     except GpumError as error:
         error.add_note(f"This is block {block_id[0]} of X; rows are counted from its first.")
         raise

@@ -83,7 +83,7 @@ class ProjectedRows:
         """Some of the rows in every space that is needed."""
         unseen, geometry_of = self.index[some] < 0, self.family.geometry_of
         rows = [
-            r[np.maximum(self.own[geometry_of[k]][some], 0)] if k in self.needed else None
+            _learned(r, self.own[geometry_of[k]][some]) if k in self.needed else None
             for k, r in enumerate(self.family.rows)
         ]
         located = RowsInSpaces.exactly(rows)
@@ -106,9 +106,7 @@ class ProjectedRows:
                 values = at_each(each, np.concatenate([points, *around]) if around else points)
                 far = projection.far[number[unsure]] & unseen[unsure]
                 for k, found in zip(spaces, values, strict=True):
-                    at = located.at[k]
-                    assert at is not None
-                    at[new] = found[: len(new)]
+                    located.at[k] = _with(located.at[k], new, found[: len(new)])
                     located.far[k][unsure] = far
                 if len(unsure) and around:
                     several.append((unsure, len(around), [found[len(new) :] for found in values]))
@@ -152,6 +150,26 @@ class SpaceRows:
         at = np.mean(around, axis=0) if around and projection is not None and projection.others else found.at[k]
         assert at is not None
         return at
+
+
+def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The learned rows at positions `own` [n]; those of new rows, -1, are not set yet."""
+    known = own >= 0
+    if known.all():
+        return rows[own]
+    some = rows[own[known]]
+    found = np.empty((len(own), some.shape[1]), some.dtype)
+    found[known] = some
+    return found
+
+
+def _with(rows: np.ndarray | None, new: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Rows [n, k] with the values of the new ones; all of them may be new."""
+    assert rows is not None
+    if len(new) == len(rows):
+        return values
+    rows[new] = values
+    return rows
 
 
 def _around(projection: Projection, some: np.ndarray) -> list[np.ndarray]:
