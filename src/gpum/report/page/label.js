@@ -87,7 +87,15 @@ function complain(text) {
 
 // What is shown.
 
+const version = (of) => of.version.split("."); // which run of the server, and a number that grows
+
+function older(next) {
+  const [[run, number], [own, last]] = [next, state].map(version);
+  return run === own && Number(number) < Number(last);
+}
+
 function apply(next) {
+  if (older(next)) return; // it was on its way while a label was stored
   const fresh = "value" in next;
   state = { ...state, ...next };
   page.labels = new Map(state.labels);
