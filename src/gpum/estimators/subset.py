@@ -21,9 +21,9 @@ from ..gplvm.models import N_INDUCING
 # waves; filled cubes and clusters of four dimensions 3.6 to 4.0, of five 4.2 to 4.7, of six and more 5.0 and above.
 SMOOTH = 5.0
 FEWER_ROWS, MORE_ROWS = 1000, 10_000  # rows among which the dimension is estimated, beside the subset
-# Up to which more rows are used: seconds of one core for charts and atlases of all dimensions, by the costs of a row
-# below, which were measured once. It is 12 000 rows of up to 100 columns, 6 000 of 300, and about four minutes on two
-# cores. How fast the machine is does not enter.
+# The most work that more rows may cost: seconds of one core for charts and atlases of all dimensions, computed from the
+# costs of a row below, which were measured once, so that results do not depend on how fast a machine is. It allows
+# 12 000 rows of up to 100 columns and 6 000 of 300: about four minutes on two cores.
 WORK = 360.0
 OF_CHARTS = 0.015  # with N_INDUCING inducing points
 OF_ATLASES = 1.5e-4  # for each column, and at least FEW_COLUMNS

@@ -21,7 +21,7 @@ from ..inference.posterior import RowsInSpaces
 T = TypeVar("T")
 
 BLOCK = 4096  # rows in all spaces at once: 65 MB with ten spaces of 200 numbers; five times that with sigma points
-PARTS = 4  # of a block, in each of which a thread computes
+PARTS = 4  # of a block: a thread computes one of them at a time
 PROJECTED = 20_000  # rows that are projected at once
 
 
@@ -65,9 +65,12 @@ class ProjectedRows:
         if len(self) <= BLOCK:
             return [of(self.whole, slice(None))]
         size = BLOCK // PARTS
-        parts = [slice(begin, begin + size) for begin in range(0, len(self), size)]
-        tasks = (partial(lambda some: of(self.in_spaces(some), some), some) for some in parts)
-        return list(results(tasks, n_jobs, here=True))
+
+        def part(begin: int) -> T:
+            some = slice(begin, begin + size)
+            return of(self.in_spaces(some), some)
+
+        return list(results((partial(part, begin) for begin in range(0, len(self), size)), n_jobs, here=True))
 
     @cached_property
     def whole(self) -> RowsInSpaces:

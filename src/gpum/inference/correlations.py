@@ -68,7 +68,7 @@ class ClassStack:
             return np.array([modes(covariance, a) for covariance in self.covariances])
         if self.linear is None:
             return np.array([correlation(covariance, a, self.labels, shared) for covariance in self.covariances])
-        found, prior = self.linear.times(a, partial(np.empty, 0))
+        found, prior = self.linear.times(a, partial(np.empty, 0))  # it needs no distances
         found -= self.linear.constants
         found /= np.sqrt(np.maximum(prior - 1, LEAST))[..., None]
         return found
