@@ -162,6 +162,21 @@ def every_peer(root: Path, _: str) -> str:
     return table(columns, rows) if rows else unmeasured("tasks")
 
 
+def seeds(root: Path, _: str) -> str:
+    """For every task the mean figures over seeds, and their standard deviation from seed to seed."""
+    rows, newest = [], None
+    for name, title in TASKS.items():
+        if (found := stored(root, f"seeds/{name}")) is None:
+            continue
+        newest, figures = found, {key: np.array(found["figures"][key]) for key in ("rmse", "nlpd")}
+        if name.startswith("table_"):
+            figures = {"rmse": figures["rmse"] / found["sd"], "nlpd": figures["nlpd"] - np.log(found["sd"])}
+        rows.append([title, *(_number(float(v.mean()), float(v.std(ddof=1))) for v in figures.values())])
+    if newest is None:
+        return unmeasured("seeds")
+    return "\n\n".join([table(("task", "RMSE", "NLPD"), rows), origin(newest | {"command": "make results PART=seeds"})])
+
+
 def digits(root: Path, _: str) -> str:
     """Classes: ours and every peer."""
     peers, names = stored(root, "peers")["classes"], ("digits_1_class", "digits_5_class")
@@ -260,6 +275,7 @@ BLOCKS: dict[str, Callable[[Path, str], str]] = {
     "how_good/wins": wins,
     "how_good/every_peer": every_peer,
     "how_good/digits": digits,
+    "how_good/seeds": seeds,
     "how_good/large": large,
 }
 
