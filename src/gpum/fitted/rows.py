@@ -106,7 +106,11 @@ class ProjectedRows:
                 unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
                 projection = self.projections[geometry]
                 points, around = projection.points[number[new]], _around(projection, number[unsure])
-                values = at_each(each, np.concatenate([points, *around]) if around else points)
+                if around:
+                    values = at_each(each, np.concatenate([points, *around]))
+                else:
+                    at_once = None if projection.located is None else projection.located[number[new]]
+                    values = at_each(each, points, at_once)
                 far = projection.far[number[unsure]] & unseen[unsure]
                 for k, found in zip(spaces, values, strict=True):
                     located.at[k] = _with(located.at[k], new, found[: len(new)])
@@ -196,11 +200,13 @@ def project_onto(geometry: Geometry, X: np.ndarray) -> Projection:
     sd = None if found[0].sd is None else np.concatenate([f.sd for f in found if f.sd is not None])
     count = max(len(f.others) for f in found)
     others = zip(*(f.others or (f.points,) * count for f in found), strict=True)
+    located = [f.located for f in found if f.located is not None]
     return Projection(
         np.concatenate([f.points for f in found]),
         sd,
         np.concatenate([f.far for f in found]),
         tuple(np.concatenate(points) for points in others),
+        np.concatenate(located) if len(located) == len(found) else None,
     )
 
 
