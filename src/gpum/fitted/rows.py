@@ -89,7 +89,7 @@ class ProjectedRows:
             _learned(r, self.own[geometry_of[k]][some]) if k in self.needed else None
             for k, r in enumerate(self.family.rows)
         ]
-        located = RowsInSpaces.exactly(rows)
+        located = RowsInSpaces(rows, [[] for _ in rows], list(np.zeros((len(rows), len(unseen)), bool)))
         if self.outlying is not None and self.outlying[some].any():
             for k in self.needed & self.joining:
                 located.far[k][self.outlying[some]] = True
@@ -124,6 +124,9 @@ class ProjectedRows:
                     several.append((unsure, len(around), at_each(each, np.concatenate(around))))
             for unsure, count, values in several:
                 for k, found in zip(spaces, values, strict=True):
+                    if len(unsure) == len(unseen):
+                        located.around[k] = list(found.reshape(count, len(unsure), -1))
+                        continue
                     at = located.at[k]
                     assert at is not None
                     located.around[k] = located.around[k] or [at.copy() for _ in range(count)]
@@ -159,11 +162,13 @@ class SpaceRows:
         return at
 
 
-def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """The learned rows at positions `own` [n]; those of new rows, -1, are not set yet."""
+def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray | None:
+    """The learned rows at positions `own` [n]; those of new rows, -1, are not set yet. None if all rows are new."""
     known = own >= 0
     if known.all():
         return rows[own]
+    if not known.any():
+        return None
     some = rows[own[known]]
     found = np.empty((len(own), some.shape[1]), some.dtype)
     found[known] = some
@@ -172,8 +177,7 @@ def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 def _with(rows: np.ndarray | None, new: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Rows [n, k] with the values of the new ones; all of them may be new."""
-    assert rows is not None
-    if len(new) == len(rows):
+    if rows is None or len(new) == len(rows):
         return values
     rows[new] = values
     return rows

@@ -22,7 +22,7 @@ from ..basics.checks import NoSurface
 from . import tangents
 from .filling import POOL, charts, finer
 from .gaps import unique_pairs
-from .projection import nearest_point
+from .projection import balls, in_reach, nearest_point
 from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing
 from .tangents import LocalFits, blocks, chosen
 
@@ -101,6 +101,10 @@ class SimplicialSurface:
         first = np.zeros((len(corner), 1, self.dim))
         return basis, np.concatenate([first, np.swapaxes(sides, 1, 2)], 1)
 
+    @cached_property
+    def _balls(self) -> tuple[np.ndarray, np.ndarray]:
+        return balls(self.nodes[self.simplices])
+
     def _smoothed(self, X: np.ndarray, near: np.ndarray) -> np.ndarray:
         """Rows [m, p], shifted as the nearest row x_i of the cloud was when it was moved onto the smooth surface.
 
@@ -126,6 +130,10 @@ class SimplicialSurface:
         start = np.cumsum(count.ravel()) - count.ravel()
         cell = table.indices[first + np.arange(len(first)) - np.repeat(start, count.ravel())]
         row, cell = np.divmod(np.unique(row * len(self.simplices) + cell), len(self.simplices))  # each once
+        known = np.linalg.norm(smoothed - self.nodes[near[:, 0]], axis=1)  # a corner of some of them
+        centre, radius = self._balls
+        some = in_reach(smoothed[row], centre[cell], radius[cell], known[row])
+        row, cell = row[some], cell[some]
         weights, square = self._weights(smoothed[row], cell)
         order = np.lexsort((cell, square, row))
         best = order[np.searchsorted(row[order], np.arange(len(X)))]
