@@ -290,11 +290,9 @@ class Posterior(Mixture[Component]):
         """Mean of the mixture, [n]: that of `moments`, without the cost of variances."""
         mean = np.zeros(len(rows))
         for k, function in self._mean_functions.items():
-            points, far = rows.around[k] or [_known(rows.at[k])], rows.far[k]
-            found = (
-                function(np.concatenate(points)).reshape(len(points), -1).mean(0) if points[1:] else function(*points)
-            )
-            mean += np.where(far, 0.0, found) if far.any() else found
+            points = rows.around[k] or [_known(rows.at[k])]
+            found = function(np.concatenate(points)).reshape(len(points), -1).mean(0)
+            mean += np.where(rows.far[k], 0.0, found)
         return mean
 
     @cached_property
