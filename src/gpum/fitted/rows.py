@@ -85,8 +85,10 @@ class ProjectedRows:
     def in_spaces(self, some: slice | np.ndarray) -> RowsInSpaces:
         """Some of the rows in every space that is needed."""
         unseen, geometry_of = self.index[some] < 0, self.family.geometry_of
+        owns = {geometry: own[some] for geometry, own in self.own.items()}
+        seen = {geometry for geometry, own in owns.items() if not len(own) or own.max() >= 0}  # not only new rows
         rows = [
-            _learned(r, self.own[geometry_of[k]][some]) if k in self.needed else None
+            _learned(r, owns[geometry_of[k]]) if k in self.needed and geometry_of[k] in seen else None
             for k, r in enumerate(self.family.rows)
         ]
         located = RowsInSpaces(rows, [[] for _ in rows], list(np.zeros((len(rows), len(unseen)), bool)))
@@ -97,7 +99,7 @@ class ProjectedRows:
         for k in sorted(self.needed):
             of_geometry.setdefault(geometry_of[k], []).append(k)
         for geometry, spaces in of_geometry.items():
-            own, number = self.own[geometry][some], self.number[geometry][some]
+            own, number = owns[geometry], self.number[geometry][some]
             each = [self.family.spaces[k] for k in spaces]
             new = np.flatnonzero(own < 0)
             several: list[tuple[np.ndarray, int, list[np.ndarray]]] = []  # rows, further points of each, in every space
@@ -162,13 +164,11 @@ class SpaceRows:
         return at
 
 
-def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray | None:
-    """The learned rows at positions `own` [n]; those of new rows, -1, are not set yet. None if all rows are new."""
+def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The learned rows at positions `own` [n]; those of new rows, -1, are not set yet."""
     known = own >= 0
     if known.all():
         return rows[own]
-    if not known.any():
-        return None
     some = rows[own[known]]
     found = np.empty((len(own), some.shape[1]), some.dtype)
     found[known] = some
