@@ -9,9 +9,10 @@ from scipy.sparse.linalg import eigsh
 from scipy.spatial import ConvexHull
 from scipy.special import eval_legendre
 
-from gpum import Atlas, heat_kernel
+from gpum import Atlas, GPUMRegressor, heat_kernel
 from gpum.heat.simplicial import operators
 from gpum.manifold import filling, tangents
+from gpum.manifold.atlas import SimplicialSurface
 from oracles import ROLL
 
 SPHERE = np.repeat(np.arange(8) * (np.arange(8) + 1.0), 2 * np.arange(8) + 1)
@@ -406,3 +407,18 @@ def test_an_atlas_of_two_distant_components_has_needles_and_numbers():
             pairs = Atlas(2).fit(X).eigenpairs(5)
         assert np.all(np.isfinite(pairs.values))
         assert np.all(np.isfinite(pairs.at(X + rng.standard_normal(X.shape))))
+
+
+@pytest.mark.parametrize("n", [1, 200])
+def test_a_prediction_projects_a_row_once(n, monkeypatch):
+    """Whether it is far, and the eigenfunctions there, come from one projection; those of `at` are the same."""
+    X, asked = torus(300, q=1), []
+    model = GPUMRegressor(1, geometry="atlas", smoothness="heat").fit(X[:80], X[:80, 0])
+    project = SimplicialSurface.project
+    monkeypatch.setattr(SimplicialSurface, "project", lambda self, rows: asked.append(len(rows)) or project(self, rows))
+    rows = X[80 : 80 + n]
+    model.predict(rows)
+    assert asked == [n]
+    geometry = model.model_.geometries.members[0]
+    found = geometry.pairs.at_located(geometry.project(rows).located)
+    np.testing.assert_allclose(found, geometry.pairs.at(rows), rtol=0, atol=1e-12)

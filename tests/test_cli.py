@@ -884,6 +884,26 @@ def test_the_package_runs_as_a_module():
     assert (done.returncode, done.stdout.strip()) == (0, __version__), done.stderr
 
 
+@pytest.mark.parametrize(("arguments", "status"), [(["version"], 0), (["--help"], 0), (["info", "nothing.gpum"], 2)])
+def test_a_command_that_ends_says_all_and_cleans_up(arguments, status):
+    """It leaves without Python's own end: what was printed is complete, and functions for the exit have run."""
+    begin = "import atexit; atexit.register(lambda: print('cleaned up', flush=True)); print('begin'); "
+    done = python(begin + COMMAND, *arguments)
+    assert done.returncode == status, done.stderr
+    assert done.stdout.startswith("begin")
+    assert "cleaned up" in done.stdout
+    assert len(done.stdout + done.stderr) > 20
+
+
+def test_a_command_whose_reader_is_gone():
+    """As `gpum --help | head -0`: no traceback."""
+    run = [sys.executable, "-m", "gpum", "--help"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        child.stdout.close()
+        said = child.stderr.read().decode()
+    assert "Traceback" not in said
+
+
 def test_intervals_of_chances_are_not_zero_to_one(tmp_path):
     """A single trial is 0 or 1, whatever its chance; the interval is that of the chance."""
     table = table_with(tmp_path / "trials.csv", won=(np.arange(N) % 40 < 15).astype(float))

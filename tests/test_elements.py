@@ -12,7 +12,7 @@ from gpum.heat.assembly import quadrature
 from gpum.heat.elements import at_each, eigenpairs
 from gpum.manifold.boundary import corridor_boundary
 from gpum.manifold.complex import Complex, Finder, complex_of, cross_section, halved
-from gpum.manifold.projection import nearest_point
+from gpum.manifold.projection import balls, in_reach, nearest_point
 
 FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
 
@@ -115,6 +115,21 @@ def test_points_off_the_complex_have_the_values_of_the_nearest_point():
     assert pairs.locate(off)[2] == pytest.approx(0.7, abs=1e-9)
     assert pairs.locate(on)[2] < 1e-12
     np.testing.assert_allclose(pairs.at(off), pairs.at(on), atol=1e-9)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_a_simplex_out_of_reach_is_not_the_nearest(q):
+    """Balls leave out only simplices that are farther than a known point, and most of those that are far."""
+    rng = np.random.default_rng(q)
+    corners = rng.uniform(size=(400, 1, q)) * 5 + 0.5 * rng.standard_normal((400, q + 1, q))
+    x = 5 * rng.uniform(size=(400, q))
+    _, distance = nearest_point(x, corners)
+    centre, radius = balls(corners)
+    assert in_reach(x, centre, radius, distance).all()
+    known = 0.2 * distance
+    left = ~in_reach(x, centre, radius, known)
+    assert left.sum() > 100
+    assert (distance[left] > known[left]).all()
 
 
 @pytest.mark.parametrize("kind", ["plain", "obtuse", "flat", "two equal corners", "huge", "tiny"])

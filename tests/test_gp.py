@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 
+from gpum.basics.memory import Memory
 from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
@@ -436,3 +437,21 @@ def test_forms_without_eigenvectors_are_those_of_dense_algebra(covariance, a, n)
 def test_forms_of_a_matrix_that_rounding_makes_indefinite():
     """Then there is no elimination without pivots, and eigenvalues are used instead."""
     assert tridiagonal.forms(np.diag([1.0, -1e-3]), np.ones(2), gp.RATIOS) is None
+
+
+def test_a_memory_changes_no_number_and_saves_work(monkeypatch):
+    """Families with other prior weights and spaces share what their kernels say of the labels; other labels do not."""
+    known, y = np.arange(12), np.sin(5 * X[:12, 0])
+    every = [Setting(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
+    some = [replace(s, log_prior=0.3, space=1 - s.space) for s in every[3:]]
+    memory, asked = Memory(), []
+    forms = gp.forms
+    monkeypatch.setattr(gp, "forms", lambda *args: asked.append(args[0]) or forms(*args))
+    for whole in (family(every, X, PHI), family(some, PHI, X)):
+        for labels in (y, np.cos(3 * X[:12, 1]), y):
+            found, plain = gp.average(whole, known, labels, memory=memory), gp.average(whole, known, labels)
+            assert found.log_evidence == plain.log_evidence
+            np.testing.assert_array_equal(found.mean(at(*whole.rows)), plain.mean(at(*whole.rows)))
+    asked.clear()
+    gp.average(family(some, PHI, X), known, y, memory=memory)
+    assert all(isinstance(covariance, Features) for covariance in asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -114,9 +115,23 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        if end.code == INTERRUPTED:  # if JAX is interrupted during compilation, it may crash when Python exits
-            atexit._run_exitfuncs()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(INTERRUPTED)
+        status = 0 if end.code is None else end.code
+        others = [one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon]
+        if status == INTERRUPTED or (isinstance(status, int) and not others):
+            _leave(status)
         raise
+
+
+def _leave(status: int) -> None:
+    """End the process now: Python would remove every object of JAX and SciPy first, which takes half a second.
+
+    After an interrupt this is necessary: JAX may crash there if it was compiling.
+    """
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # nobody reads any more
+        if status != INTERRUPTED:
+            return
+    os._exit(status)

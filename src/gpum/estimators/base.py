@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.memory import Memory
 from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
 from ..fitted.relevance import TITLE as LENGTHS
@@ -46,7 +47,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             geometries = self._geometries(cloud, labels)
             outputs = []
             for column, target in labels.columns():
-                geometries, output = infer_with_lengths(geometries, column, target)
+                geometries, output = infer_with_lengths(geometries, column, target, labels.memory)
                 outputs.append(output)
             warn_of_edges(outputs)
             shell.store_model(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
@@ -157,22 +158,24 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
         return regress(*geometries.labelled(known), y[known], target, known)
 
 
-def infer_with_lengths(geometries: Geometries, y: np.ndarray, target: Target) -> tuple[Geometries, Output]:
+def infer_with_lengths(
+    geometries: Geometries, y: np.ndarray, target: Target, memory: Memory
+) -> tuple[Geometries, Output]:
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        found = with_lengths(geometries, known, as_numbers(y[known], target))
-        return found.geometries, regress(found.family, found.at, y[known], target, known)
+        found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
+        return found.geometries, regress(found.family, found.at, y[known], target, known, memory)
 
 
-def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target) -> float:
+def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target, memory: Memory) -> float:
     """Log evidence of flat space with a length for every column, less that of all other geometries together.
 
     0 where no lengths are learned.
     """
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        found = with_lengths(geometries, known, as_numbers(y[known], target))
+        found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
         family, values = found.family, []
         of_lengths = [member.title == LENGTHS for member in found.geometries.members]
         for own in (True, False):
@@ -180,7 +183,7 @@ def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target) -> fl
             if not some:
                 return 0.0
             prior = logsumexp([p for p, mine in zip(family.log_priors, of_lengths, strict=True) if mine == own])
-            posterior = regress(replace(family, settings=some), found.at, y[known], target, known).posterior
+            posterior = regress(replace(family, settings=some), found.at, y[known], target, known, memory).posterior
             values.append(posterior.log_evidence - prior)
     return float(values[0] - values[1])
 

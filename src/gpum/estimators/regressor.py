@@ -117,7 +117,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
             return sum(infer(geometries, *some).posterior.log_evidence for some in labels.judges())
 
         def lead(geometries: Geometries) -> float:
-            return min(lead_of_lengths(geometries, *some) for some in labels.judges())
+            return min(lead_of_lengths(geometries, *some, labels.memory) for some in labels.judges())
 
         return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, lead), random=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.memory import Memory
 from ..fitted import Predictive
 from ..inference.likelihoods import LIKELIHOODS
 from ..inference.outputs import INFERENCE, Angle, Target
@@ -28,6 +29,7 @@ class Labels:
 
     y: np.ndarray
     targets: list[Target]
+    memory: Memory = field(default_factory=Memory)  # of what labels say of several families
 
     @classmethod
     def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any) -> Labels:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 from typing import Any
 
 import numpy as np
 
+from ..basics.memory import Memory
 from ..geometry.base import Geometry
 from ..geometry.family import Family, Setting
 from ..geometry.flat import FlatGeometry
@@ -41,7 +43,9 @@ class Labelled:
     at: np.ndarray
 
 
-def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None) -> Labelled:
+def with_lengths(
+    geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, memory: Memory | None = None
+) -> Labelled:
     """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
 
     Y are the labels as numbers of variance 1; None: no lengths are learned.
@@ -59,7 +63,9 @@ def with_lengths(geometries: Geometries, known: np.ndarray, Y: np.ndarray | None
     smoothness = list(geometries.kernels.smoothness)
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
-    found = relevance.members(relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated))
+    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated)
+    key = "lengths", X.tobytes(), Y.tobytes(), fitted
+    found = (memory or Memory()).once(key, partial(relevance.members, labels))
     spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
     kinds = len(set(geometries.names))
     settings = [replace(s, log_prior=s.log_prior + log(kinds / (kinds + 1))) for s in family.settings]

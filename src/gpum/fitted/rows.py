@@ -85,11 +85,13 @@ class ProjectedRows:
     def in_spaces(self, some: slice | np.ndarray) -> RowsInSpaces:
         """Some of the rows in every space that is needed."""
         unseen, geometry_of = self.index[some] < 0, self.family.geometry_of
+        owns = {geometry: own[some] for geometry, own in self.own.items()}
+        seen = {geometry for geometry, own in owns.items() if not len(own) or own.max() >= 0}  # not only new rows
         rows = [
-            _learned(r, self.own[geometry_of[k]][some]) if k in self.needed else None
+            _learned(r, owns[geometry_of[k]]) if k in self.needed and geometry_of[k] in seen else None
             for k, r in enumerate(self.family.rows)
         ]
-        located = RowsInSpaces.exactly(rows)
+        located = RowsInSpaces(rows, [[] for _ in rows], list(np.zeros((len(rows), len(unseen)), bool)))
         if self.outlying is not None and self.outlying[some].any():
             for k in self.needed & self.joining:
                 located.far[k][self.outlying[some]] = True
@@ -97,7 +99,7 @@ class ProjectedRows:
         for k in sorted(self.needed):
             of_geometry.setdefault(geometry_of[k], []).append(k)
         for geometry, spaces in of_geometry.items():
-            own, number = self.own[geometry][some], self.number[geometry][some]
+            own, number = owns[geometry], self.number[geometry][some]
             each = [self.family.spaces[k] for k in spaces]
             new = np.flatnonzero(own < 0)
             several: list[tuple[np.ndarray, int, list[np.ndarray]]] = []  # rows, further points of each, in every space
@@ -106,7 +108,11 @@ class ProjectedRows:
                 unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
                 projection = self.projections[geometry]
                 points, around = projection.points[number[new]], _around(projection, number[unsure])
-                values = at_each(each, np.concatenate([points, *around]) if around else points)
+                if around:
+                    values = at_each(each, np.concatenate([points, *around]))
+                else:
+                    at_once = None if projection.located is None else projection.located[number[new]]
+                    values = at_each(each, points, at_once)
                 far = projection.far[number[unsure]] & unseen[unsure]
                 for k, found in zip(spaces, values, strict=True):
                     located.at[k] = _with(located.at[k], new, found[: len(new)])
@@ -120,6 +126,9 @@ class ProjectedRows:
                     several.append((unsure, len(around), at_each(each, np.concatenate(around))))
             for unsure, count, values in several:
                 for k, found in zip(spaces, values, strict=True):
+                    if len(unsure) == len(unseen):
+                        located.around[k] = list(found.reshape(count, len(unsure), -1))
+                        continue
                     at = located.at[k]
                     assert at is not None
                     located.around[k] = located.around[k] or [at.copy() for _ in range(count)]
@@ -168,8 +177,7 @@ def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 def _with(rows: np.ndarray | None, new: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Rows [n, k] with the values of the new ones; all of them may be new."""
-    assert rows is not None
-    if len(new) == len(rows):
+    if rows is None or len(new) == len(rows):
         return values
     rows[new] = values
     return rows
@@ -196,11 +204,13 @@ def project_onto(geometry: Geometry, X: np.ndarray) -> Projection:
     sd = None if found[0].sd is None else np.concatenate([f.sd for f in found if f.sd is not None])
     count = max(len(f.others) for f in found)
     others = zip(*(f.others or (f.points,) * count for f in found), strict=True)
+    located = [f.located for f in found if f.located is not None]
     return Projection(
         np.concatenate([f.points for f in found]),
         sd,
         np.concatenate([f.far for f in found]),
         tuple(np.concatenate(points) for points in others),
+        np.concatenate(located) if len(located) == len(found) else None,
     )
 
 

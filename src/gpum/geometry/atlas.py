@@ -41,7 +41,8 @@ class AtlasGeometry:
 
     def project(self, X: np.ndarray) -> Projection:
         """Rows of the data space are their own points; rows far from the atlas are marked."""
-        return Projection(X, None, self.atlas.project(X).far)
+        found = self.atlas.project(X)
+        return Projection(X, None, found.far, located=np.concatenate([found.corners, found.weights], 1))
 
     def family(self, task: KernelTask) -> Family:
         """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""

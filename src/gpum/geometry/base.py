@@ -25,13 +25,15 @@ METHODS = ("auto", "spectral", "brownian")
 class Projection:
     """Rows on a geometry: points, their standard deviations (None: known exactly), which rows are far from it.
 
-    `others` holds all possible points of each row, equally likely, where there are several.
+    `others` holds all possible points of each row, equally likely, where there are several. `located` is what spaces of
+    the geometry compute from a point first, where the projection knows it already (`family.at_each`).
     """
 
     points: np.ndarray  # [n, ...]
     sd: np.ndarray | None
     far: np.ndarray  # [n], bool
     others: tuple[np.ndarray, ...] = ()
+    located: np.ndarray | None = None  # [n, ...]
 
 
 @dataclass(frozen=True, repr=False)

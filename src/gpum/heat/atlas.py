@@ -18,11 +18,11 @@ from ..basics import checks, renamed
 from ..basics.checks import NoSurface
 from ..basics.threads import one_blas_thread
 from ..manifold.atlas import SimplexProjection, SimplicialSurface, surface
+from .assembly import combined
 from .lanczos import Lowest, lowest
 from .simplicial import operators
 from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
 
-FEW = 64  # rows whose projection is remembered
 TIMES = "pass diffusion times > 0"
 
 
@@ -49,7 +49,15 @@ class AtlasEigenpairs:
     def at(self, rows: Any) -> np.ndarray:
         """φ_i at rows [m, p] of the data space, [m, k]; a row of the cloud has the values of its node."""
         found = self.atlas.project(rows)
-        return np.einsum("mc,mck->mk", found.weights, self.vectors[found.corners])
+        return self._combined(found.corners, found.weights)
+
+    def at_located(self, located: np.ndarray) -> np.ndarray:
+        """φ_i at points of the surface, given by the corners of their simplices and their weights [m, 2(q + 1)]."""
+        corners, weights = np.split(located, 2, axis=1)
+        return self._combined(corners.astype(int), weights)
+
+    def _combined(self, corners: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return combined(weights, corners, self.vectors)
 
     def heat(self, t: float) -> np.ndarray:
         """e^{-λt/2}, [k]."""
@@ -86,9 +94,6 @@ class Atlas:
         self.dim = dim
         self.n_neighbors = n_neighbors
 
-    # The last few rows that were projected: a prediction asks twice, whether they are far and for eigenfunctions there.
-    _last: tuple[bytes, SimplexProjection] | None = None
-
     pieces_ = renamed.attribute("connected_components_")
     n_pieces_ = renamed.attribute("n_connected_components_")
 
@@ -124,7 +129,6 @@ class Atlas:
         self.noise_, self.spacing_ = self.surface_.noise, float(np.median(self.surface_.h))
         self.rough_, self.notes_ = self.surface_.rough, list(self.surface_.notes)
         self._solved: AtlasEigenpairs | None = None
-        self._last = None
         return self
 
     def eigenpairs(self, n: int) -> AtlasEigenpairs:
@@ -142,13 +146,7 @@ class Atlas:
     def project(self, rows: Any) -> SimplexProjection:
         """The nearest points of the surface to rows [m, p], at what distance, and whether that is far from it."""
         self._check_fitted()
-        X = checks.cloud(rows, "rows", columns=self.n_features_in_)
-        if len(X) > FEW:
-            return _project(self, X)
-        key, last = X.tobytes(), self._last
-        if last is None or last[0] != key:
-            last = self._last = key, _project(self, X)
-        return last[1]
+        return _project(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
 
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
@@ -167,8 +165,7 @@ class Atlas:
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What is stored in a model file."""
-        found = {name: value for name, value in vars(self).items() if name != "_last"}
-        return {**found, "_solved": None}  # eigenpairs refer to their atlas
+        return {**vars(self), "_solved": None}  # eigenpairs refer to their atlas
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "surface_"):

@@ -61,6 +61,6 @@ class Doubt:
         found = np.zeros_like(log_mass)
         for g in np.unique(self.owner):
             mine = self.owner == g
-            total = logsumexp(log_mass[mine], axis=0) - self.log_prior[g]
+            total = np.logaddexp.reduce(log_mass[mine], axis=0) - self.log_prior[g]  # logsumexp takes ten times as long
             found[mine] = np.where(np.isfinite(total), total, 0.0)
         return found

@@ -38,9 +38,10 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, log_softmax, logsumexp
 
 from ..basics.checks import GpumError
+from ..basics.memory import Memory
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
-from ..heat.covariances import Covariance
+from ..heat.covariances import Covariance, Spectral, Stationary
 from . import tridiagonal
 from .doubt import Doubt
 from .posterior import Component, Decomposed, Posterior
@@ -51,6 +52,7 @@ Inference = Callable[..., Posterior]
 # Scores a setting on the labels with indices `some`, whose rows in its space are a. It returns the log weights of its
 # components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
 Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
+Forms = Callable[[Covariance, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # see `forms`
 
 # σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
 # labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
@@ -146,11 +148,18 @@ def log_evidence(
     return value, np.array([by_scale, by_signal, by_noise])
 
 
-def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
-    """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`."""
+def average(
+    family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None, memory: Memory | None = None
+) -> Posterior:
+    """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`.
+
+    A fit that asks for several families of the same spaces gives its `memory`.
+    """
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
-    found, total, doubt, notes = weighed(family, labels, partial(_score, y, own))
+    found, total, doubt, notes = weighed(
+        family, labels, partial(_score, y, own, forms_of=_remembered(memory, known, y, own))
+    )
     components = [
         Component(setting, decompose(setting.covariance, labels[setting.space], y, own), RATIOS, w, signal)
         for setting, w, signal in found
@@ -192,10 +201,12 @@ def weighed(
 
 
 def _score(
-    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice
-) -> tuple[np.ndarray, np.ndarray]:
+    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice,
+    forms_of: Forms | None = None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
-    quadratic, log_det = forms(setting.covariance, a, y[some], noise[some])
+    make = forms if forms_of is None or not isinstance(some, slice) else forms_of
+    quadratic, log_det = make(setting.covariance, a, y[some], noise[some])
     b0 = signal_rate(RATIOS)
     shape, b = A0 + len(a) / 2, b0 + 0.5 * quadratic
     log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
@@ -209,13 +220,37 @@ def forms(
     """Q and log|K + rI| for each of RATIOS, as `decompose` gives them; eigenvectors are not computed if K is n × n."""
     F = covariance.factor(a)
     if len(a) > 1 and (F is None or F.shape[1] >= len(a)):
-        root = 1 / np.sqrt(noise)
         K = covariance.gram(a, a) if F is None else F @ F.T
-        found = tridiagonal.forms(root[:, None] * K * root, root * y, RATIOS)
+        if np.any(noise != 1):
+            root = 1 / np.sqrt(noise)
+            K, y_scaled = root[:, None] * K * root, root * y
+        else:
+            y_scaled = y
+        found = tridiagonal.forms(K, y_scaled, RATIOS)
         if found is not None:
             return found
     d = decompose(covariance, a, y, noise)
     return d.quadratic(RATIOS), d.log_det(RATIOS)
+
+
+def _remembered(memory: Memory | None, known: np.ndarray, y: np.ndarray, noise: np.ndarray) -> Forms:
+    """As `forms` for labels y of rows `known`, computed once for each kernel that a memory can recognise."""
+    if memory is None:
+        return forms
+    labels = known.tobytes(), y.tobytes(), noise.tobytes()
+
+    def found(covariance: Covariance, a: np.ndarray, *of_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        make = partial(forms, covariance, a, *of_labels)
+        if isinstance(covariance, Stationary):
+            return memory.once((labels, a.tobytes(), covariance.nu, covariance.scale), make)
+        if not isinstance(covariance, Spectral):
+            return make()
+        # Arrays are recognised by their ids: the memory holds the covariance, so that no others have them.
+        arrays = id(covariance.values), id(covariance.offsets)
+        key = labels, *arrays, covariance.nu, covariance.scale, covariance.typical, covariance.bound
+        return memory.once(key, lambda: (covariance, make()))[1]
+
+    return found
 
 
 def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Setting], tuple[str, ...]]:

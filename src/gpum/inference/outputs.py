@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import pi
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
+from ..basics.memory import Memory
 from ..geometry.family import Family
 from . import angles, classes, design, gp, known_noise, likelihoods, observations
 from .posterior import Posterior, RowsInSpaces
@@ -305,7 +307,14 @@ class ClassOutput:
         return design.of_classes(self.posterior, cloud, asked)
 
 
-def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Target, rows: np.ndarray) -> Output:
+def regress(
+    family: Family,
+    known: np.ndarray,
+    labels: np.ndarray,
+    target: Target,
+    rows: np.ndarray,
+    memory: Memory | None = None,
+) -> Output:
     """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
     averaged = target.hyperparameters == "average"
     if target.period is not None:
@@ -332,8 +341,8 @@ def regress(family: Family, known: np.ndarray, labels: np.ndarray, target: Targe
     if target.noise_std is not None:
         posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
         return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
-    posterior = INFERENCE[target.hyperparameters](family, known, (labels - mean) / scale)
-    return Output(posterior, mean, scale, rows, labels)
+    infer = partial(gp.average, memory=memory) if averaged else gp.best
+    return Output(infer(family, known, (labels - mean) / scale), mean, scale, rows, labels)
 
 
 def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 from math import log, pi
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
@@ -81,11 +82,10 @@ class Labels:
         (n, m), b0 = self.Y.shape, gp.B0 / (1 + r)
         shape = gp.A0 + n * m / 2
         k, slope = kernel(squared_distances(self.X, rho), self.smoothness)
-        L = cholesky(1 + k + r * np.eye(n), lower=True)
-        inverse = cho_solve((L, True), np.eye(n))
+        inverse, log_det = _inverse(1 + k + r * np.eye(n))
         alpha = inverse @ self.Y
         b = b0 + 0.5 * float(np.sum(self.Y * alpha))
-        value = gp.A0 * log(b0) - shape * log(b) - m * np.sum(np.log(np.diag(L)))
+        value = gp.A0 * log(b0) - shape * log(b) - 0.5 * m * log_det
         G = 0.5 * (shape / b * alpha @ alpha.T - m * inverse)  # by the entries of K + rI
         W = G * slope
         by_rho = 2 * (W.sum(1) @ self.X**2 - np.sum(self.X * (W @ self.X), 0))
@@ -103,8 +103,7 @@ class Labels:
         rho, by_z = inverse_squares(theta[:-1], tau)
         r, by_w = self._ratio(theta[-1])
         k, slope = kernel(squared_distances(X, rho), self.smoothness)
-        L = cholesky(1 + k + r * np.eye(some), lower=True)
-        inverse = cho_solve((L, True), np.eye(some))
+        inverse, _ = _inverse(1 + k + r * np.eye(some))
         apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2  # [p, n, n]
         products = inverse @ (by_z[:, None, None] * slope * apart)
         products = np.concatenate([products, by_w * inverse[None]])  # C⁻¹ ∂C for each of theta
@@ -153,6 +152,16 @@ def members(labels: Labels) -> list[Member]:
                 log_weight = 0.5 * (step @ step - at @ at - log_det) - log(draws + 1) - log(len(GLOBAL))
                 found.append(Member(inverse_squares(at, tau)[0], float(log_weight)))
     return found
+
+
+def _inverse(C: np.ndarray) -> tuple[np.ndarray, float]:
+    """C⁻¹ and log|C| of a positive definite C [n, n], in a third of the time of solving with the unit matrix."""
+    L, failed = dpotrf(C, lower=1)
+    if failed:
+        raise LinAlgError("a kernel with its noise is not positive definite")
+    log_det = 2 * float(np.sum(np.log(np.diag(L))))
+    lower = np.tril(dpotri(L, lower=1)[0])
+    return lower + np.tril(lower, -1).T, log_det
 
 
 def inverse_squares(z: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray]:
@@ -215,4 +224,4 @@ def strengths(inverse: np.ndarray, weights: np.ndarray) -> np.ndarray:
     averaged with weights [members].
     """
     relative = inverse / np.maximum(inverse.max(1, keepdims=True), 1e-300)
-    return weights @ relative / weights.sum()
+    return np.minimum(weights @ relative / weights.sum(), 1.0)  # rounding may exceed it

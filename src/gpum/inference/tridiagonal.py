@@ -28,11 +28,9 @@ def forms(K: np.ndarray, y: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray,
     bordered = np.zeros((n + 1, n + 1), order="F")
     bordered[1:, 0], bordered[1:, 1:] = y, K
     _, diagonal, beside, _, info = dsytrd(bordered, lower=1, overwrite_a=1)
-    backwards, edges = diagonal[:0:-1], beside[:0:-1]
-    quadratic, log_det = np.empty((2, len(ratios)))
-    for j, r in enumerate(ratios):
-        pivots, _, failed = dpttrf(backwards + r, edges)
+    pivots, edges = diagonal[:0:-1] + ratios[:, None], beside[:0:-1]
+    for row in pivots:
+        row[:], _, failed = dpttrf(row, edges)
         if info or failed:
             return None
-        quadratic[j], log_det[j] = beside[0] ** 2 / pivots[-1], np.log(pivots).sum()
-    return quadratic, log_det
+    return beside[0] ** 2 / pivots[:, -1], np.log(pivots).sum(1)

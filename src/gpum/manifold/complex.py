@@ -20,7 +20,7 @@ from scipy.spatial import cKDTree
 
 from ..basics import neighbours
 from .boundary import CorridorBoundary
-from .projection import barycentric, inverse_sides, nearest_point
+from .projection import balls, barycentric, in_reach, inverse_sides, nearest_point
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
 FIRST = (1, 3)  # nearest nodes of a point whose simplices are tested first, and next
@@ -106,7 +106,12 @@ class Finder:
 
     def around(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As `locate`, of points in the frame: each is projected onto all elements around it."""
-        row, element = self._distinct(*self._around(points, NEAR))
+        near = self.nearest(points, NEAR)
+        row, element = self._distinct(*self._at(near))
+        known = np.linalg.norm(points - self.nodes[near[:, 0]], axis=1)  # a corner of some of them
+        centre, radius = self._balls
+        some = in_reach(points[row], centre[element], radius[element], known[row])
+        row, element = row[some], element[some]
         projected, away = self._weights(points[row], element)
         best = np.lexsort((element, away, row))
         best = best[np.searchsorted(row[best], np.arange(len(points)))]
@@ -114,7 +119,10 @@ class Finder:
 
     def _around(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The elements at the k nodes nearest to each point: numbers of the point and of the element, [m] each."""
-        near = self.nearest(points, k)
+        return self._at(self.nearest(points, k))
+
+    def _at(self, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The elements at nodes `near` [n, k]: numbers of the row and of the element, [m] each."""
         return _elements(near, self.count[near], self.at.indptr, self.at.indices)
 
     def nearest(self, points: np.ndarray, k: int) -> np.ndarray:
@@ -131,6 +139,10 @@ class Finder:
     @cached_property
     def _inverse_sides(self) -> np.ndarray:
         return inverse_sides(self.nodes[self.whole.simplices], NO_VOLUME)
+
+    @cached_property
+    def _balls(self) -> tuple[np.ndarray, np.ndarray]:
+        return balls(self.nodes[self.ends(np.arange(self.at.shape[1]))])
 
     @cached_property
     def _first(self) -> np.ndarray:

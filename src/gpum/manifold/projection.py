@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 
 MANY = 1000  # points that are projected onto one face after the other
+ROUNDING = 1e-9  # of distances that are compared
 FLAT = 1e-7  # a face is flat if less than this fraction of a side's length is orthogonal to the sides before it
 
 
@@ -65,6 +66,17 @@ def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, 
         if size == c:
             open_ = np.flatnonzero(distance == np.inf)
     return weights, distance
+
+
+def balls(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centres [m, d] and radii [m] of balls around simplices, corners [m, c, d]."""
+    centre = corners.mean(1)
+    return centre, np.sqrt(np.square(corners - centre[:, None]).sum(-1).max(1))
+
+
+def in_reach(points: np.ndarray, centre: np.ndarray, radius: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which simplices, with these `balls` [m], can be nearer to their points [m, d] than a `known` distance, [m]."""
+    return _lengths(points - centre) <= (1 + ROUNDING) * (radius + known)
 
 
 def _on_face(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -24,6 +24,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -193,7 +194,12 @@ def maps_used() -> float:
 
 def _folder() -> Path | None:
     """The folder of cached programs; None: no cache."""
-    named = os.environ.get(VARIABLE)
+    return _folder_of(*map(os.environ.get, (VARIABLE, "XDG_CACHE_HOME", "HOME")))
+
+
+@lru_cache(8)
+def _folder_of(named: str | None, *environment: str | None) -> Path | None:
+    """The folder for these values of the environment: to find it takes longer than to project a row."""
     if named:
         return None if named.lower() in OFF else Path(named).expanduser() / OWN_FOLDER
     return Path(platformdirs.user_cache_dir("gpum")) / OWN_FOLDER
