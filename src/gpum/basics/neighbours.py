@@ -139,6 +139,11 @@ def symmetric_graph(length: np.ndarray, index: np.ndarray) -> csr_matrix:
     return graph.maximum(graph.T)
 
 
+def components(points: np.ndarray, n_neighbors: int) -> np.ndarray:
+    """The number of each row's connected component in the symmetric kNN graph, [N]."""
+    return connected_components(symmetric_graph(*nearest(points, n_neighbors)), directed=False)[1].astype(int)
+
+
 def connected(points: np.ndarray, graph: csr_matrix) -> tuple[csr_matrix, int]:
     """The graph with its connected components joined, and how many there were."""
     N = len(points)

@@ -17,9 +17,10 @@ import numpy as np
 
 from ..basics.memory import Memory
 from ..geometry.base import Geometry
-from ..geometry.family import Family, Setting
+from ..geometry.family import Family, Setting, at_each
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
+from ..geometry.separate import Components, together_and_apart
 from ..geometry.spaces import ScaledSpace
 from ..heat.covariances import SMOOTHNESS, Stationary
 from ..inference import relevance
@@ -66,18 +67,22 @@ def with_lengths(
     labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated)
     key = "lengths", X.tobytes(), Y.tobytes(), fitted
     found = (memory or Memory()).once(key, partial(relevance.members, labels))
-    spaces = [ScaledSpace(_lengths(member.precision, spread)) for member in found]
+    components, spaces, log_weights = _components(geometries.members[flat]), [], []
+    for member in found:
+        both = together_and_apart(_lengths(member.precision, spread), components)
+        spaces += both
+        log_weights += [member.log_weight - log(len(both))] * len(both)
     kinds = len(set(geometries.names))
     settings = [replace(s, log_prior=s.log_prior + log(kinds / (kinds + 1))) for s in family.settings]
     names = smoothness if len(known) <= relevance.MANY else [fitted]
-    for k, member in enumerate(found, len(family.spaces)):
+    for k, log_weight in enumerate(log_weights, len(family.spaces)):
         for name in names:
             covariance = Stationary(SMOOTHNESS[name], SCALES[name] / SCALES[fitted])
-            weight = member.log_weight - log(kinds + 1) - log(len(names))
+            weight = log_weight - log(kinds + 1) - log(len(names))
             settings.append(Setting(k, covariance, weight, name, expects_noise=geometries.cloud.repeated))
     geometries = _with_spaces(geometries, flat, spaces)
     every = geometries.family
-    rows = every.rows if learned else [*family.rows, *(space.at(points) for space in spaces)]
+    rows = every.rows if learned else [*family.rows, *at_each(spaces, points)]
     log_priors = [
         -log(kinds + 1) if member.title == TITLE else prior + log(kinds / (kinds + 1))
         for member, prior in zip(geometries.members, every.log_priors, strict=True)
@@ -120,7 +125,7 @@ def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[ScaledSpace
     family = replace(
         family,
         spaces=[*family.spaces, *spaces],
-        rows=[*family.rows, *(space.at(points) for space in spaces)],
+        rows=[*family.rows, *at_each(spaces, points)],
         geometry_of=[*family.geometry_of, *[titles.index(TITLE)] * len(spaces)],
     )
     return replace(geometries, members=members, family=family)
@@ -131,6 +136,12 @@ def _flat(members: Sequence[Geometry]) -> int | None:
     inner = [member.inner if isinstance(member, IncompleteGeometry) else member for member in members]
     found = [k for k, member in enumerate(inner) if isinstance(member, FlatGeometry) and member.by_column]
     return found[0] if found else None
+
+
+def _components(member: Geometry) -> Components | None:
+    """The connected components that flat space knows."""
+    inner = member.inner if isinstance(member, IncompleteGeometry) else member
+    return inner.components if isinstance(inner, FlatGeometry) else None
 
 
 def _renamed(member: Geometry) -> Geometry:

@@ -61,6 +61,8 @@ TAGS: dict[str, str] = {
     "diffusion-space": "geometry.graphs:DiffusionSpace",
     "plane-space": "geometry.spaces:PlaneSpace",
     "scaled-space": "geometry.spaces:ScaledSpace",
+    "separate-space": "geometry.separate:SeparateSpace",
+    "connected-components": "geometry.separate:Components",
     "spectral-space": "geometry.spaces:SpectralSpace",
     "path-space": "geometry.path_spaces:PathSpace",
     "path-rows": "geometry.path_spaces:PathRows",
