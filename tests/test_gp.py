@@ -276,7 +276,7 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
     """The closed form against refits: for "average" of all settings, for "evidence" with hyperparameters fixed."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
     monkeypatch.setattr(doubt, "LIGHT", 0.0)
-    y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * RNG.standard_normal(n)
+    y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * np.random.default_rng(n).standard_normal(n)
     power = np.mean(PHI**2, 0)
     settings = [Setting(0, Stationary(nu, 0.4), -1.0, scales=(0.1, 2.0)) for nu in (0.5, np.inf)]
     settings += [Setting(1, Spectral(VALUES, power, 1.5, 2, s), -0.5, scales=(0.1, 2.0)) for s in (0.1, 0.5)]
