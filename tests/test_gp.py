@@ -299,7 +299,8 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
         ends = without.quantiles(place, np.array([0.025, 0.975]))
         assert found[0][i] == pytest.approx(mean + scale * m[0], rel=1e-6)
         assert found[1][i] == pytest.approx(scale**2 * v[0], rel=1e-4)
-        assert found[2][i] == pytest.approx(mean + scale * ends[0], abs=5e-3 * scale * v[0] ** 0.5)  # light parts go
+        # quantiles leave out parts below 1e-4 of the heaviest, of which there are up to a hundred
+        assert found[2][i] == pytest.approx(mean + scale * ends[0], abs=1e-2 * scale * v[0] ** 0.5)
 
 
 def test_leave_one_out_needs_two_labels():
