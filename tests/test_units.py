@@ -131,7 +131,7 @@ def test_a_chart_that_the_cloud_does_not_show_is_left_out_beside_other_geometrie
 def test_charts_are_not_learned_where_lengths_lead_by_far():
     """Two of six columns matter: the labels prefer lengths per column, and no chart of six can make up for that."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (120, 6))
+    X = rng.uniform(-1, 1, (120, 6)) + 0.5 * rng.standard_normal((120, 1))  # not independent of each other
     f = np.sin(3 * X[:, 0]) + X[:, 1] ** 2
     y = np.where(np.arange(120) < 60, f + 0.01 * rng.standard_normal(120), np.nan)
     model = GPUMRegressor(random_state=0).fit(X, y)
