@@ -171,7 +171,7 @@ def seeds(root: Path, _: str) -> str:
         newest, figures = found, {key: np.array(found["figures"][key]) for key in ("rmse", "nlpd")}
         if name.startswith("table_"):
             figures = {"rmse": figures["rmse"] / found["sd"], "nlpd": figures["nlpd"] - np.log(found["sd"])}
-        rows.append([title, *(_number(float(v.mean()), float(v.std(ddof=1))) for v in figures.values())])
+        rows.append([title, *(_number(float(v.mean()), float(v.std(ddof=1).round(9))) for v in figures.values())])
     if newest is None:
         return unmeasured("seeds")
     return "\n\n".join([table(("task", "RMSE", "NLPD"), rows), origin(newest | {"command": "make results PART=seeds"})])
