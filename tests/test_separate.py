@@ -138,6 +138,22 @@ def test_a_row_of_one_or_another_component_is_in_no_third_one():
         assert np.linalg.norm(others.mean(0) - middles[k]) > 0.7 * space.apart
 
 
+def test_lengths_have_a_row_in_the_components_of_flat_space():
+    """A row between two components by its completions is between them in every space, not in that of their mean."""
+    rng, n = np.random.default_rng(0), 90
+    third = np.arange(n) % 3
+    X = np.stack([10.0 * third, third == 1, np.zeros(n), np.zeros(n)], 1) + 0.5 * rng.standard_normal((n, 4))
+    y = np.where(rng.permutation(n) < 30, np.nan, np.sin(X[:, 2]))
+    X[(third != 1) & (rng.random(n) < 0.3), 0] = np.nan
+    family = flat(X, y, scale="none").model_.geometries.family
+    some = [(s, rows) for s, rows in zip(family.spaces, family.rows, strict=True) if isinstance(s, SeparateSpace)]
+    places = [rows[:, 4:] / space.apart for space, rows in some]
+    assert len(set(family.geometry_of)) == 2
+    assert np.any(np.count_nonzero(places[0], axis=1) > 1)
+    for other in places[1:]:
+        np.testing.assert_allclose(other, places[0], atol=1e-12)
+
+
 def test_classes_of_a_component_without_labels_are_not_sure():
     """Their probabilities are nearer to the prior than those of the labelled component."""
     X, y, _, second = sheets(2)
