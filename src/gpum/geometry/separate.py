@@ -17,7 +17,7 @@ from ..basics import neighbours
 from .spaces import ScaledSpace
 
 NEIGHBOURS = 10  # of the graph: with fewer a curve of rows drawn at random may fall apart
-APART = 10.0  # distance between components in extents of the cloud: correlations are below 1 %
+APART = 10.0  # between components, in extents of the cloud: the kernel is below 1 %, beside the constant that all share
 
 
 @dataclass(frozen=True, eq=False)
