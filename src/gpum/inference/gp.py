@@ -183,7 +183,8 @@ def weighed(
     scores: dict[int, tuple[np.ndarray, Any]] = {}
     for space in sorted({setting.space for setting in settings}):
         mine = [k for k, setting in enumerate(settings) if setting.space == space]
-        tasks, most = [partial(score, settings[k], labels[space], slice(None)) for k in mine], -np.inf
+        rows, most = labels[space], -np.inf
+        tasks = [partial(score, settings[k], rows, slice(None)) for k in mine]
         for k, one in zip(mine, results(tasks, -1 if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
             most = max(most, mass[k])
@@ -237,14 +238,20 @@ def _remembered(memory: Memory | None, y: np.ndarray, noise: np.ndarray) -> Form
     if memory is None:
         return forms
     labels = _digest(y), _digest(noise)
+    last: tuple[np.ndarray, bytes] = y, labels[0]  # the settings of a space come one after the other, with one array
 
     def found(covariance: Covariance, a: np.ndarray, *of_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal last
         make = partial(forms, covariance, a, *of_labels)
         if not isinstance(covariance, Stationary | Spectral):
             return make()
+        rows, name = last
+        if rows is not a:
+            name = _digest(a)
+            last = a, name
         # Arrays of a kernel are recognised by their ids: the memory holds the kernel, so that no others have them.
         values = [getattr(covariance, field.name) for field in fields(covariance)]
-        key = labels, _digest(a), *(id(v) if isinstance(v, np.ndarray) else v for v in values)
+        key = labels, name, *(id(v) if isinstance(v, np.ndarray) else v for v in values)
         return memory.once(key, lambda: (covariance, make()))[1]
 
     return found
