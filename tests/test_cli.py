@@ -904,6 +904,12 @@ def test_a_command_whose_reader_is_gone():
     assert "Traceback" not in said
 
 
+def test_a_command_without_an_output():
+    """As `gpum version >&-`, or a service: Python has no sys.stdout then."""
+    done = python("import sys; sys.stdout = None; " + COMMAND, "version")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_intervals_of_chances_are_not_zero_to_one(tmp_path):
     """A single trial is 0 or 1, whatever its chance; the interval is that of the chance."""
     table = table_with(tmp_path / "trials.csv", won=(np.arange(N) % 40 < 15).astype(float))

@@ -1,5 +1,6 @@
 """GP regression given a family of covariances: against dense algebra, finite differences and the laws of GPs."""
 
+import pickle
 import weakref
 from dataclasses import replace
 
@@ -456,3 +457,17 @@ def test_a_memory_changes_no_number_and_saves_work(monkeypatch):
     asked.clear()
     gp.average(family(some, PHI, X), known, y, memory=memory)
     assert all(isinstance(covariance, Features) for covariance in asked)
+
+
+def test_a_memory_tells_rows_apart_and_holds_none_of_them(monkeypatch):
+    """Equal labels of other rows, at the same positions of their family, as two columns of y have; rows may be long."""
+    known, y = np.arange(12), np.sin(5 * X[:12, 0])
+    every = [Setting(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
+    memory, names = Memory(), []
+    once = memory.once
+    monkeypatch.setattr(memory, "once", lambda name, make: names.append(name) or once(name, make))
+    for rows in ((X, PHI), (X[::-1], PHI[::-1])):
+        whole = family(every, *rows)
+        found, plain = gp.average(whole, known, y, memory=memory), gp.average(whole, known, y)
+        assert found.log_evidence == plain.log_evidence
+    assert max(len(pickle.dumps(name)) for name in names) < 500

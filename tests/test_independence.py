@@ -37,6 +37,21 @@ def correlated(rng, n, p):
     return rng.standard_normal((n, p)) + 0.8 * rng.standard_normal((n, 1))
 
 
+def ring(rng, n):
+    angle = rng.uniform(0, 2 * np.pi, n)
+    return 10 * np.stack([np.cos(angle), np.sin(angle)], 1)
+
+
+def sphere(rng, n):
+    X = rng.standard_normal((n, 3))
+    return 10 * X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def spiral(rng, n):
+    angle = rng.uniform(4, 12, n)
+    return np.stack([angle * np.cos(angle), 20 * rng.uniform(size=n), angle * np.sin(angle)], 1)
+
+
 @pytest.mark.parametrize("n", [100, 400, 2000])
 @pytest.mark.parametrize("make", [box, skewed, codes])
 def test_independent_columns_are_noticed(make, n):
@@ -48,6 +63,15 @@ def test_independent_columns_are_noticed(make, n):
 def test_columns_that_are_tied_are_noticed(make):
     for p in (5, 8, 20):
         assert not independent(make(RNG(p), 400, p), seed=0)
+
+
+@pytest.mark.parametrize("make", [ring, sphere, spiral])
+def test_a_surface_among_columns_of_noise_is_noticed(make):
+    """Two or three columns are tied; ranks make the others, which hardly vary, as wide as these."""
+    for columns in (7, 40):
+        rng = RNG(columns)
+        X = np.c_[make(rng, 400), 0.1 * rng.standard_normal((400, columns))]
+        assert not independent(X, seed=0)
 
 
 def test_few_rows_or_columns_are_not_judged():

@@ -103,8 +103,8 @@ def test_a_new_row_belongs_to_the_component_of_the_nearest_row(fitted):
     assert len(components.at(X[:0])) == 0
     space = SeparateSpace.of(np.ones(3), components)
     both = space.at(X + 0.01)
-    assert both.shape == (N, 4)
-    assert np.ptp(both[:, 3]) == pytest.approx(10 * neighbours.extent(X))
+    assert both.shape == (N, 5)
+    assert np.linalg.norm(both[0, 3:] - both[1, 3:]) == pytest.approx(10 * neighbours.extent(X))
     np.testing.assert_array_equal(SeparateSpace.at_each([space, space], X + 0.01)[1], both)
 
 
@@ -122,6 +122,36 @@ def test_readings_may_be_missing():
     model = flat(X, y)
     assert 0.1 < weight_apart(model) < 0.9
     assert np.isfinite(model.predict(X[:20], return_std=True)).all()
+
+
+def test_a_row_of_one_or_another_component_is_in_no_third_one():
+    """Labels whose reading is missing lie at the mean of their completions: of the outer two of three components."""
+    rng = np.random.default_rng(0)
+    X = 10 * np.repeat([[0, 0], [1, 1], [2, 0]], 15, 0) + rng.standard_normal((45, 2))
+    components = Components.of(X)
+    assert components is not None
+    space = SeparateSpace.of(np.ones(2), components)
+    middles = np.stack([space.at(X[k : k + 15]).mean(0)[2:] for k in (0, 15, 30)])
+    for k in range(3):
+        others = np.delete(middles, k, 0)
+        assert np.linalg.norm(others[0] - others[1]) == pytest.approx(space.apart)
+        assert np.linalg.norm(others.mean(0) - middles[k]) > 0.7 * space.apart
+
+
+def test_lengths_have_a_row_in_the_components_of_flat_space():
+    """A row between two components by its completions is between them in every space, not in that of their mean."""
+    rng, n = np.random.default_rng(0), 90
+    third = np.arange(n) % 3
+    X = np.stack([10.0 * third, third == 1, np.zeros(n), np.zeros(n)], 1) + 0.5 * rng.standard_normal((n, 4))
+    y = np.where(rng.permutation(n) < 30, np.nan, np.sin(X[:, 2]))
+    X[(third != 1) & (rng.random(n) < 0.3), 0] = np.nan
+    family = flat(X, y, scale="none").model_.geometries.family
+    some = [(s, rows) for s, rows in zip(family.spaces, family.rows, strict=True) if isinstance(s, SeparateSpace)]
+    places = [rows[:, 4:] / space.apart for space, rows in some]
+    assert len(set(family.geometry_of)) == 2
+    assert np.any(np.count_nonzero(places[0], axis=1) > 1)
+    for other in places[1:]:
+        np.testing.assert_allclose(other, places[0], atol=1e-12)
 
 
 def test_classes_of_a_component_without_labels_are_not_sure():

@@ -129,8 +129,9 @@ def _leave(status: int) -> None:
     """
     atexit._run_exitfuncs()
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # as where the command was started without an output
+                stream.flush()
     except OSError:  # nobody reads any more
         if status != INTERRUPTED:
             return

@@ -20,7 +20,7 @@ from ..geometry.base import Geometry
 from ..geometry.family import Family, Setting, at_each
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
-from ..geometry.separate import Components, together_and_apart
+from ..geometry.separate import Components, SeparateSpace, together_and_apart
 from ..geometry.spaces import ScaledSpace
 from ..heat.covariances import SMOOTHNESS, Stationary
 from ..inference import relevance
@@ -82,7 +82,7 @@ def with_lengths(
             settings.append(Setting(k, covariance, weight, name, expects_noise=geometries.cloud.repeated))
     geometries = _with_spaces(geometries, flat, spaces)
     every = geometries.family
-    rows = every.rows if learned else [*family.rows, *at_each(spaces, points)]
+    rows = every.rows if learned else [*family.rows, *_in_spaces(family, flat, spaces, points)]
     log_priors = [
         -log(kinds + 1) if member.title == TITLE else prior + log(kinds / (kinds + 1))
         for member, prior in zip(geometries.members, every.log_priors, strict=True)
@@ -125,10 +125,27 @@ def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[ScaledSpace
     family = replace(
         family,
         spaces=[*family.spaces, *spaces],
-        rows=[*family.rows, *at_each(spaces, points)],
+        rows=[*family.rows, *_in_spaces(family, flat, spaces, points)],
         geometry_of=[*family.geometry_of, *[titles.index(TITLE)] * len(spaces)],
     )
     return replace(geometries, members=members, family=family)
+
+
+def _in_spaces(family: Family, flat: int, spaces: Sequence[ScaledSpace], points: np.ndarray) -> list[np.ndarray]:
+    """The rows of a family, `points` of flat space, in further spaces.
+
+    Rows whose completions are in several connected components lie between these as they do in flat space itself: the
+    mean of the completions may be near to another component.
+    """
+    found, p = at_each(spaces, points), points.shape[1]
+    for known, rows, owner in zip(family.spaces, family.rows, family.geometry_of, strict=True):
+        if owner == flat and isinstance(known, SeparateSpace):
+            places = rows[:, p:] / known.apart
+            between = np.flatnonzero(np.count_nonzero(places, axis=1) > 1)
+            for space, mine in zip(spaces, found, strict=True):
+                if isinstance(space, SeparateSpace):
+                    mine[between, p:] = places[between] * space.apart
+    return found
 
 
 def _flat(members: Sequence[Geometry]) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..basics import neighbours
 from .spaces import ScaledSpace
 
 NEIGHBOURS = 10  # of the graph: with fewer a curve of rows drawn at random may fall apart
-APART = 10.0  # distance between components in extents of the cloud: correlations are below 1 %
+APART = 10.0  # between components, in extents of the cloud: the kernel is below 1 %, beside the constant that all share
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,11 @@ class Components:
 
 @dataclass(frozen=True, eq=False)
 class SeparateSpace(ScaledSpace):
-    """Points as scaled coordinates, and one more coordinate in which connected components are `apart`."""
+    """Points as scaled coordinates, and coordinates in which all connected components are `apart` from each other.
+
+    There is one for each component: on a line, a row that may belong to the first or the third of them, and lies at the
+    mean of both (`incomplete`), would be in the second.
+    """
 
     components: Components
     apart: float
@@ -54,7 +59,7 @@ class SeparateSpace(ScaledSpace):
         return cls(scale, components, APART * max(neighbours.extent(components.rows / scale), 1.0))
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """Scaled coordinates and that of the component, [n, p + 1]."""
+        """Scaled coordinates and those of the component, [n, p + components]."""
         return self._with(points, self.components.at(points))
 
     @staticmethod
@@ -64,7 +69,8 @@ class SeparateSpace(ScaledSpace):
         return [space._with(points, number[id(space.components)]) for space in spaces]
 
     def _with(self, points: np.ndarray, number: np.ndarray) -> np.ndarray:
-        return np.column_stack([points / self.scale, self.apart * number])
+        place = np.arange(self.components.number.max() + 1) == number[:, None]
+        return np.column_stack([points / self.scale, sqrt(0.5) * self.apart * place])
 
 
 def together_and_apart(scale: np.ndarray, components: Components | None) -> list[ScaledSpace]:

@@ -28,8 +28,9 @@ differences of log evidence grow with the labels, so that a setting far behind o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from hashlib import blake2b
 from math import log, pi
 from typing import Any
 
@@ -157,9 +158,7 @@ def average(
     """
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a = A0 + len(y) / 2
-    found, total, doubt, notes = weighed(
-        family, labels, partial(_score, y, own, forms_of=_remembered(memory, known, y, own))
-    )
+    found, total, doubt, notes = weighed(family, labels, partial(_score, y, own, forms_of=_remembered(memory, y, own)))
     components = [
         Component(setting, decompose(setting.covariance, labels[setting.space], y, own), RATIOS, w, signal)
         for setting, w, signal in found
@@ -184,7 +183,8 @@ def weighed(
     scores: dict[int, tuple[np.ndarray, Any]] = {}
     for space in sorted({setting.space for setting in settings}):
         mine = [k for k, setting in enumerate(settings) if setting.space == space]
-        tasks, most = [partial(score, settings[k], labels[space], slice(None)) for k in mine], -np.inf
+        rows, most = labels[space], -np.inf
+        tasks = [partial(score, settings[k], rows, slice(None)) for k in mine]
         for k, one in zip(mine, results(tasks, -1 if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
             most = max(most, mass[k])
@@ -233,24 +233,33 @@ def forms(
     return d.quadratic(RATIOS), d.log_det(RATIOS)
 
 
-def _remembered(memory: Memory | None, known: np.ndarray, y: np.ndarray, noise: np.ndarray) -> Forms:
-    """As `forms` for labels y of rows `known`, computed once for each kernel that a memory can recognise."""
+def _remembered(memory: Memory | None, y: np.ndarray, noise: np.ndarray) -> Forms:
+    """As `forms` for all labels y, computed once for each kernel and rows that a memory can recognise."""
     if memory is None:
         return forms
-    labels = known.tobytes(), y.tobytes(), noise.tobytes()
+    labels = _digest(y), _digest(noise)
+    last: tuple[np.ndarray, bytes] = y, labels[0]  # the settings of a space come one after the other, with one array
 
     def found(covariance: Covariance, a: np.ndarray, *of_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal last
         make = partial(forms, covariance, a, *of_labels)
-        if isinstance(covariance, Stationary):
-            return memory.once((labels, a.tobytes(), covariance.nu, covariance.scale), make)
-        if not isinstance(covariance, Spectral):
+        if not isinstance(covariance, Stationary | Spectral):
             return make()
-        # Arrays are recognised by their ids: the memory holds the covariance, so that no others have them.
-        arrays = id(covariance.values), id(covariance.offsets)
-        key = labels, *arrays, covariance.nu, covariance.scale, covariance.typical, covariance.bound
+        rows, name = last
+        if rows is not a:
+            name = _digest(a)
+            last = a, name
+        # Arrays of a kernel are recognised by their ids: the memory holds the kernel, so that no others have them.
+        values = [getattr(covariance, field.name) for field in fields(covariance)]
+        key = labels, name, *(id(v) if isinstance(v, np.ndarray) else v for v in values)
         return memory.once(key, lambda: (covariance, make()))[1]
 
     return found
+
+
+def _digest(a: np.ndarray) -> bytes:
+    """A name for an array that is shorter than its content: a thousand pictures would fill gigabytes."""
+    return blake2b(np.ascontiguousarray(a).data, digest_size=16).digest()
 
 
 def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Setting], tuple[str, ...]]:
