@@ -46,7 +46,7 @@ def test_a_program_is_found_the_second_time(folder):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-1] + b"?"]
+    "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-1] + bytes([data[-1] ^ 1])]
 )
 def test_a_damaged_program_is_compiled_again_and_mended(folder, damage):
     compiled()
