@@ -77,6 +77,7 @@ def test_box_metric_and_inside_make_a_chart(method):
     np.testing.assert_allclose(kernel, 1 / np.pi, rtol=0.05)  # the heat is spread evenly
 
 
+@pytest.mark.slow
 def test_kernels_at_a_curved_edge_before_equilibrium():
     """Near the rim of a disc, against its Bessel series. Steps drawn again deplete the rim: a bias of order √dt.
 

@@ -80,7 +80,9 @@ def textbook_bound(theta, S):
     return F - 0.5 * np.sum(theta.mu**2 + s - theta.log_s - 1), (Kuu, A, psi1)
 
 
-@pytest.mark.parametrize(("q", "p"), [(1, 80), (2, 4), (3, 20)])  # a program for each
+@pytest.mark.parametrize(
+    ("q", "p"), [pytest.param(1, 80, marks=pytest.mark.slow), (2, 4), pytest.param(3, 20, marks=pytest.mark.slow)]
+)  # a program for each
 @settings(deadline=None, max_examples=10, derandomize=True)
 @given(seed=st.integers(0, 1000))
 def test_bound_equals_the_textbook_formula(seed, q, p):

@@ -156,7 +156,9 @@ def test_more_than_3_000_rows_of_a_roll(geometry, roll, monkeypatch):
         np.testing.assert_allclose(model.predict(X[some]), mean[some], atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["copies", "far row", "missing"])
+@pytest.mark.parametrize(
+    "kind", ["copies", pytest.param("far row", marks=pytest.mark.slow), pytest.param("missing", marks=pytest.mark.slow)]
+)
 @pytest.mark.filterwarnings("ignore:the scale of largest evidence")
 def test_bad_clouds_of_surfaces_are_answered(kind, roll):
     X, y, truth = (one.copy() for one in roll)

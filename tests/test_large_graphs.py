@@ -233,7 +233,9 @@ def test_thousands_of_connected_components_are_joined_and_noted():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-@pytest.mark.parametrize("kind", ["copies", "far row", "a class a label", "missing"])
+@pytest.mark.parametrize(
+    "kind", ["copies", "far row", pytest.param("a class a label", marks=pytest.mark.slow), "missing"]
+)
 def test_bad_clouds_are_answered(kind):
     rng = np.random.default_rng(0)
     X, truth = clusters(3200, rng)

@@ -222,6 +222,7 @@ def test_all_finalists_come_back_best_first(model, sheet):
     assert {fit.start for fit in held} == {name for name, _ in begin}
 
 
+@pytest.mark.slow
 def test_starts_of_one_chart_go_on_as_one(sheet):
     """Two copies of a start occupy both slots of the final: a third, of another chart and lower, has none."""
     model = Variational()
