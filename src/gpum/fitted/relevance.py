@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..basics.memory import Memory
+from ..basics.memory import Memory, digest
 from ..geometry.base import Geometry
 from ..geometry.family import Family, Setting, at_each
 from ..geometry.flat import FlatGeometry
@@ -65,7 +65,7 @@ def with_lengths(
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
     labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated)
-    key = "lengths", X.tobytes(), Y.tobytes(), fitted
+    key = "lengths", digest(X), digest(Y), fitted
     found = (memory or Memory()).once(key, partial(relevance.members, labels))
     components, spaces, log_weights = _components(geometries.members[flat]), [], []
     for member in found:
@@ -150,15 +150,21 @@ def _in_spaces(family: Family, flat: int, spaces: Sequence[ScaledSpace], points:
 
 def _flat(members: Sequence[Geometry]) -> int | None:
     """Which member is flat space of which columns may have lengths of their own."""
-    inner = [member.inner if isinstance(member, IncompleteGeometry) else member for member in members]
-    found = [k for k, member in enumerate(inner) if isinstance(member, FlatGeometry) and member.by_column]
+    found = [
+        k for k, member in enumerate(map(_inner, members)) if isinstance(member, FlatGeometry) and member.by_column
+    ]
     return found[0] if found else None
 
 
 def _components(member: Geometry) -> Components | None:
     """The connected components that flat space knows."""
-    inner = member.inner if isinstance(member, IncompleteGeometry) else member
+    inner = _inner(member)
     return inner.components if isinstance(inner, FlatGeometry) else None
+
+
+def _inner(member: Geometry) -> Geometry:
+    """The geometry of the sound rows, where readings are missing."""
+    return member.inner if isinstance(member, IncompleteGeometry) else member
 
 
 def _renamed(member: Geometry) -> Geometry:

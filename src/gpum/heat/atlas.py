@@ -49,15 +49,12 @@ class AtlasEigenpairs:
     def at(self, rows: Any) -> np.ndarray:
         """φ_i at rows [m, p] of the data space, [m, k]; a row of the cloud has the values of its node."""
         found = self.atlas.project(rows)
-        return self._combined(found.corners, found.weights)
+        return combined(found.weights, found.corners, self.vectors)
 
     def at_located(self, located: np.ndarray) -> np.ndarray:
         """φ_i at points of the surface, given by the corners of their simplices and their weights [m, 2(q + 1)]."""
         corners, weights = np.split(located, 2, axis=1)
-        return self._combined(corners.astype(int), weights)
-
-    def _combined(self, corners: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return combined(weights, corners, self.vectors)
+        return combined(weights, corners.astype(int), self.vectors)
 
     def heat(self, t: float) -> np.ndarray:
         """e^{-λt/2}, [k]."""

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from hashlib import blake2b
 from math import log, pi
 from typing import Any
 
@@ -39,7 +38,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, log_softmax, logsumexp
 
 from ..basics.checks import GpumError
-from ..basics.memory import Memory
+from ..basics.memory import Memory, digest
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
 from ..heat.covariances import Covariance, Spectral, Stationary
@@ -237,7 +236,7 @@ def _remembered(memory: Memory | None, y: np.ndarray, noise: np.ndarray) -> Form
     """As `forms` for all labels y, computed once for each kernel and rows that a memory can recognise."""
     if memory is None:
         return forms
-    labels = _digest(y), _digest(noise)
+    labels = digest(y), digest(noise)
     last: tuple[np.ndarray, bytes] = y, labels[0]  # the settings of a space come one after the other, with one array
 
     def found(covariance: Covariance, a: np.ndarray, *of_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -247,7 +246,7 @@ def _remembered(memory: Memory | None, y: np.ndarray, noise: np.ndarray) -> Form
             return make()
         rows, name = last
         if rows is not a:
-            name = _digest(a)
+            name = digest(a)
             last = a, name
         # Arrays of a kernel are recognised by their ids: the memory holds the kernel, so that no others have them.
         values = [getattr(covariance, field.name) for field in fields(covariance)]
@@ -255,11 +254,6 @@ def _remembered(memory: Memory | None, y: np.ndarray, noise: np.ndarray) -> Form
         return memory.once(key, lambda: (covariance, make()))[1]
 
     return found
-
-
-def _digest(a: np.ndarray) -> bytes:
-    """A name for an array that is shorter than its content: a thousand pictures would fill gigabytes."""
-    return blake2b(np.ascontiguousarray(a).data, digest_size=16).digest()
 
 
 def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Setting], tuple[str, ...]]:
