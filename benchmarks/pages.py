@@ -101,14 +101,18 @@ def scores(root: Path) -> dict[str, dict[str, dict[str, float]]]:
     for name in TASKS:
         if (found := stored(root, f"tasks/{name}")) is None:
             continue
-        mean = {key: float(np.mean(values)) for key, values in found["figures"].items()}
-        ours = {**mean, "rmse_sd": float(np.std(found["figures"]["rmse"]))}
-        if name.startswith("table_"):
-            for key in ("rmse", "rmse_sd"):
-                ours[key] /= found["sd"]
-            ours["nlpd"] -= np.log(found["sd"])
-        all_scores[name] = {OURS: ours, **peers[name]}
+        figures = in_units(name, found)
+        ours = {key: float(np.mean(values)) for key, values in figures.items()}
+        all_scores[name] = {OURS: {**ours, "rmse_sd": float(np.std(figures["rmse"]))}, **peers[name]}
     return all_scores
+
+
+def in_units(name: str, found: Any) -> dict[str, np.ndarray]:
+    """The figures of a regression task; those of tables in units of the target's standard deviation."""
+    figures = {key: np.array(values) for key, values in found["figures"].items()}
+    if name.startswith("table_"):
+        figures |= {"rmse": figures["rmse"] / found["sd"], "nlpd": figures["nlpd"] - np.log(found["sd"])}
+    return figures
 
 
 def _number(value: float | None, sd: float | None = None) -> str:
@@ -168,10 +172,9 @@ def seeds(root: Path, _: str) -> str:
     for name, title in TASKS.items():
         if (found := stored(root, f"seeds/{name}")) is None:
             continue
-        newest, figures = found, {key: np.array(found["figures"][key]) for key in ("rmse", "nlpd")}
-        if name.startswith("table_"):
-            figures = {"rmse": figures["rmse"] / found["sd"], "nlpd": figures["nlpd"] - np.log(found["sd"])}
-        rows.append([title, *(_number(float(v.mean()), float(v.std(ddof=1).round(9))) for v in figures.values())])
+        newest, figures = found, in_units(name, found)
+        both = (figures[key] for key in ("rmse", "nlpd"))
+        rows.append([title, *(_number(float(v.mean()), float(v.std(ddof=1).round(9))) for v in both)])
     if newest is None:
         return unmeasured("seeds")
     return "\n\n".join([table(("task", "RMSE", "NLPD"), rows), origin(newest | {"command": "make results PART=seeds"})])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from ..basics import neighbours
 from ..basics.checks import GpumError
+from ..basics.memory import digest
 
 SUBSET = 3000  # rows from which geometries are learned where these show the shape of the cloud, in about a minute
 GRAPH_ROWS = 100_000  # rows on which graphs are built, at most
@@ -125,13 +125,13 @@ class Cloud:
     def _index(self, rows: np.ndarray) -> np.ndarray:
         """Indices in the cloud of scaled rows, -1 for new rows, [n]."""
         first = self._copies[0]
-        return np.array([first.get(_digest(row), -1) for row in rows], int)
+        return np.array([first.get(digest(row), -1) for row in rows], int)
 
     @cached_property
     def _copies(self) -> tuple[dict[bytes, int], np.ndarray]:
         """The index of the first occurrence of each row: by the row's digest, and for each row, [N]."""
         found: dict[bytes, int] = {}
-        return found, np.array([found.setdefault(_digest(row), i) for i, row in enumerate(self.rows)], int)
+        return found, np.array([found.setdefault(digest(row), i) for i, row in enumerate(self.rows)], int)
 
     def __gpum_restored__(self) -> None:
         """Refuse a stored cloud that is not consistent."""
@@ -208,8 +208,3 @@ def _chosen(rows: np.ndarray, size: int, seed: int, random: bool) -> np.ndarray:
 
 def _are_rows(index: np.ndarray, n: int) -> bool:
     return index.dtype == int and bool(np.all((index >= 0) & (index < n)))
-
-
-def _digest(row: np.ndarray) -> bytes:
-    """A digest of a row of 16 bytes; different rows have different digests."""
-    return blake2b(row.tobytes(), digest_size=16).digest()
