@@ -674,7 +674,8 @@ def halves(unknown, low="low", high="high"):
         (halves("-1.0", "1.0", "2.0"), ["--classes"]),
         (halves("-1"), []),
         (halves("-1"), ["--classes"]),
-        (halves("none"), []),
+        (halves("NA", "0", "1"), ["--classes"]),
+        (halves("NA"), ["--unlabelled", "NA"]),
         (halves(" "), []),
         (halves("unknown"), ["--unlabelled", "unknown"]),
         (halves("99", "1", "2"), ["--classes", "--unlabelled", "99"]),
@@ -696,6 +697,10 @@ def test_a_class_that_looks_like_a_mark_of_unlabelled_rows(tmp_path):
     assert result.exit_code == 0, result.output
     advice = "pass --unlabelled unknown, or leave these cells empty"
     assert f"32 of 40 rows are of class 'unknown'; if this marks rows without a label, {advice}" in result.stderr
+    empty = table_with(tmp_path / "none.csv", k=halves("None"))
+    said = gpum("fit", empty, "--target", "k", "--out", out, *QUICK, "--force").stderr
+    assert "32 of 40 rows are of class 'None'; if this marks rows without a label, leave these cells empty" in said
+    assert model_io.load(out).model.classes_.tolist() == ["None", "high", "low"]
     slip = gpum("fit", data, "--target", "k", "--out", out, *QUICK, "--force", "--unlabelled", "unknwon").stderr
     assert "--unlabelled is 'unknwon', but no row of data.csv has it" in slip
     assert advice in slip

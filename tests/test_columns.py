@@ -125,6 +125,27 @@ def test_a_few_numbers_among_words_are_categories():
     assert encoded(c=["<5", "5-10", ">10", "5"] * 3).names == ["c=5", "c=5-10", "c=<5", "c=>10"]
 
 
+GARAGES = ["none", "attached", "NA", "None", "detached"] * 4
+
+
+@pytest.mark.parametrize("kind", [object, "category", "str"])
+def test_words_that_look_missing_are_categories_among_words(kind):
+    """Only real missing values are missing in a column of words or of a declared category."""
+    table = Columns.of(pd.DataFrame({"c": pd.Series([*GARAGES, None, " "], dtype=kind)}))
+    found = Encoding.of(table)
+    assert set(found.columns[0].categories) - {""} == {"none", "attached", "NA", "None", "detached"}
+    assert not np.isnan(found.encoded(table)[:20]).any()
+    assert np.isnan(found.encoded(table)[20]).all()
+    alone = Columns.of(pd.DataFrame({"c": pd.Series(["none", "NA"] * 4, dtype="category")}))
+    assert Encoding.of(alone).names == ["c=NA", "c=none"]
+
+
+@pytest.mark.parametrize("value", ["1.5", "2024-12-31", "true"])
+def test_words_that_look_missing_are_missing_in_other_columns(value):
+    table = Columns.of(pd.DataFrame({"c": [value, "NA", "nan", "null", "None", "", value]}))
+    assert np.isnan(Encoding.of(table).encoded(table)[:, 0]).tolist() == [False, *[True] * 5, False]
+
+
 def test_a_data_frame_with_words_is_fitted_and_predicted(fitted, tmp_path):
     X, y = houses()
     assert fitted.n_features_in_ == len(fitted.relevance_) == 5
@@ -271,6 +292,25 @@ def test_the_command_line_takes_words_and_dates(tmp_path, ending):
     said = gpum("info", tmp_path / "m.gpum").output
     assert "5: size, colour, garden, sold, grade" in said
     assert "column 'sold' holds dates" in said
+
+
+def test_the_command_line_has_the_same_missing_values(tmp_path):
+    """A word is a category unless --missing names it; in a column of numbers NA is missing."""
+    path, model = tmp_path / "data.csv", tmp_path / "m.gpum"
+    X = pd.DataFrame({"garage": GARAGES, "size": ["1.5", "NA", *map(str, range(18))]})
+    X.assign(y=np.arange(20.0)).to_csv(path, index=False)
+    args = ("fit", path, "--target", "y", "--geometry", "flat", "--smoothness", "heat", "--out", model, "--force")
+    expected = {"none", "attached", "NA", "None", "detached"}
+    for options, categories, missing in (((), expected, 1), (("--missing", "NA"), expected - {"NA"}, 1 + 4 * 4)):
+        result = gpum(*args, *options)
+        assert result.exit_code == 0, result.output
+        fit = model_io.load(model).model
+        assert set(fit.encoding_.columns[0].categories) == categories
+        assert [column.kind for column in fit.encoding_.columns] == ["category", "number"]
+        assert np.isnan(fit.model_.cloud.rows).sum() == missing
+        result = gpum("predict", model, path, "--out", tmp_path / "out.csv", "--force")
+        assert result.exit_code == 0, result.output
+        assert "not seen" not in result.stderr
 
 
 def test_the_report_shows_the_words_of_the_table(fitted, tmp_path):

@@ -75,7 +75,7 @@ def test_decimal_commas_and_encodings(tmp_path):
 
 def test_words_are_distinguished_from_numbers(tmp_path):
     table = tables.read(save(tmp_path / "t.csv", "a,b,c,d\ncat,1,,x\n NA ,cat,,2\ndog,2,,y\n"))
-    assert [table.words(name) for name in "abcd"] == [["cat", "dog"], [], [], []]
+    assert [table.words(name) for name in "abcd"] == [["NA", "cat", "dog"], [], [], []]
     mixed = tables.Table("t", {"a": np.array([np.nan, "cat"], object), "b": np.array([np.nan, True], object)})
     assert [mixed.words(name) for name in "ab"] == [["cat"], []]
 
@@ -450,3 +450,15 @@ def test_expected_rows(tmp_path):
     assert tables.expected_rows(tmp_path / "t.csv") == pytest.approx(50_000, rel=0.05)
     for name in ("t.csv.gz", "t.npz", "none.csv", "none.parquet"):
         assert tables.expected_rows(tmp_path / name) is None
+
+
+def test_a_value_that_means_missing(tmp_path):
+    """A word, or a number however it is written; truth values are no numbers."""
+    table = tables.read(save(tmp_path / "t.csv", "a;b\n100,0;cat\n1;100\n;-\n"), decimal=",")
+    assert np.isnan(table.without("100", "ab").numbers("a", "")).tolist() == [True, False, True]
+    assert table.without(100.0, "ab").entries("b") == ["cat", None, "-"]
+    assert table.without("-", "ab").entries("b") == ["cat", "100", None]
+    cells = np.array([True, 1, 1.0, None, "1"], object)
+    for value, left in (("1", [True]), ("-", [True, 1, 1.0, "1"])):
+        found = tables.Table("t", {"c": cells}).without(value, ["c"]).columns["c"]
+        assert [cell for cell in found if cell is not None and cell == cell] == left

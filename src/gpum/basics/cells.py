@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from numbers import Number
 from typing import Any
 
 import numpy as np
 
-MISSING = {"", "nan", "na", "n/a", "null", "none"}
+MARKERS = {"nan", "na", "n/a", "null", "none"}  # of a missing value, except among words
 TRUTH = {"true": 1.0, "false": 0.0}
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?![\d-])")
 DAYS = np.timedelta64(1, "D")
@@ -19,13 +20,29 @@ NAME_COMMA = "if the comma is the decimal mark, name it (decimal=',', on the com
 NAME_NO_COMMA = "if the point is the decimal mark, do not name the comma"
 
 
-def is_missing(cell: Any) -> bool:
-    """Whether a cell holds no value: None, NaN, NaT, pandas' NA, and empty text or a word of MISSING."""
+def is_missing(cell: Any, among_words: bool) -> bool:
+    """Whether a cell holds no value: the one rule for features, classes and tables in files.
+
+    None, NaN, NaT, pandas' NA and empty text are missing everywhere. Text of MARKERS, such as "NA", is missing in a
+    column of numbers, dates or truth values. `among_words`, in a column of words, categories or classes, it is a value.
+    """
     if cell is None or cell is getattr(sys.modules.get("pandas"), "NA", None):
         return True
-    if isinstance(cell, str):
-        return cell.strip().lower() in MISSING
+    if isinstance(cell, str | bytes):
+        return not cell.strip() or (not among_words and isinstance(cell, str) and cell.strip().lower() in MARKERS)
     return isinstance(cell, Number | np.generic | date) and bool(cell != cell)
+
+
+def are_words(cells: Iterable[Any]) -> bool:
+    """Whether a column has a word: text that is no number (also with a unit), date, truth value or one of MARKERS."""
+    distinct = {cell.strip() for cell in cells if isinstance(cell, str)}
+    return any(_is_word(text) for text in distinct)
+
+
+def _is_word(text: str) -> bool:
+    if is_missing(text, among_words=False) or text.lower() in TRUTH or could_be_number(text) or DAY.match(text):
+        return False
+    return number_advice(text) is None
 
 
 def number(cell: Any) -> float | None:

@@ -149,7 +149,7 @@ class Column:
         return (found - self.first)[:, None]
 
     def _number(self, row: int, cell: Any) -> float:
-        if of_cell.is_missing(cell):
+        if of_cell.is_missing(cell, among_words=False):
             return np.nan
         found = PARSERS.get(self.kind, of_cell.number)(cell)
         if found is None:
@@ -254,7 +254,8 @@ class Encoding:
 def _column(name: str, cells: np.ndarray, declared: bool, missing: bool) -> Column:
     """How a column is encoded; a TextColumns error if it cannot be."""
     kind = {"b": "truth", "i": "number", "u": "number", "f": "number", "M": "date", "m": "span"}.get(cells.dtype.kind)
-    known = cells if kind == "truth" else [cell for cell in cells if not of_cell.is_missing(cell)]
+    words = declared or (kind is None and of_cell.are_words(cells))
+    known = cells if kind == "truth" else [cell for cell in cells if not of_cell.is_missing(cell, words)]
     if not len(known):
         raise GpumError(f"column {name!r} of X has no value in any row; leave it out")
     if declared:
@@ -305,7 +306,7 @@ def _is_plain(cell: Any) -> bool:
 
 
 def _words(cells: np.ndarray) -> list[str | None]:
-    return [None if of_cell.is_missing(cell) else of_cell.word(cell) for cell in cells]
+    return [None if of_cell.is_missing(cell, among_words=True) else of_cell.word(cell) for cell in cells]
 
 
 def _listed(words: Sequence[str]) -> str:

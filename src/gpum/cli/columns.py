@@ -81,8 +81,9 @@ class Readings:
 ADVICE = "leave the cell empty if there is no value, remove the row, or leave the column out (--drop)"
 
 
-def readings_of(table: Table, used: list[str], code: float | None) -> Readings:
-    """The features, missing where a cell is empty or equals `code`; refuses rows and columns without any reading."""
+def readings_of(table: Table, used: list[str], missing: str | float | None) -> Readings:
+    """The features, without the value `missing`; refuses rows and columns without any reading."""
+    table = table.without(missing, used)
     _refuse_empty(table, [name for name in used if table.is_empty(name)])
     words = [name for name in used if not table.holds_numbers(name)]
     try:
@@ -90,21 +91,23 @@ def readings_of(table: Table, used: list[str], code: float | None) -> Readings:
     except TextColumns as error:
         _refuse_text(table, error)
     encoding = Encoding([kinds.get(name) or Column(name, "number") for name in used])
-    found = _readings(table, encoding, code, ADVICE)
+    found = _readings(table, encoding, ADVICE)
     _refuse_empty(table, [found.names[k] for k in np.flatnonzero(np.isnan(found.X).all(0))])
     return found
 
 
-def readings_like(table: Table, encoding: Encoding, code: float | None) -> Readings:
-    """The columns of a fit in another table, missing where a cell is empty or equals `code`."""
-    return _readings(table, encoding, code, "leave the cell empty if there is no value, or remove the row")
+def readings_like(table: Table, encoding: Encoding, missing: str | float | None) -> Readings:
+    """The columns of a fit in another table, without the value `missing`."""
+    table = table.without(missing, [column.name for column in encoding.columns])
+    return _readings(table, encoding, "leave the cell empty if there is no value, or remove the row")
 
 
-def _readings(table: Table, encoding: Encoding, code: float | None, advice: str) -> Readings:
-    numbers = [column.name for column in encoding.columns if column.kind == "number"]
-    found = dict(zip(numbers, table.readings(numbers, advice, code).T, strict=True)) if numbers else {}
-    used = [column.name for column in encoding.columns]
-    given = Columns(used, [found[name] if name in found else table.columns[name] for name in used])
+def _readings(table: Table, encoding: Encoding, advice: str) -> Readings:
+    cells = [
+        table.numbers(column.name, advice) if column.kind == "number" else table.columns[column.name]
+        for column in encoding.columns
+    ]
+    given = Columns([column.name for column in encoding.columns], cells)
     X = encoding.encoded(given)
     for row in np.flatnonzero(np.isnan(X).all(1))[:1]:
         raise GpumError(f"{table.row_name(int(row))} of {table.source} has no value in any feature; remove the row")

@@ -263,20 +263,18 @@ def _known(
     Classes are those of --classes (`given`), else those recorded in the file of labels, else the words of the table. A
     value that marks rows without a label (`unlabelled`, or -1) is not a class, unless --classes names it.
     """
-    from ..persistence.tables import MISSING
     from ..report.labelling.beliefs import parse_number
     from .targets import FOR_CLASSES, note_marks, without_marks
 
-    cells = table.text(target) if target in table.columns else [""] * len(table)
-    cells = [cell.strip() for cell in cells]
-    known = {row: cell for row, cell in enumerate(cells) if cell.lower() not in MISSING}
-    whose = f"--classes {given}"
+    found, whose = [], f"--classes {given}"
     if given is not None:
         found = list(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
     elif remembered is not None and remembered.classes is not None:
         found = list(remembered.classes)
         whose = f"the classes {listed(found)} that the file of labels has"
-    else:
+    cells = table.entries(target, found) if target in table.columns else []
+    known = {row: cell for row, cell in enumerate(cells) if cell is not None}
+    if given is None and not found:
         try:
             numbers = {row: parse_number(cell.replace(table.decimal, ".")) for row, cell in known.items()}
         except ValueError:

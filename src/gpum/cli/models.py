@@ -41,8 +41,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and not
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="File of `gpum fit` or of `model.save`.")]
 Decimal = Annotated[str, typer.Option(metavar="CHARACTER", help="Decimal mark of tables of text, such as a comma.")]
 Missing = Annotated[
-    float | None,
-    typer.Option(metavar="VALUE", help="A number that means a missing reading, such as 100. Empty cells always do."),
+    str | None,
+    typer.Option(metavar="VALUE", help="A number or word for a missing reading: 100, NA. Empty cells always are."),
 ]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of tables of text, such as latin-1 or utf-16.")]
 

@@ -8,13 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from ..basics.cells import MARKERS
 from ..basics.checks import GpumError, counted
-from ..persistence.tables import MISSING, Table
+from ..persistence.tables import Table
 from .messages import listed, note
 
 FOR_CLASSES = "--unlabelled is for classes (--classes); in a target of numbers, leave such cells empty"
 NO_MARK = "none"  # as a word of --unlabelled
-MARKS = {"unknown", "unlabelled", "unlabeled", "undefined", "unclassified", "missing", "todo", "tbd", "?", "-", "."}
+MARKS = MARKERS | {
+    "unknown",
+    "unlabelled",
+    "unlabeled",
+    "undefined",
+    "unclassified",
+    "missing",
+    "todo",
+    "tbd",
+    "?",
+    "-",
+    ".",
+}
 
 
 def are_classes(table: Table, name: str, unlabelled: str | None) -> bool:
@@ -47,7 +60,7 @@ def coded(table: Table, name: str, unlabelled: str | None) -> tuple[np.ndarray, 
     """Classes of the rows (None: unknown), and their indices among the sorted classes [N, 1] (NaN: unknown)."""
     from ..estimators.unlabelled import split_labels
 
-    cells, mark = np.array(_cells(table, name), object), mark_of(unlabelled)
+    cells, mark = np.array(_plain(table.entries(name)), object), mark_of(unlabelled)
     known, classes = split_labels(cells, mark)
     marked = bool(np.any(split_labels(cells, None)[0] & ~known))
     found, codes, counts = np.unique(classes.astype(str), return_inverse=True, return_counts=True)
@@ -77,9 +90,10 @@ def note_marks(counts: dict[str, int], n: int) -> None:
     """Print a note for a class that seems to mark rows without a label: by its name, or if most of n rows have it."""
     for label, count in counts.items():
         if label.lower() in MARKS or (count > n / 2 and len(counts) > 2):
+            option = "" if label.lower() == NO_MARK else f"pass {shlex.join(['--unlabelled', label])}, or "
             note(
-                f"{count} of {counted(n, 'row')} are of class {label!r}; if this marks rows without a label, pass "
-                f"{shlex.join(['--unlabelled', label])}, or leave these cells empty."
+                f"{count} of {counted(n, 'row')} are of class {label!r}; if this marks rows without a label, {option}"
+                "leave these cells empty."
             )
 
 
@@ -88,13 +102,8 @@ def mark_of(unlabelled: str | None) -> Any:
     return "auto" if unlabelled is None else None if unlabelled.lower() == NO_MARK else _plain([unlabelled.strip()])[0]
 
 
-def _cells(table: Table, name: str) -> list[str | None]:
-    """The cells of a column, None where there is no value; 1 and 1.0 are the same class."""
-    return _plain([None if cell.lower() in MISSING else cell for cell in map(str.strip, table.text(name))])
-
-
 def _plain(cells: list[str | None]) -> list[str | None]:
-    """Cells that are all numbers, in their shortest form."""
+    """Cells that are all numbers, in their shortest form: 1 and 1.0 are the same class."""
     if not all(_is_number(cell) for cell in cells if cell is not None):
         return cells
     return [cell if cell is None else _shortest(cell) for cell in cells]

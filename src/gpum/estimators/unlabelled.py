@@ -7,17 +7,17 @@ what an entry means.
 | --- | --- |
 | NaN, None, pandas' NA, NaT, empty text | the row has no label, always |
 | -1: a number, or text that spells it, such as "-1" | the row has no label, unless `unlabelled` is something else |
-| anything else | a class |
+| anything else, also words such as "NA" and "none" | a class |
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from ..basics import checks
+from ..basics.cells import is_missing
 from ..basics.checks import GpumError
 
 AUTO = "auto"
@@ -42,23 +42,16 @@ def split_labels(y: Any, unlabelled: Any = AUTO) -> tuple[np.ndarray, np.ndarray
         raise GpumError(f"y has shape {y.shape}; give one class for each row, [rows]")
     if np.ndim(unlabelled) != 0:
         raise GpumError(f"unlabelled is {checks.shown(unlabelled)}; give the one value that marks rows without a label")
-    marker = MARKER if is_auto(unlabelled) else None if _is_missing(unlabelled) else unlabelled
+    marker = MARKER if is_auto(unlabelled) else None if is_missing(unlabelled, among_words=True) else unlabelled
     entries = y.tolist() if y.dtype.kind != "M" else list(y)
-    known = np.array([not (_is_missing(entry) or _is_marker(entry, marker)) for entry in entries], bool)
+    unknown = (is_missing(entry, among_words=True) or _is_marker(entry, marker) for entry in entries)
+    known = ~np.fromiter(unknown, bool, len(entries))
     return known, _of_one_type(y[known])
 
 
 def is_auto(unlabelled: Any) -> bool:
     """Whether no marker was named, so that -1 is the marker."""
     return isinstance(unlabelled, str) and unlabelled == AUTO
-
-
-def _is_missing(entry: Any) -> bool:
-    if entry is None or entry is getattr(sys.modules.get("pandas"), "NA", None):
-        return True
-    if isinstance(entry, str | bytes):
-        return not entry.strip()
-    return bool(entry != entry)  # NaN and NaT
 
 
 def _is_marker(entry: Any, marker: Any) -> bool:

@@ -14,7 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from numbers import Number
@@ -23,8 +23,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..basics.cells import MISSING as MISSING
-from ..basics.cells import could_be_number, is_missing, number_advice
+from ..basics.cells import are_words, could_be_number, is_missing, number_advice
+from ..basics.cells import number as as_number
 from ..basics.checks import GpumError
 from . import delimited, npz, parquet
 from .atomic import existing, replacing
@@ -67,14 +67,30 @@ class Table:
             raise GpumError(f"{self._where(name, row)} is infinite; correct it, {advice}")
         return found
 
-    def readings(self, names: Sequence[str], advice: str, code: float | None = None) -> np.ndarray:
-        """Columns [N, k], NaN where a value is missing or equals `code`; a row without any value is refused."""
-        found = np.stack([self.numbers(name, advice) for name in names], 1)
-        if code is not None:
-            found[found == code] = np.nan
-        for row in np.flatnonzero(np.isnan(found).all(1))[:1]:
-            raise GpumError(f"{self.row_name(int(row))} of {self.source} has no value in any feature; remove the row")
-        return found
+    def without(self, value: str | float | None, names: Collection[str]) -> Table:
+        """The table with NaN where a cell of these columns is `value`: a word, or a number however it is written."""
+        if value is None:
+            return self
+        changed = {name: self._column_without(str(value), self.columns[name]) for name in names}
+        return replace(self, columns=self.columns | changed)
+
+    def _column_without(self, value: str, column: np.ndarray) -> np.ndarray:
+        number = self._as_number(value)
+        if column.dtype.kind in "iuf":
+            return column if number is None else np.where(column == number, np.nan, column)
+        if column.dtype.kind not in "OU":
+            return column
+        texts = {cell for cell in column if isinstance(cell, str)}
+        equal = lambda cell: number is not None and self._as_number(cell) == number
+        same = {text for text in texts if text.strip() == value or equal(text)}
+        marked = [cell in same if isinstance(cell, str) else equal(cell) for cell in column]
+        return np.where(marked, np.nan, column.astype(object)) if any(marked) else column
+
+    def _as_number(self, cell: Any) -> float | None:
+        """A cell as a number, with the decimal mark of the table; None for truth values and everything else."""
+        if isinstance(cell, bool | np.bool_):
+            return None
+        return as_number(cell.replace(self.decimal, ".") if isinstance(cell, str) else cell)
 
     def matrix(self, names: Sequence[str], advice: str) -> np.ndarray:
         """Columns [N, k] in which no value may be missing."""
@@ -93,8 +109,7 @@ class Table:
         numbers = (isinstance(cell, Number) and cell == cell for cell in column)  # NaN is a missing value
         if column.dtype.kind in "biuf" or (column.dtype.kind == "O" and any(numbers)):
             return []
-        cells = {cell.strip() for cell in self.text(name)}
-        cells = {cell for cell in cells if cell.lower() not in MISSING and cell not in ignoring}
+        cells = {cell for cell in self.entries(name) if cell is not None and cell not in ignoring}
         return [] if any(could_be_number(cell) for cell in cells) else sorted(cells)
 
     def is_text(self, name: str, ignoring: Collection[str | None] = ()) -> bool:
@@ -104,14 +119,17 @@ class Table:
     def is_empty(self, name: str) -> bool:
         """Whether no cell of a column has a value."""
         column = self.columns[name]
-        return bool(np.isnan(column).all()) if column.dtype.kind == "f" else all(map(is_missing, column))
+        if column.dtype.kind == "f":
+            return bool(np.isnan(column).all())
+        return not are_words(column) and all(is_missing(cell, among_words=False) for cell in column)
 
     def holds_numbers(self, name: str) -> bool:
         """Whether a column is one of numbers: half of its different values or more are, also with a unit."""
         column = self.columns[name]
         if column.dtype.kind not in "OU":
             return column.dtype.kind in "iuf"
-        known = {cell.strip() if isinstance(cell, str) else cell for cell in column if not is_missing(cell)}
+        words = are_words(column)
+        known = {cell.strip() if isinstance(cell, str) else cell for cell in column if not is_missing(cell, words)}
         numbers = [
             not isinstance(cell, bool)
             and (isinstance(cell, Number) or (isinstance(cell, str) and self._seems_number(cell)))
@@ -136,10 +154,19 @@ class Table:
             return ["" if np.isnat(cell) else str(cell) for cell in column]
         return [str(cell) for cell in column.tolist()]
 
+    def entries(self, name: str, classes: Collection[str] = ()) -> list[str | None]:
+        """A column as text without spaces around it, None where a value is missing; `classes`: known to be values."""
+        column = self.columns[name]
+        words = are_words(column) or are_words(classes)
+        texts = zip(column, self.text(name), strict=True)
+        return [None if is_missing(cell, words) else text.strip() for cell, text in texts]
+
     def _plain_numbers(self, column: np.ndarray) -> np.ndarray | None:
         """Cells of text as numbers, if all are numbers as Python writes them; several times as fast as one by one."""
         try:
-            if self.decimal != "." or any("_" in cell for cell in column):  # Python would read 1_000 as a number
+            if self.decimal != "." or any(
+                "_" in cell for cell in column if cell == cell
+            ):  # Python would read 1_000 as a number
                 return None
             return column.astype(np.float64)
         except (TypeError, ValueError):
@@ -147,7 +174,7 @@ class Table:
 
     def _number(self, name: str, row: int, cell: Any, advice: str) -> float:
         text = cell.strip() if isinstance(cell, str) else cell
-        if text is None or (isinstance(text, str) and text.lower() in MISSING):
+        if is_missing(text, among_words=False):
             return np.nan
         try:
             if isinstance(text, str) and "_" in text:  # Python would read 1_000 as a number

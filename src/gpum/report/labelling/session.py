@@ -342,7 +342,10 @@ class Session:
             return [[name, v if np.isfinite(v) else None] for name, v in zip(work.features, values, strict=True)]
         cells = [work.table.columns[name][row] for name in work.features]
         return [
-            [name, None if is_missing(cell) else cell if isinstance(cell, int | float) else short(cell)]
+            [
+                name,
+                None if is_missing(cell, among_words=True) else cell if isinstance(cell, int | float) else short(cell),
+            ]
             for name, cell in zip(work.features, cells, strict=True)
         ]
 
