@@ -492,3 +492,28 @@ def test_the_report_draws_an_atlas_where_its_rows_are():
     drawn = np.array(edges_of(model, "atlas of dimension 2", X, View(X), 5000)["axes"]).T
     assert np.all((drawn >= X.min(0) - np.ptp(X, 0)) & (drawn <= X.max(0) + np.ptp(X, 0)))
     assert np.ptp(drawn[:, 1]) > 1e4
+
+
+WHEN = pd.date_range("2024-01-01", periods=24, freq="h")
+
+
+def dated(zone=None, frame=pd.DataFrame):
+    when = WHEN if zone is None else WHEN.tz_localize("UTC").tz_convert(zone)
+    return frame({"when": when, "load": np.linspace(0, 1, 24)})
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, lambda d: pl.from_pandas(pd.DataFrame(d))])
+@pytest.mark.parametrize(("then", "now"), [(None, "Asia/Tokyo"), ("Asia/Tokyo", None)])
+def test_dates_with_and_without_a_time_zone_are_not_compared(frame, then, now):
+    model = EuclideanGPRegressor().fit(dated(then, frame), np.arange(24.0))
+    with pytest.raises(GpumError, match=r"column 'when' of X has dates with .*time zone"):
+        model.predict(dated(now, frame))
+
+
+def test_time_zones_name_the_same_instants():
+    model = EuclideanGPRegressor().fit(dated("Asia/Tokyo"), np.arange(24.0))
+    np.testing.assert_array_equal(model.predict(dated("UTC")), model.predict(dated("Asia/Tokyo")))
+    written = dated("UTC").assign(when=[t.isoformat() for t in dated("UTC")["when"]])
+    np.testing.assert_array_equal(model.predict(written), model.predict(dated("UTC")))
+    with pytest.raises(GpumError, match="column 'when' of X has dates with a time zone and dates without"):
+        EuclideanGPRegressor().fit(written.assign(when=[*written["when"][:12], *map(str, WHEN[12:])]), np.arange(24.0))

@@ -315,3 +315,13 @@ def test_features_without_their_noise_are_closer_to_the_kernel():
     assert np.linalg.norm(G @ G.T - exact) < np.linalg.norm(F @ F.T - exact)
     assert G.shape[1] < F.shape[1] / 4
     np.testing.assert_allclose(clean(rows[:2])[-1], G[:2], atol=1e-12)
+
+
+def test_several_starts_have_a_path_each():
+    starts = np.array([[5.0, 6.0], [7.0, 3.0], [9.0, 8.0]])
+    paths = brownian_path(ROLL, starts, 1.0, n_steps=20, random_state=0)
+    assert paths.shape == (3, 21, 2)
+    np.testing.assert_allclose(paths[:, 0], starts, rtol=1e-5)
+    np.testing.assert_array_equal(paths[0], brownian_path(ROLL, starts[0], 1.0, n_steps=20, random_state=0))
+    moves = np.diff(paths, axis=1)
+    assert np.abs(moves[0] - moves[1]).max() > 0

@@ -424,3 +424,15 @@ def test_the_categories_of_one_missing_word_are_not_missing_together():
     numbers = rng.standard_normal((90, 3))
     assert not together(np.concatenate([words, numbers], 1))
     assert together(np.where(gone[:, None], np.nan, numbers))
+
+
+def test_the_cloud_is_filled_in_once_for_all_predictions(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 4))
+    model = GPUMRegressor(geometry=["graph", "flat"], random_state=0).fit(X, X[:, 0])
+    calls = []
+    monkeypatch.setattr("gpum.fitted.geometries.fill_in", lambda rows: calls.append(1) or fill_in(rows))
+    row = np.where(np.arange(4) == 1, np.nan, X[:1] + 0.1)
+    first = model.predict(row)
+    np.testing.assert_array_equal(model.predict(row), first)
+    assert len(calls) == 1

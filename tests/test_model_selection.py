@@ -72,3 +72,11 @@ def test_grid_search_over_classes_with_gaps():
     assert scores.tolist() == [1.0, 1.0]
     with pytest.raises(GpumError, match=r"no labelled row.*LabelledKFold"):
         cross_val_score(GPUMClassifier(geometry="flat"), X, y, cv=KFold(3), error_score="raise")
+
+
+def test_minus_one_is_a_number_among_the_whole_numbers_of_a_regression():
+    tested = lambda y: sorted(np.concatenate([test for _, test in LabelledKFold(2).split(y, y)]))
+    for y in (np.array([-2, -1, 0, 1, -1, 2, 0, 1]), np.array([-1, 5, 12, 40, 3, 7, 28, 19])):
+        assert tested(y) == list(range(8))
+    one_a_class = np.array([0, 1, 2, -1, -1, -1, -1])
+    assert tested(one_a_class) == [0, 1, 2]

@@ -83,6 +83,13 @@ def day(cell: Any) -> float | None:
     return float((np.datetime64(cell).astype("M8[us]") - np.datetime64(0, "us")) / DAYS)
 
 
+def has_zone(cell: Any) -> bool:
+    """Whether a date, of which `day` gives the days, has a time zone; a date without one may be of any zone."""
+    if isinstance(cell, str):
+        cell = datetime.fromisoformat(cell.strip())
+    return isinstance(cell, datetime) and cell.tzinfo is not None
+
+
 def day_name(days: float) -> str:
     """Days since 1970 as a date, with its time unless that is midnight."""
     seconds = np.datetime64(0, "s") + np.timedelta64(round(days * 86400), "s")

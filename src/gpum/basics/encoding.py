@@ -78,7 +78,7 @@ class Columns:
         if hasattr(X, "get_columns"):
             series = X.get_columns()
             declared = [j for j, one in enumerate(series) if str(one.dtype).startswith(("Categorical", "Enum"))]
-            return cls(list(X.columns), [np.asarray(one.to_numpy()) for one in series], frozenset(declared))
+            return cls(list(X.columns), [_of_polars(one) for one in series], frozenset(declared))
         X = np.asarray(X, object) if isinstance(X, list | tuple) else X
         if not isinstance(X, np.ndarray) or X.ndim != 2:
             return None
@@ -100,12 +100,14 @@ class Column:
     kind : "number", "truth", "date", "span" or "category".
     categories : the known ones, in the order of their columns.
     first : of a date, the day that is 0, in days since 1970.
+    zoned : of a date, whether it had a time zone in the fit; None: not known, of files of version 1.0.
     """
 
     name: str
     kind: str
     categories: list[str] = field(default_factory=list)
     first: float = 0.0
+    zoned: bool | None = None
 
     def __gpum_restored__(self) -> None:
         """Refuse a column that cannot be encoded."""
@@ -135,6 +137,8 @@ class Column:
         """The cells of a column [n] as numbers [n, k], NaN where a value is missing."""
         if self.kind == "category":
             return self._indicators(cells)
+        if self.kind == "date":
+            self._check_zone(cells)
         if self.kind == "span" and cells.dtype.kind == "m":
             return (cells / of_cell.DAYS)[:, None]
         if self.kind in ("number", "truth", "span") and cells.dtype.kind in "biuf":
@@ -147,6 +151,16 @@ class Column:
             row = int(np.isinf(found).argmax())
             raise GpumError(f"column {self.name!r} of X is infinite in row {row}; correct it, or mark it as missing")
         return (found - self.first)[:, None]
+
+    def _check_zone(self, cells: np.ndarray) -> None:
+        """Refuse dates with a time zone where the fit had none, and the reverse: they would be off by hours."""
+        given = _zoned(self.name, cells)
+        if None not in (given, self.zoned) and given != self.zoned:
+            now, then = ("a time zone", "none") if given else ("no time zone", "one")
+            raise GpumError(
+                f"column {self.name!r} of X has dates with {now}, but in the fit they had {then}: they cannot be "
+                "compared; give them as in the fit (pandas: dt.tz_localize or dt.tz_convert)"
+            )
 
     def _number(self, row: int, cell: Any) -> float:
         if of_cell.is_missing(cell, among_words=False):
@@ -267,8 +281,23 @@ def _column(name: str, cells: np.ndarray, declared: bool, missing: bool) -> Colu
     if kind is None:
         _check_words(name, known)
         return _category(name, cells, missing)
-    column = Column(name, kind)
-    return Column(name, kind, first=float(np.nanmin(column.encoded(cells)))) if kind == "date" else column
+    if kind != "date":
+        return Column(name, kind)
+    return Column(name, kind, [], float(np.nanmin(Column(name, kind).encoded(cells))), _zoned(name, cells))
+
+
+def _zoned(name: str, cells: np.ndarray) -> bool | None:
+    """Whether the dates of a column have a time zone, all or none of them; None: there is no date."""
+    if cells.dtype.kind == "M":
+        return False
+    dates = (cell for cell in cells if not of_cell.is_missing(cell, among_words=False))
+    zoned = {of_cell.has_zone(cell) for cell in dates if of_cell.day(cell) is not None}
+    if len(zoned) > 1:
+        raise GpumError(
+            f"column {name!r} of X has dates with a time zone and dates without one, which cannot be compared; give "
+            "all of them a time zone, or none"
+        )
+    return zoned.pop() if zoned else None
 
 
 def _category(name: str, cells: np.ndarray, missing: bool) -> Column:
@@ -317,10 +346,16 @@ def _listed(words: Sequence[str]) -> str:
 def _of_pandas(series: Any) -> np.ndarray:
     """A column of pandas as an array; NA becomes NaN or None."""
     kind = getattr(series.dtype, "kind", "O")
-    if kind == "M":
-        return series.to_numpy("datetime64[us]")  # of a time zone, in UTC
+    if kind == "M":  # dates with a time zone remain objects, which know it
+        return series.to_numpy("datetime64[us]" if getattr(series.dtype, "tz", None) is None else object)
     if kind in "iuf":
         return series.to_numpy(float, na_value=np.nan) if series.isna().any() else series.to_numpy()
     if kind in "bm" and not series.isna().any():
         return series.to_numpy()
     return series.to_numpy() if kind == "m" else series.to_numpy(object)
+
+
+def _of_polars(series: Any) -> np.ndarray:
+    """A column of polars as an array; dates with a time zone remain objects, which know it."""
+    zoned = getattr(series.dtype, "time_zone", None) is not None
+    return np.array(series.to_list(), object) if zoned else np.asarray(series.to_numpy())

@@ -27,8 +27,10 @@ class LabelledKFold(BaseCrossValidator):
     shuffle : whether labels are drawn at random; else the folds follow the order of the rows. Labels that are whole
         numbers, text or booleans are distributed class by class, so that every fold has its proportion of each class.
     random_state : seed of the shuffle.
-    unlabelled : the value of y that marks a row without a label, beside NaN, None and empty text. "auto" (default): -1,
-        but not where y holds floats, which may be the numbers of a regression. None: no value. As of `GPUMClassifier`.
+    unlabelled : the value of y that marks a row without a label, beside NaN, None and empty text. "auto" (default): -1
+        where y holds classes. It is a number like the others where y holds floats, another negative number, or whole
+        numbers that hardly repeat while -1 is not the most frequent of them: these are the numbers of a regression.
+        None: no value. As of `GPUMClassifier`.
     """
 
     def __init__(
@@ -78,5 +80,14 @@ class LabelledKFold(BaseCrossValidator):
     def _split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not is_auto(self.unlabelled):
             return split_labels(y, self.unlabelled)
-        known, labels = split_labels(y)
-        return split_labels(y, None) if labels.dtype.kind == "f" else (known, labels)
+        return split_labels(y, None) if _are_numbers(y) else split_labels(y)
+
+
+def _are_numbers(y: np.ndarray) -> bool:
+    """Whether y holds the numbers of a regression, among which -1 is one, and no classes."""
+    labels = split_labels(y)[1]
+    if labels.dtype.kind not in "iu" or not len(labels):
+        return labels.dtype.kind == "f"
+    values, counts = np.unique(labels, return_counts=True)
+    marked = len(y) - len(labels)
+    return bool(values[0] < -1) or (2 * len(values) > len(labels) and marked <= counts.max())

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..basics import neighbours
 from ..basics.checks import NoSurface
-from ..basics.missing import fill_in
+from ..basics.missing import Filled, fill_in
 from ..geometry.atlas import AtlasGeometry
 from ..geometry.base import Geometry, KernelTask, Projection, titles
 from ..geometry.chart import ChartGeometry
@@ -100,6 +100,11 @@ class Geometries:
             return np.zeros(len(rows), bool)
         apart = neighbours.spacing(rows)
         return apart > OUTLYING * np.quantile(apart, 0.9)  # most rows may be all but copies of others
+
+    @cached_property
+    def filled(self) -> Filled:
+        """The learned rows with their missing readings filled in, from which new rows are completed."""
+        return fill_in(self.cloud.learned)
 
     @property
     def joining(self) -> frozenset[int]:
@@ -189,4 +194,4 @@ class Geometries:
         natively = isinstance(inner, IncompleteGeometry) or getattr(inner, "model", None) is not None
         if natively or not np.isnan(rows).any():
             return member
-        return IncompleteGeometry(member, fill_in(self.cloud.learned), self.cloud.learned)
+        return IncompleteGeometry(member, self.filled, self.cloud.learned)

@@ -130,19 +130,24 @@ def _across_atlas(
 def brownian_path(
     chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
-    """One Brownian path on a chart until `time`, all its positions, [n_steps + 1, q], for plots.
+    """Brownian paths on a chart until `time`, all their positions, for plots.
 
-    Steps are taken in even coordinates (`manifold.straight`), where they are all of one size on the surface.
+    One start [q] gives one path [n_steps + 1, q]; several starts [n, q] give one path each, [n, n_steps + 1, q]. The
+    first path does not depend on how many there are. Steps are taken in even coordinates (`manifold.straight`), where
+    they are all of one size on the surface.
     """
-    start = _points(chart, start, "start")
+    starts = _points(chart, start, "start")
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; use a shorter one")
     key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
     even = straighten(chart)
-    path = brownian.path(even, even.coordinates(start)[0], time, key, n_steps)
-    return evaluate(even, "original", path)
+    keys = [key, *(jax.random.fold_in(key, k) for k in range(1, len(starts)))]
+    positions = even.coordinates(starts)
+    paths_of = [brownian.path(even, x, time, own_key, n_steps) for x, own_key in zip(positions, keys, strict=True)]
+    found = np.stack([evaluate(even, "original", path) for path in paths_of])
+    return found[0] if np.ndim(start) == 1 else found
 
 
 def _compare(

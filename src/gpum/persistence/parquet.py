@@ -81,4 +81,6 @@ def _block(table: Any) -> Block:
 def _array(column: Any) -> np.ndarray:
     if hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):  # categories: to_numpy misreads gaps
         column = column.cast(column.type.value_type)
+    if getattr(column.type, "tz", None) is not None:  # dates that know their time zone
+        return np.array(column.to_pylist(), object)
     return np.asarray(column.to_numpy())
