@@ -215,9 +215,9 @@ def read_table(path):
 def fuzz(count, seed=0, endings=ENDINGS):
     """Read `count` mutated files of each ending; anything but a GpumError or OSError gets through to the caller.
 
-    Returns how many were read and refused, how many model files passed each of the STAGES, and for each ending the most seconds of the processor that one file took,
-    sound ones too. A file that took more than LONG is kept. The files lie in memory where the system has a folder
-    there: to open one on a disk takes longer than to read it.
+    Returns how many were read and refused, how many model files passed each of the STAGES, and for each ending the most
+    seconds of the processor that one file took, sound ones too. A file that took more than LONG is kept. The files lie
+    in memory where the system has a folder there: to open one on a disk takes longer than to read it.
     """
     rng, seen, slowest = np.random.default_rng(seed), Counter(), {}
     kept = Path(tempfile.gettempdir())
