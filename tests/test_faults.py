@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from gpum.persistence import atomic as whole
-from gpum.persistence import model_io
+from gpum.persistence import model_io, tables
 
 SAVE = """
 import sys
 import numpy as np
-from gpum.persistence import model_io
+from gpum.persistence import model_io, tables
 print("ready", flush=True)
 k = 0
 while True:  # until it is killed
@@ -100,6 +100,55 @@ def test_permissions_of_a_file_are_those_of_the_one_it_replaces(tmp_path):
             assert mode(path) == found
     finally:
         os.umask(umask)
+
+
+def fail_halfway(path):
+    with whole.replacing(path) as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    """Directly and through a link; a failed block writes nothing, and the check beforehand does not open it."""
+    pipe, link = tmp_path / "pipe.csv", tmp_path / "link.csv"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        whole.check_writable(path)
+        with ThreadPoolExecutor(1) as pool:
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # so that no side waits for the other
+            try:
+                with pytest.raises(ZeroDivisionError):
+                    fail_halfway(path)
+                tables.write(path, {"a": [1, 2]})
+                received = pool.submit(os.read, reader, 1000).result(timeout=10)
+            finally:
+                os.close(reader)
+        assert received.split() == [b"a", b"1", b"2"]
+        assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "mkfifo") or os.access("/dev", os.W_OK), reason="a failure would replace the device itself"
+)
+def test_a_device_is_written_to_and_stays(tmp_path):
+    """A model goes to a link to /dev/null; a device that is full says so by its name."""
+    link = tmp_path / "nothing.gpum"
+    link.symlink_to("/dev/null")
+    model_io.write(link, {"numbers": np.arange(3.0)}, force=True)
+    assert link.is_symlink()
+    assert link.is_char_device()
+    assert list(tmp_path.iterdir()) == [link]
+    if os.path.exists("/dev/full"):
+        full = tmp_path / "full.gpum"
+        full.symlink_to("/dev/full")
+        with pytest.raises(OSError, match="No space left") as error:
+            model_io.write(full, 5, force=True)
+        assert error.value.filename == str(full)
+        assert full.is_char_device()
 
 
 def test_writers_at_once_leave_one_whole_file(tmp_path):

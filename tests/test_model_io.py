@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import re
+import tracemalloc
 import zipfile
 from hashlib import sha256
 
@@ -19,6 +20,7 @@ from gpum import (
     EmbeddedChart,
     EuclideanGPRegressor,
     GPUMClassifier,
+    GpumError,
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     KernelOptions,
@@ -326,6 +328,21 @@ def test_truncated_anywhere(path):
         path.write_bytes(whole[:size])
         with pytest.raises(ValueError, match="truncated"):
             model_io.load(path)
+
+
+def test_an_announced_size_is_not_believed(path):
+    """Nothing is allocated for bytes that a file announces and does not have."""
+    whole = path.read_bytes()
+    for size in ("999999999999999999", str(1 << 33)):
+        path.write_bytes(re.sub(rb"\d+ bytes", f"{size} bytes".encode(), whole, count=1))
+        for read in (model_io.load, model_io.summary):
+            tracemalloc.start()
+            try:
+                with pytest.raises(GpumError, match=f"is truncated: .* of {size} bytes are there"):
+                    read(path)
+                assert tracemalloc.get_traced_memory()[1] < 5 * len(whole) + 10**6
+            finally:
+                tracemalloc.stop()
 
 
 def test_damaged_foreign_older_and_later_files(path):

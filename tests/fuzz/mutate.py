@@ -11,9 +11,9 @@ import time
 import warnings
 import zipfile
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
-from functools import cache
+from functools import cache, wraps
 from hashlib import sha256
 from pathlib import Path
 from unittest.mock import patch
@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 from gpum import GpumError
-from gpum.persistence import model_io, tables, tree
+from gpum.persistence import container, model_io, tables, tree
 
 CORPUS = Path(__file__).parent / "corpus"
 MEMORY = Path("/dev/shm")  # noqa: S108  (of this user's own files a folder is made there)
@@ -31,6 +31,9 @@ ODD = [
     {"array": ["float64", 0, [3]]}, {"array": ["int64", 0, [1 << 40]]}, {"tuple": [{}]}, {"dict": [[[], 1]]},
 ]  # fmt: skip
 LONG = 1.0  # seconds of the processor for one file
+NUMBERS = [
+    np.array(n).tobytes() for n in (np.nan, np.inf, -np.inf, -0.0, 1e308, -1, 0, 1, 1 << 31, 1 << 62, -(1 << 63))
+]
 BYTES = [b"\x00", b"\xff", b"\x80", b"\n", b",", b'"', b"PK\x01\x02", b"\x93NUMPY", b"1e999", b"9" * 40, b"\x80\x04."]
 
 
@@ -60,8 +63,8 @@ def bytes_of(rng, data):
 
 def sealed(payload):
     """A payload below a first line that is right."""
-    line = f"GPUM model, format 2, gpum 0, {len(payload)} bytes, sha256 {sha256(payload).hexdigest()}\n"
-    return line.encode() + payload
+    line = f"{container.FORMAT}, gpum 0, {len(payload)} bytes, sha256 {sha256(payload).hexdigest()}\n"
+    return container.MAGIC + line.encode() + payload
 
 
 def members_of(data):
@@ -113,9 +116,19 @@ def node_of(rng, node, spots):
             del part[key]
 
 
+def numbers_of(rng, member):
+    """A flat array in which a few numbers are others; its size and header stay."""
+    start = member.index(b"\n") + 1
+    numbers = bytearray(member[start:])
+    for _ in range(int(rng.integers(1, 4))):
+        position, size = 8 * rng.integers(len(numbers) // 8 + 1), int(rng.choice([1, 4, 8]))
+        numbers[position : position + size] = NUMBERS[rng.integers(len(NUMBERS))][:size][: len(numbers) - position]
+    return member[:start] + bytes(numbers)
+
+
 def model_of(rng, sound):
-    """A mutated model file: its bytes; its payload, its members or its document under a right checksum."""
-    how = rng.integers(5)
+    """A mutated model file: its bytes; its payload, members, numbers or document under a right checksum."""
+    how = rng.integers(6)
     if how == 0:
         return bytes_of(rng, sound.data)
     if how == 1:
@@ -124,6 +137,9 @@ def model_of(rng, sound):
     if how == 2:
         name = list(changed)[rng.integers(len(changed))]
         changed[name] = bytes_of(rng, changed[name])
+    elif how == 3:
+        name = rng.choice([name for name in changed if name.endswith(".npy")])
+        changed[name] = numbers_of(rng, changed[name])
     else:
         document = json.loads(changed["model.json"])
         for _ in range(int(rng.integers(1, 4))):
@@ -152,9 +168,37 @@ class Sound:
         self.spots = spots_of(json.loads(self.members["model.json"])) if path.suffix == ".gpum" else []
 
 
+STAGES = {
+    "header": (container, "_payload"),  # the first line and the checksum are right
+    "tree": (container, "read"),  # so are the zip, the document's syntax and the flat arrays
+    "builders": (tree.Reader, "_made"),  # at least one object was built, and completed itself
+    "whole": (model_io, "read"),  # everything was built
+}
+
+
+@contextmanager
+def stages_noted(passed):
+    """Add to the set `passed` the stages that reading a model file passes: the functions of STAGES that return."""
+    with ExitStack() as patches:
+        for stage, (owner, name) in STAGES.items():
+            patches.enter_context(patch.object(owner, name, _noted(passed, stage, getattr(owner, name))))
+        yield
+
+
+def _noted(passed, stage, function):
+    @wraps(function)
+    def noted(*args, **kwargs):
+        result = function(*args, **kwargs)
+        passed.add(stage)
+        return result
+
+    return noted
+
+
 def read_model(path):
     """A model file in every way in which it is read."""
-    model_io.summary(path)
+    with suppress(GpumError):
+        model_io.summary(path)
     model_io.read(path)
 
 
@@ -171,15 +215,16 @@ def read_table(path):
 def fuzz(count, seed=0, endings=ENDINGS):
     """Read `count` mutated files of each ending; anything but a GpumError or OSError gets through to the caller.
 
-    Returns how many were read and refused, and for each ending the most seconds of the processor that one file took,
-    sound ones too. A file that took more than LONG is kept. The files lie in memory where the system has a folder
-    there: to open one on a disk takes longer than to read it.
+    Returns how many were read and refused, how many model files passed each of the STAGES, and for each ending the most
+    seconds of the processor that one file took, sound ones too. A file that took more than LONG is kept. The files lie
+    in memory where the system has a folder there: to open one on a disk takes longer than to read it.
     """
     rng, seen, slowest = np.random.default_rng(seed), Counter(), {}
     kept = Path(tempfile.gettempdir())
     in_memory = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
     known_types = patch.object(tree, "get_type_hints", cache(tree.get_type_hints))  # a fifth of the time of a file
-    with in_memory as folder, known_types:
+    passed: set[str] = set()
+    with in_memory as folder, known_types, stages_noted(passed):
         for ending in endings:
             paths = sorted(CORPUS.glob(f"*{ending}"))
             read = read_model if ending == ".gpum" else read_table
@@ -191,6 +236,7 @@ def fuzz(count, seed=0, endings=ENDINGS):
             for _ in range(count):
                 data = mutated(rng, sound[rng.integers(len(sound))])
                 path.write_bytes(data)
+                passed.clear()
                 begin = time.process_time()
                 try:
                     read(path)
@@ -200,6 +246,7 @@ def fuzz(count, seed=0, endings=ENDINGS):
                 except BaseException:
                     (kept / f"gpum-fuzz{ending}").write_bytes(data)
                     raise
+                seen.update((ending, stage) for stage in passed)
                 took = time.process_time() - begin
                 if took > LONG:
                     (kept / f"gpum-fuzz-slow{ending}").write_bytes(data)

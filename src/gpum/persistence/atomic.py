@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any, BinaryIO
 
@@ -38,9 +40,25 @@ def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
     """A new file beside `path`, which replaces `path` when the block succeeds, and is removed when it fails.
 
     It has the permissions of the file that it replaces; if there is none, no wider permissions than the file `like`.
+    A link stays, and its target is replaced. A device or a pipe (/dev/null, a FIFO) also stays: when the block
+    succeeds, everything is written to it.
     """
-    target = Path(path).resolve()  # if path is a link, its target is replaced
-    temporary, file = _open_beside(Path(path), like)
+    with _naming(path):
+        if _is_device(path):
+            with TemporaryFile() as buffer:  # formats with a directory at their end need a file with positions
+                yield buffer
+                buffer.seek(0)
+                with open(path, "wb") as device:
+                    shutil.copyfileobj(buffer, device)
+        else:
+            with _new_file(Path(path), like) as file:
+                yield file
+
+
+@contextmanager
+def _new_file(path: Path, like: Any) -> Iterator[BinaryIO]:
+    target = path.resolve()  # if path is a link, its target is replaced
+    temporary, file = _open_beside(path, like)
     lock = os.dup(file.fileno())  # holds the lock until the file has its name
     try:
         with file:
@@ -50,10 +68,8 @@ def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
         if fcntl is None:  # Windows cannot rename an open file
             os.close(lock)
         os.replace(temporary, target)
-    except BaseException as error:
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and error.filename is None:  # such as a full disk
-            raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
     finally:
         with suppress(OSError):
@@ -62,9 +78,33 @@ def replacing(path: Any, like: Any = None) -> Iterator[BinaryIO]:
 
 def check_writable(path: Any) -> None:
     """Raise what `replacing` would raise at its start: to be called before a long computation."""
+    if _is_device(path):  # to open a pipe would end what its reader gets
+        if not os.access(path, os.W_OK):
+            raise PermissionError(f"cannot write {path}: permission denied; choose another name")
+        return
     temporary, file = _open_beside(Path(path))
     file.close()
     temporary.unlink()
+
+
+@contextmanager
+def _naming(path: Any) -> Iterator[None]:
+    """A scope in which an error of the system that names no file, such as a full disk, gets the name of this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and error.filename is None:
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def _is_device(path: Any) -> bool:
+    """Whether there is something at `path` that is neither a file nor a folder."""
+    try:
+        mode = os.stat(path).st_mode  # of the target of a link
+    except OSError:  # creating the file will raise the error
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def permissions(path: Any) -> os.stat_result | None:

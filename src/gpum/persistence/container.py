@@ -112,8 +112,9 @@ def _payload(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(LONGEST_LINE)  # of a file that is not a model file nothing more is read
         header = HEADER.match(data)
-        if header:
-            data += file.read(max(0, header.end() + int(header[3]) + 1 - len(data)))
+        if header:  # of an announced size no more is read than the file has, so no more memory is taken
+            announced = header.end() + int(header[3]) + 1
+            data += file.read(max(0, min(announced, path.stat().st_size) - len(data)))
     if not data:
         raise GpumError(f"{path} is empty; it is not a GPUM model: fit again")
     if data[: len(MAGIC)] != MAGIC[: len(data)]:
