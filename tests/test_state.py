@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions
+from gpum import Atlas, BayesianGPLVM, GPUMRegressor, KernelOptions
 from gpum.basics import workers
+from gpum.basics.checks import NoSurface
 from gpum.geometry import chart
 from gpum.geometry.base import KernelTask
 from gpum.geometry.chart import ChartGeometry
@@ -108,3 +109,16 @@ def test_blas_threads_are_restored_while_the_traceback_of_a_failure_is_held():
             sleep(0.01)
         assert failure.value.__traceback__ is not None
         assert blas() == before
+
+
+def test_a_failed_refit_of_an_atlas_changes_nothing(monkeypatch):
+    def fail(*about):
+        raise NoSurface("no surface")
+
+    atlas = Atlas(1).fit(S)
+    before = dict(vars(atlas))
+    monkeypatch.setattr("gpum.heat.atlas.surface", fail)
+    with pytest.raises(NoSurface):
+        atlas.fit(5 * P + 3)
+    assert {name: vars(atlas)[name] is value for name, value in before.items()} == dict.fromkeys(before, True)
+    assert set(vars(atlas)) == set(before)
