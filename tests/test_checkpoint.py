@@ -165,7 +165,7 @@ def test_atlases_and_graphs_are_recalled(tmp_path):
     plain = fitted(None).fit(S, y)
     first = fitted(tmp_path).fit(S, y)
     before = entries(tmp_path)
-    assert set(before) == {"atlas-1.npz", "graphs.npz"}
+    assert sorted(name.split("-")[0] for name in before) == ["atlas", "graphs.npz"]
     second = fitted(tmp_path).fit(S, y)
     assert made(tmp_path, before) == []
     for found in (first, second):
@@ -201,7 +201,7 @@ def foreign(data):
 )
 def test_damaged_entries_of_them_are_recomputed(tmp_path, entry, damage):
     first = fitted(tmp_path).fit(S, y)
-    before, path = entries(tmp_path), tmp_path / f"{entry}.npz"
+    before, (path,) = entries(tmp_path), tmp_path.glob(f"{entry}*.npz")
     path.write_bytes(damage(path.read_bytes()))
     found = fitted(tmp_path).fit(S, y)
     assert made(tmp_path, before) == [path.name]

@@ -37,10 +37,10 @@ def _in_threads(tasks: Sequence[Callable[[], T]], n: int) -> Iterator[T]:
     """The results of tasks in n threads. Pending tasks are cancelled when the consumer stops."""
     pool = ThreadPoolExecutor(n)
     try:
-        with one_blas_thread:
-            waiting = deque(pool.submit(task) for task in tasks)
-            while waiting:
-                yield waiting.popleft().result()
+        # The scope is that of each task: a generator is closed late where a traceback refers to it.
+        waiting = deque(pool.submit(_with_one_blas_thread, task) for task in tasks)
+        while waiting:
+            yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -40,7 +40,7 @@ from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
 from . import blocks, features, units
 from .latent_checks import BOUNDARIES, check, start_list
-from .stored import load, open_checkpoint, save
+from .stored import fitting, load, open_checkpoint, save
 
 # A row is far from the surface if its distance exceeds the USUAL quantile of the fitted rows' distances by FAR steps. A
 # step is the USUAL quantile of the distance to the nearest neighbour or, where rows are sparse, the distance between
@@ -82,6 +82,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn the chart of a cloud X [N, p]; y is ignored."""
+        with fitting(self):
+            interruption = self._learn(X)
+        if interruption is not None:
+            raise interruption
+        return self
+
+    def _learn(self, X: Any) -> KeyboardInterrupt | None:
+        """Learn the chart; an interruption is returned if there is a fit that can be used."""
         X = self._check(features.read(self, X))
         rng = np.random.default_rng(checks.random_state(self.random_state).randint(2**31 - 1))
         self.n_features_in_ = features.count(self, X)
@@ -109,14 +117,15 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     report.say(f"latent_dim='auto': {relevant} of {q} latent dimensions are relevant")
                     if relevant < q:
                         outcome = self._race(relevant, rng, report, checkpoint)
-            except KeyboardInterrupt:
-                # The best fit so far can be used, and is marked as not converged; the interruption is still raised.
-                if self._best is not None:
-                    self._finish([replace(self._best, theta=self._grown(self._best.theta))], rng)
-                    self.converged_, self.start_ = False, "interrupted"
-                raise
+            except KeyboardInterrupt as interruption:
+                # The best fit so far can be used, and is marked as not converged.
+                if self._best is None:
+                    raise
+                self._finish([replace(self._best, theta=self._grown(self._best.theta))], rng)
+                self.converged_, self.start_ = False, "interrupted"
+                return interruption
             self._finish(self._settled(outcome), rng)
-        return self
+        return None
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, and return the latent means of the rows of X."""
@@ -343,23 +352,16 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 f"{inside('max_iter', 2)}"
             )
         if trouble:
-            warnings.warn(trouble, ConvergenceWarning, stacklevel=3)
+            warnings.warn(trouble, ConvergenceWarning, stacklevel=4)
         return [outcome.held] if self.collapsed_ else list(outcome.finalists)
 
     def _mapping(self, found: Posterior) -> Mapping:
         """The posterior of φ in the units of the chart."""
         scale = np.broadcast_to(self.scale_, self._rows.shape[1:])
         mapping = Mapping.from_weights(
-            Z=found.Z,
-            ell=found.ell,
-            gamma=found.gamma,
-            beta=found.beta,
-            W=found.W * scale,
-            Lam=found.Lam,
-            R=found.R,
-            offset=self.offset_ / self.unit_,
-            scale=scale,
-        )
+            Z=found.Z, ell=found.ell, gamma=found.gamma, beta=found.beta, W=found.W * scale, Lam=found.Lam, R=found.R,
+            offset=self.offset_ / self.unit_, scale=scale,
+        )  # fmt: skip
         mapping = jax.tree.map(np.asarray, mapping)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mapping)):
             raise NoSurface(

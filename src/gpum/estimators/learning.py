@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -250,12 +250,15 @@ def drawn_seed(seed: int) -> int:
 
 
 def _in_checkpoint(geometry: ChartGeometry, run: Checkpoint) -> ChartGeometry:
-    """The geometry, with a checkpoint for its finished domains; a chart that is code has none."""
-    geometry.checkpoint = Checkpoint()
+    """The geometry for one fit, with a checkpoint for its finished domains; a chart that is code has none.
+
+    Its cache is that of all fits with the same chart and rows.
+    """
+    checkpoint = Checkpoint()
     if run.folder is not None:
         with suppress(GpumError):
-            geometry.checkpoint = run.of(f"chart {digest([geometry.chart, geometry.rows])}")
-    return geometry
+            checkpoint = run.of(f"chart {digest([geometry.chart, geometry.rows])}")
+    return replace(geometry, checkpoint=checkpoint)
 
 
 class _Same:

@@ -6,8 +6,6 @@ An estimator has parameters, checks and `fit`. A class gets these methods by ass
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -23,6 +21,7 @@ from ..inference.design import Suggestions
 from ..persistence import model_io
 from . import blocks, features
 from .latent_base import LatentModel
+from .stored import fitting as fitting
 from .stored import load as load
 from .stored import save as save
 
@@ -35,19 +34,6 @@ def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
     unfitted = lambda value: isinstance(value, LatentModel) and not hasattr(value, "chart_")
     found = estimator.get_params(deep=False)
     return {name: clone(value) if unfitted(value) else value for name, value in found.items()}
-
-
-@contextmanager
-def fitting(estimator: Any) -> Iterator[None]:
-    """The context of a fit: if it fails, an estimator that was fitted before is unchanged."""
-    before = {name: value for name, value in vars(estimator).items() if name in COLUMNS}
-    try:
-        yield
-    except BaseException:
-        for name in COLUMNS:
-            vars(estimator).pop(name, None)
-        vars(estimator).update(before)
-        raise
 
 
 def store_model(estimator: Any, model: FittedModel) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -13,6 +15,18 @@ from ..persistence import model_io
 from ..persistence.checkpoint import Checkpoint
 
 NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
+
+
+@contextmanager
+def fitting(estimator: Any) -> Iterator[None]:
+    """The context of a fit: if it fails, the estimator is as it was before."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def save(self: Any, path: Any, *, force: bool = False, max_mb: float | None = None) -> None:

@@ -26,7 +26,7 @@ from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.threads import at_once
 from ..basics.workers import results
-from ..persistence.checkpoint import Checkpoint
+from ..persistence.checkpoint import Checkpoint, key
 from . import graphs
 from .atlas import AtlasGeometry
 from .base import Geometry
@@ -250,4 +250,4 @@ def _atlas(
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
     make = partial(AtlasGeometry.of, X, dim, n_modes, 1.0 if alone else ROUGH)
-    return [checkpoint.once(f"atlas {dim}", AtlasGeometry, make)]
+    return [checkpoint.once(f"atlas {dim} {key(X, n_modes, alone)}", AtlasGeometry, make)]

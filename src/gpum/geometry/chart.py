@@ -118,15 +118,19 @@ class ChartGeometry:
         with_plane = task.options.boundary == "average" and learned
         n_modes = task.options.n_modes or N_MODES
         levels = spaces.levels_of(chart, task.options.boundary)
-        kind = (task.options.boundary == "variance", n_modes, draws, task.seed if draws else None)
+        variance = task.options.boundary == "variance"
+        kind = (variance, n_modes, draws, task.seed if draws or variance else None)
         domains: list[tuple[Any, np.ndarray]] = []
         with Reporter(task.verbose, len(levels), "first mesh") as report:
             keys = [("spectral", level, *kind) for level, _ in levels]
-            missing = [level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key)]
-            tasks = (partial(_eigenfunctions, self.domain(task, level), n_modes, self.rows) for level in missing)
+            missing = {key: level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key)}
+            tasks = (
+                partial(_eigenfunctions, self.domain(task, level), n_modes, self.rows) for level in missing.values()
+            )
             made = results(tasks, task.n_jobs)
             for k, key in enumerate(keys):  # each finished level is cached before the next one begins
-                domains.append(self._once(key, partial(next, made)))
+                # The result is taken also where another thread has cached its own by now: those of later keys follow.
+                domains.append(self._once(key, partial(_same, next(made))) if key in missing else self.cache[key])
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
@@ -202,6 +206,10 @@ def _of_paths(task: KernelTask) -> tuple[int, float | None, float | None, int | 
     """What paths of Euler steps depend on: their number, step, largest time and starts, and the seed."""
     options = task.options
     return options.n_paths, options.step_size, options.max_time, options.n_path_starts, task.seed
+
+
+def _same(result: T) -> T:
+    return result
 
 
 def _eigenfunctions(charts: Sequence[Chart], n_modes: int, rows: np.ndarray) -> tuple[Any, np.ndarray]:

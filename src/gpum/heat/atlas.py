@@ -7,6 +7,7 @@ The geometry is in `manifold.atlas`, the operator in `simplicial`.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -99,7 +100,8 @@ class Atlas:
 
     def fit(self, X: Any, y: Any = None) -> Atlas:
         """Fit local charts around all rows of X [N, p] and join them to a surface."""
-        return self._fit(X)
+        vars(self).update(vars(copy(self)._fit(X)))  # nothing changes if it fails
+        return self
 
     def _fit(self, X: Any, roughest: float = 1.0) -> Atlas:
         """As `fit`; NoSurface where no local chart fits more than the fraction `roughest` of the rows."""

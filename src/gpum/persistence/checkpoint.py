@@ -12,7 +12,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -153,6 +153,8 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if type(value).__module__.startswith("jax"):
+        return plain(np.asarray(value))
     if isinstance(value, np.ndarray):
         entries = repr(value.tolist()).encode() if value.dtype == object else value.tobytes()
         return f"{value.dtype} {value.shape} sha256 {sha256(entries).hexdigest()}"
@@ -162,7 +164,14 @@ def plain(value: Any) -> Any:
         return {"class": type(value).__name__, **plain(value.get_params(deep=False))}
     if np.iterable(value):
         return [plain(entry) for entry in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"class": type(value).__name__, **{f.name: plain(getattr(value, f.name)) for f in fields(value)}}
     return type(value).__name__
+
+
+def key(*inputs: Any) -> str:
+    """A name of 16 characters for all that a result depends on: values, arrays with shape and type, options."""
+    return sha256(json.dumps([__version__, plain(inputs)]).encode()).hexdigest()[:16]
 
 
 def _brief(value: Any) -> str:

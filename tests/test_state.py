@@ -1,0 +1,124 @@
+"""A result depends on its inputs alone: not on earlier calls, other threads, failed fits or what a folder holds."""
+
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from gpum import Atlas, BayesianGPLVM, GPUMRegressor, KernelOptions
+from gpum.basics import workers
+from gpum.basics.checks import NoSurface
+from gpum.geometry import chart
+from gpum.geometry.base import KernelTask
+from gpum.geometry.chart import ChartGeometry
+
+t = np.linspace(-1, 1, 40)
+S = np.stack([np.sin(2 * t), np.cos(2 * t), 0.3 * t], 1) + 0.01 * np.random.default_rng(0).standard_normal((40, 3))
+y = np.where(np.arange(40) % 3 == 0, np.sin(3 * t), np.nan)
+a, b = np.meshgrid(np.linspace(-1, 1, 8), np.linspace(-1, 1, 6))
+P = np.stack([a.ravel(), b.ravel(), 0.3 * a.ravel() ** 2], 1)
+z = np.where(np.arange(48) % 2 == 0, np.sin(2 * P[:, 0]) + P[:, 1], np.nan)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A fitted latent model in a file: a copy that is read from it has computed nothing yet."""
+    path = tmp_path_factory.mktemp("state") / "latent.gpum"
+    BayesianGPLVM(2, n_inducing=10, starts="pca", random_state=0).fit(P).save(path)
+    return path
+
+
+def fitted(model, seed=0, **options):
+    kernel = KernelOptions("spectral", n_modes=20, **options)
+    return GPUMRegressor(geometry="chart", latent_model=model, kernel=kernel, random_state=seed, n_jobs=1).fit(P, z)
+
+
+def test_a_checkpoint_belongs_to_the_options_of_its_kernel(tmp_path):
+    make = lambda n, folder: GPUMRegressor(
+        1, geometry="atlas", kernel=KernelOptions(n_modes=n), random_state=0, checkpoint=folder, n_jobs=1
+    )
+    make(8, tmp_path / "run").fit(S, y)
+    with pytest.raises(ValueError, match="belongs to another run: kernel was"):
+        make(12, tmp_path / "run").fit(S, y)
+
+
+def test_a_failed_refit_changes_nothing(tmp_path):
+    model = BayesianGPLVM(1, n_inducing=10, random_state=0, checkpoint=tmp_path / "run").fit(S)
+    before, coordinates = dict(vars(model)), model.transform(S + 0.01)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        model.fit(5 * S[:, ::-1] + 3)
+    changed = [name for name in {*before, *vars(model)} if vars(model).get(name) is not before.get(name)]
+    assert set(changed) <= {"_yardstick", "_decoded"}
+    np.testing.assert_array_equal(model.transform(S + 0.01), coordinates)
+
+
+def test_the_seed_of_an_earlier_fit_does_not_matter(file):
+    alone = fitted(BayesianGPLVM.load(file), 1, boundary="variance").predict(P)
+    model = BayesianGPLVM.load(file)
+    first = fitted(model, 0, boundary="variance").predict(P)
+    np.testing.assert_array_equal(fitted(model, 1, boundary="variance").predict(P), alone)
+    assert np.abs(first - alone).max() > 0
+
+
+def test_two_threads_get_what_one_gets(file):
+    alone = fitted(BayesianGPLVM.load(file)).predict(P)
+    model = BayesianGPLVM.load(file)
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: fitted(model).predict(P), range(2)))
+    for one in both:
+        np.testing.assert_array_equal(one, alone)
+
+
+def test_a_level_that_another_thread_has_cached_does_not_shift_the_others(file, monkeypatch):
+    """The other thread caches the first missing level after this one has looked which are missing."""
+    latent, task = BayesianGPLVM.load(file), KernelTask(["heat"], KernelOptions("spectral", n_modes=20), n_jobs=1)
+    alone = ChartGeometry(latent.chart_, latent.latent_)
+    expected = alone.family(task)
+    (first, *_) = (key for key in alone.cache if key[0] == "spectral")
+    shared = ChartGeometry(latent.chart_, latent.latent_)
+
+    def and_another_thread(tasks, n_jobs):
+        shared.cache[first] = alone.cache[first]
+        return workers.results(tasks, n_jobs)
+
+    monkeypatch.setattr(chart, "results", and_another_thread)
+    found = shared.family(task)
+    for one, other in zip(found.rows, expected.rows, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def blas():
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+
+def test_blas_threads_are_restored_while_the_traceback_of_a_failure_is_held():
+    def consume(made):
+        for _ in made:
+            raise ValueError("the consumer fails")
+
+    with threadpool_limits(2, "blas"):
+        before = blas()
+        assert max(before) == 2
+        with pytest.raises(ValueError, match="the consumer fails") as failure:
+            consume(workers.results([lambda: 1, lambda: 2], 2))
+        for _ in range(1000):  # the second task may still run
+            if blas() == before:
+                break
+            sleep(0.01)
+        assert failure.value.__traceback__ is not None
+        assert blas() == before
+
+
+def test_a_failed_refit_of_an_atlas_changes_nothing(monkeypatch):
+    def fail(*about):
+        raise NoSurface("no surface")
+
+    atlas = Atlas(1).fit(S)
+    before = dict(vars(atlas))
+    monkeypatch.setattr("gpum.heat.atlas.surface", fail)
+    with pytest.raises(NoSurface):
+        atlas.fit(5 * P + 3)
+    assert {name: vars(atlas)[name] is value for name, value in before.items()} == dict.fromkeys(before, True)
+    assert set(vars(atlas)) == set(before)
