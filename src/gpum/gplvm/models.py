@@ -38,12 +38,12 @@ class Model(Climbed, Protocol):
     """A latent variable model as pure functions of its parameters theta and of a cloud as `data` makes it.
 
     theta is a dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names those of its fields
-    that are points of the latent space or their spread, the coordinates of the rows first.
+    that hold the latent coordinates of the rows.
     """
 
     @property
     def latent(self) -> tuple[str, ...]:
-        """The fields of theta that are points of the latent space: the rows' coordinates first, inducing inputs."""
+        """The fields of theta that hold the latent coordinates of the rows."""
 
     def start(self, X: np.ndarray, rng: np.random.Generator) -> Any:
         """theta with the rows at the coordinates X [N, q], and small noise."""
@@ -68,7 +68,7 @@ class Variational:
     """The Bayesian GPLVM with `n_inducing` inducing inputs (None: N_INDUCING)."""
 
     n_inducing: int | None = None
-    latent = ("mu", "log_s", "Z")
+    latent = ("mu", "log_s")
 
     def start(self, X: np.ndarray, rng: np.random.Generator) -> bound.Parameters:
         """Means X with small variances; the inducing inputs are spread over X."""

@@ -2,10 +2,8 @@
 
 In the first round every start is optimised with the noise variance fixed at a small value, in the semifinal the best
 few with free noise, and in the final the best of these until convergence. If the noise were free from the first
-iteration, it would explain a thin direction before the chart has found it. The first round begins with length scales
-and signal variance alone, which reach an optimum; with inducing inputs free as well, fifty steps end at a point that
-depends on rounding. In the final the best one always runs; the others stop when they cannot catch up with it.
-`models.Model` is the interface of a model.
+iteration, it would explain a thin direction before the chart has found it. In the final the best one always runs; the
+others stop when they cannot catch up with it. `models.Model` is the interface of a model.
 
 Starts that have reached the same chart count as one, which occupies the slots of all of them: the others would end at
 the same optimum. For a large cloud the first two rounds use a subset of the rows, and only the final uses all rows.
