@@ -88,13 +88,16 @@ def each_round(monkeypatch, change):
 
 def handed_out(monkeypatch):
     """A list that grows by each task that joblib's workers get."""
-    tasks, true_run = [], workers._with_one_blas_thread
+    tasks, true_delayed = [], workers.delayed
 
-    def run(task):
-        tasks.append(task)
-        return true_run(task)
+    def delayed(run):
+        def with_task(task):
+            tasks.append(task)
+            return true_delayed(run)(task)
 
-    monkeypatch.setattr(workers, "_with_one_blas_thread", run)
+        return with_task
+
+    monkeypatch.setattr(workers, "delayed", delayed)
     return tasks
 
 

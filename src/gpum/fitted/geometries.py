@@ -102,7 +102,7 @@ class Geometries:
         return apart > OUTLYING * np.quantile(apart, 0.9)  # most rows may be all but copies of others
 
     @cached_property
-    def filled(self) -> Filled:
+    def _filled(self) -> Filled:
         """The learned rows with their missing readings filled in, from which new rows are completed."""
         return fill_in(self.cloud.learned)
 
@@ -194,4 +194,4 @@ class Geometries:
         natively = isinstance(inner, IncompleteGeometry) or getattr(inner, "model", None) is not None
         if natively or not np.isnan(rows).any():
             return member
-        return IncompleteGeometry(member, self.filled, self.cloud.learned)
+        return IncompleteGeometry(member, self._filled, self.cloud.learned)

@@ -132,7 +132,7 @@ def brownian_path(
 ) -> np.ndarray:  # fmt: skip
     """Brownian paths on a chart until `time`, all their positions, for plots.
 
-    One start [q] gives one path [n_steps + 1, q]; several starts [n, q] give one path each, [n, n_steps + 1, q]. The
+    One start gives one path [n_steps + 1, q]; several starts [n, q] give one path each, [n, n_steps + 1, q]. The
     first path does not depend on how many there are. Steps are taken in even coordinates (`manifold.straight`), where
     they are all of one size on the surface.
     """
@@ -147,7 +147,7 @@ def brownian_path(
     positions = even.coordinates(starts)
     paths_of = [brownian.path(even, x, time, own_key, n_steps) for x, own_key in zip(positions, keys, strict=True)]
     found = np.stack([evaluate(even, "original", path) for path in paths_of])
-    return found[0] if np.ndim(start) == 1 else found
+    return found[0] if len(found) == 1 else found
 
 
 def _compare(
