@@ -10,6 +10,8 @@ import shutil
 import socket
 import sys
 import threading
+import time
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +32,7 @@ from gpum.cli.label import _known
 from gpum.cli.messages import listed
 from gpum.persistence import labelled, model_io, tables
 from gpum.persistence.labels import LabelFile, Line, RowFinder, beside, row_checks
-from gpum.report.labelling import learned
+from gpum.report.labelling import learned, server
 from gpum.report.labelling.beliefs import Numbers, parse_number
 from gpum.report.labelling.pictures import Folder, Pixels
 from gpum.report.labelling.server import LabelServer
@@ -689,6 +691,66 @@ def test_bad_requests_get_a_sentence_and_change_nothing(label_server):
     assert label_server.session.labels == {}
     status, body, _ = ask(label_server, "label", "POST", OWN, **own)
     assert (status, json.loads(body)["labels"]) == (200, [[3, "1"]])
+
+
+def test_idle_connections_keep_nobody_out(label_server):
+    """Programs that connect and send no token take neither threads without end nor the place of the page."""
+    before, idle = threading.active_count(), []
+    try:
+        for number in range(100):
+            idle.append(socket.create_connection(("127.0.0.1", label_server.server_port), timeout=5))
+            if number % 2:
+                idle[-1].sendall(b"GET / HTTP/1.1\r\nHost:")  # a request that does not end
+        start = time.monotonic()
+        assert ask(label_server, "state")[0] == 200
+        assert time.monotonic() - start < 2
+        assert threading.active_count() - before <= 40
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+@contextmanager
+def page_connections(server, number):
+    """Connections that stay open between requests, as those of a browser."""
+    opened = [http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5) for _ in range(number)]
+    try:
+        yield opened
+    finally:
+        for connection in opened:
+            connection.close()
+
+
+def status_on(connection):
+    connection.request("GET", f"/{TOKEN}/setup")
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+def test_connections_with_the_token_are_not_closed_for_others(label_server):
+    with page_connections(label_server, server.CONNECTIONS) as pages, page_connections(label_server, 1) as further:
+        assert {status_on(page) for page in pages} == {200}
+        with pytest.raises(ConnectionError):
+            status_on(further[0])
+        opened = [page.sock for page in pages]
+        assert {status_on(page) for page in pages} == {200}
+        assert [page.sock for page in pages] == opened
+    assert ask(label_server, "setup")[0] == 200
+
+
+def test_who_sends_no_token_is_not_waited_for(label_server, monkeypatch):
+    """A silent connection is closed after seconds; one that has sent the token may be silent for longer."""
+    assert server._Handler.timeout <= 5
+    monkeypatch.setattr(server._Handler, "timeout", 0.2)
+    address = "127.0.0.1", label_server.server_port
+    with page_connections(label_server, 1) as (page,), socket.create_connection(address, timeout=5) as silent:
+        assert status_on(page) == 200
+        opened = page.sock
+        assert silent.recv(1) == b""  # it was closed
+        time.sleep(0.3)
+        assert status_on(page) == 200
+        assert page.sock is opened
 
 
 def test_news_come_to_who_waits(label_server):

@@ -9,6 +9,7 @@ would have to be written here with any library:
     only the page itself may be opened by a link, or by a file, that has the token
     a content security policy that lets the page load nothing but these addresses, and run no script but its own files
     rows and pictures are requested by number, and page files are a fixed list: no address is ever used as a path
+    a bounded number of connections; for one more, the oldest that has not sent the token is closed
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,7 +33,10 @@ from .session import Refused, Session
 HOST = "127.0.0.1"
 LARGEST = 10_000  # bytes of a request's body
 PATIENCE = 20.0  # seconds that a request for the state waits for a change
-IDLE = 60.0  # seconds after which a silent connection is closed
+CONNECTIONS = 32  # connections at once, each with a thread; a browser opens six
+TOKEN_WAIT = 3.0  # seconds after which a silent connection is closed that has not sent the token
+IDLE = 60.0  # seconds after which any other silent connection is closed
+CLOSING = 1.0  # seconds that a new connection waits for the end of another one, if there are too many
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 FILES = ("label.html", "common.css", "label.css", "common.js", "map.js", "label.js")
 HEADERS = {
@@ -55,16 +62,46 @@ class LabelServer(ThreadingHTTPServer):
     """Serves one session at `address`. If the port is 0, a free port is used."""
 
     daemon_threads = True
+    request_queue_size = CONNECTIONS
     allow_reuse_address = os.name == "posix"  # on Windows another program could then use the port of a running server
 
     def __init__(self, session: Session, setup: dict[str, Any], token: str, port: int = 0) -> None:
         super().__init__((HOST, port), _Handler)
         self.session, self.token = session, token
+        self.free = Semaphore(CONNECTIONS)
+        self.unverified: dict[Any, None] = {}  # connections that have not sent the token, the oldest first
         self.opened: Callable[[], None] = lambda: None  # called whenever the page itself is requested
         self.setup = _dumps(setup)
         page = resources.files("gpum.report") / "page"
         self.files = {name: (page / name).read_bytes() for name in FILES}
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in its own thread; if there are too many, the oldest without the token is closed."""
+        if not self.free.acquire(blocking=False):
+            for oldest in list(self.unverified)[:1]:
+                with suppress(OSError):  # it was closed in the meantime
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
+            if not self.free.acquire(timeout=CLOSING):
+                self.shutdown_request(request)
+                return
+        self.unverified[request] = None
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._ended(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a connection, and make room for another one when it ends."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._ended(request)
+
+    def _ended(self, request: Any) -> None:
+        self.unverified.pop(request, None)
+        self.free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore connections that a page closes during an answer."""
@@ -81,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: LabelServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "gpum", ""
-    timeout = IDLE
+    timeout = TOKEN_WAIT
 
     def do_GET(self) -> None:
         self._answer(self._get)
@@ -95,6 +132,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, find: Callable[[str, dict[str, list[str]]], tuple[str, bytes]]) -> None:
         try:
             name, query = self._admitted()
+            self.server.unverified.pop(self.connection, None)
+            self.connection.settimeout(IDLE)
             status, (kind, body) = 200, find(name, query)
         except RefusedRequest as error:
             self.close_connection = True  # the rest of the request was not read
