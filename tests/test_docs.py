@@ -91,6 +91,14 @@ def test_priors_on_the_page_are_those_of_the_code():
     assert f"less than {100 * doubt.LIGHT:g} % of the" in page
 
 
+def test_limits_of_labels_on_the_page_are_those_of_the_code():
+    page = " ".join((DOCS / "targets.md").read_text().split())
+    costly, largest = (f"{n:,}".replace(",", " ") for n in (gp.COSTLY, int(gp.LARGEST**0.5)))
+    assert f"Above {gp.SCREEN} labels all settings are compared on {gp.SCREENED} of them" in page
+    assert f"{gp.LARGEST // gp.COSTLY**2} with {costly} labels. Above {costly} none does, except" in page
+    assert f"Above {largest} none does" in page
+
+
 def test_docstrings_become_text(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "_extensions"))
     monkeypatch.delitem(sys.modules, "plain_docstrings", raising=False)
