@@ -7,6 +7,7 @@ kinds, this one included.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -58,6 +59,8 @@ def with_lengths(
     spread = relevance.spreads(geometries.cloud.learned)
     varies = spread > 0
     if not relevance.usable(len(known), int(varies.sum())):
+        if relevance.usable(relevance.MOST_LABELS, int(varies.sum())) and len(known) > relevance.MOST_LABELS:
+            geometries = _without_lengths(geometries, len(known))
         return Labelled(geometries, family, at)
     learned = family is geometries.family  # else the labelled rows were projected
     points = _points(geometries, flat) if learned else _unscaled(family, flat)
@@ -91,6 +94,19 @@ def with_lengths(
         family, spaces=every.spaces, settings=settings, rows=rows, geometry_of=every.geometry_of, log_priors=log_priors
     )
     return Labelled(geometries, family, at)
+
+
+def _without_lengths(geometries: Geometries, n: int) -> Geometries:
+    """The geometries with a note, also given as a warning, that n labels are too many for a length per column."""
+    most = relevance.MOST_LABELS
+    note = (
+        f"with {n:,} labels flat space has one length scale for all columns: a length for each is learned from at most "
+        f"{most:,} labels. If some columns matter more than others, a fit with {most:,} labels may predict better"
+    )
+    if note in geometries.family.notes:
+        return geometries
+    warnings.warn(note, stacklevel=4)
+    return replace(geometries, family=replace(geometries.family, notes=[*geometries.family.notes, note]))
 
 
 def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.ndarray | None]:
