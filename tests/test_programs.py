@@ -159,14 +159,14 @@ def test_without_jaxs_private_parts_programs_are_compiled(folder, monkeypatch):
 
 FORKING = """
 import multiprocessing, sys
-from gpum import SwissRoll
+from gpum import ForkedProcess, SwissRoll
 from gpum.manifold import evaluate, magnification
 
 def use(kind):
     chart = SwissRoll()
     try:
         evaluate(chart, magnification, chart.bounds[:, :1].T)
-    except ValueError as error:
+    except ForkedProcess as error:
         return str(error)
     return "it works"
 

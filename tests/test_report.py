@@ -212,6 +212,7 @@ def test_three_dimensions_one_label_one_setting():
     assert target["left_out"] is None
     assert target["outline"] == []
     assert "Only one row has a label" in target["cautions"][0]
+    assert target["scale"]["chosen"]
     assert ["Fitted in", "3 s", ""] in target["figures"]
 
 

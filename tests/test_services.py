@@ -6,13 +6,16 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import numpy as np
 import pytest
 
-from gpum import GPUMRegressor
+from gpum import GPUMRegressor, SwissRoll
+from gpum.manifold import evaluate, magnification
+from gpum.persistence import programs
 
 PAGE = Path(__file__).parents[1] / "docs" / "services.md"
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -46,8 +49,9 @@ def ask(url, body):
         return error.code, json.load(error)
 
 
-def test_the_application_answers(saved, monkeypatch):
-    path, model, X = saved
+@contextmanager
+def application(path, monkeypatch):
+    """The application of the page, served; its names and its address."""
     monkeypatch.setenv("MODEL", str(path))
     names = {}
     exec(compile(code(0), str(PAGE), "exec"), names)
@@ -55,20 +59,44 @@ def test_the_application_answers(saved, monkeypatch):
     serving = threading.Thread(target=server.serve_forever)
     serving.start()
     try:
-        url = f"http://127.0.0.1:{server.server_port}/"
+        yield names, f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def test_the_application_answers(saved, monkeypatch):
+    path, model, X = saved
+    with application(path, monkeypatch) as (_, url):
         status, answer = ask(url, {"rows": X[:3].tolist()})
         mean, std = model.predict(X[:3], return_std=True)
         assert status == 200
         np.testing.assert_allclose(answer["mean"], mean)
         np.testing.assert_allclose(answer["std"], std)
-        assert ask(url, {})[0] == 400
+        for body in ({}, [], {"rows": [["a"]]}, {"rows": [[10**400, 1]]}):
+            status, answer = ask(url, body)
+            assert status == 400
+            assert "rows" in answer["error"]
         status, answer = ask(url, {"rows": [[1.0]]})
         assert status == 400
         assert "features" in answer["error"]
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+
+
+@pytest.mark.parametrize("failure", ["forked", "unexpected", "no file"])
+def test_a_failure_of_the_server_is_no_fault_of_the_rows(saved, monkeypatch, failure):
+    path, _, X = saved
+
+    def predict(rows, return_std):
+        if failure == "unexpected":
+            raise ValueError("an internal matter")
+        return evaluate(SwissRoll(), magnification, rows), rows[:, 0]  # computes with JAX, as charts do
+
+    with application(path.with_name("missing") if failure == "no file" else path, monkeypatch) as (names, url):
+        if failure != "no file":
+            monkeypatch.setattr(names["model"](), "predict", predict)
+        monkeypatch.setattr(programs.PROCESS, "forked", failure == "forked")
+        assert ask(url, {"rows": X[:3].tolist()}) == (500, {"error": "the server cannot answer"})
 
 
 @pytest.mark.slow

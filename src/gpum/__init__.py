@@ -7,7 +7,7 @@ __version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from . import datasets, plots
-    from .basics.checks import GpumError, NoSurface
+    from .basics.checks import ForkedProcess, GpumError, NoSurface
     from .estimators import (
         GPLVM,
         BayesianGPLVM,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Where each name is; it is imported on first use, so that commands start quickly.
 _HOMES = {
-    "basics.checks": "GpumError NoSurface",
+    "basics.checks": "ForkedProcess GpumError NoSurface",
     "estimators": (
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
         "GraphMaternGPRegressor LabelledKFold LatentGPRegressor model_selection"
@@ -49,6 +49,7 @@ __all__ = [
     "Chart",
     "EmbeddedChart",
     "EuclideanGPRegressor",
+    "ForkedProcess",
     "GPUMClassifier",
     "GPUMRegressor",
     "GpumError",

@@ -24,6 +24,10 @@ class GpumTypeError(GpumError, TypeError):
     """An argument has a wrong type, such as text instead of a number."""
 
 
+class ForkedProcess(GpumError):
+    """This process cannot compute, whatever the arguments: it was forked from one that had computed with JAX."""
+
+
 class NoSurface(GpumError):
     """This cloud has no geometry of the requested kind; if there are other geometries, it is left out with a note."""
 

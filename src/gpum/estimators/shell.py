@@ -95,7 +95,8 @@ def predictive(self: Any, X: Any) -> Any:
     if found.far.any():
         warnings.warn(
             f"{int(found.far.sum())} row(s) of X are far from the fitted surface, the first is row "
-            f"{int(np.flatnonzero(found.far)[0])}: their prediction is the prior's",
+            f"{int(np.flatnonzero(found.far)[0])}: in geometries with more than half of the weight their prediction is "
+            "the prior's",
             stacklevel=3,
         )
     return found
@@ -120,7 +121,7 @@ def _table(estimator: Any) -> str:
 
 @blocks.lazy(lambda self: blocks.Answer(dtype=np.dtype(bool)))
 def far_from_surface(self: Any, X: Any) -> np.ndarray:
-    """Which rows X are so far from the fitted surface that their prediction is the prior's, [rows] of bool."""
+    """Which rows X have the prior in geometries with more than half of the weight, far from these, [rows] of bool."""
     return self.model_.predictive(check_rows(self, X)).far
 
 

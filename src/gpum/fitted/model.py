@@ -150,7 +150,7 @@ class FittedModel:
         return frozenset().union(*(output.posterior.spaces for output in self.outputs))
 
     def _far(self, rows: ProjectedRows) -> np.ndarray:
-        """Which rows are so far from the geometries that matter that their prediction is the prior's, [n] of bool."""
+        """Which rows have the prior in geometries with more than half of the weight, far from these, [n] of bool."""
         return rows.far(self.weights.mean(0))
 
     def _latent_of(self, rows: ProjectedRows) -> np.ndarray | None:

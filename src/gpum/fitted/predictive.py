@@ -30,7 +30,7 @@ class AtRows:
 
     @cached_property
     def far(self) -> np.ndarray:
-        """Which rows are so far from the fitted surface that their prediction is the prior's, [n] of bool."""
+        """Which rows have the prior in geometries with more than half of the weight, far from these, [n] of bool."""
         return self.model._far(self.rows)
 
     @cached_property

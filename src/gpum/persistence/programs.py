@@ -34,7 +34,7 @@ from typing import Any
 import jax
 import platformdirs
 
-from ..basics.checks import GpumError
+from ..basics.checks import ForkedProcess
 
 try:  # JAX has no public way to say how entries are written
     from jax._src import compilation_cache, config
@@ -143,10 +143,10 @@ if hasattr(os, "register_at_fork"):
 def cached_programs() -> Iterator[None]:
     """A scope in which compiled programs are cached on the disk, unless JAX has its own cache folder.
 
-    Raises a GpumError in a forked child of a process that has used this scope.
+    Raises `ForkedProcess` in a forked child of a process that has used this scope.
     """
     if PROCESS.forked:
-        raise GpumError(FORKED)
+        raise ForkedProcess(FORKED)
     PROCESS.computed = True
     mine = _enter()
     if mine is None:

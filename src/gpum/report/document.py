@@ -268,7 +268,7 @@ def _common(fitted: Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
         "atlas": first if findings.atlas_of(model, first) is not None else None,
         "outline": outlines[level],
         "outline_text": outline_text,
-        "scale": _curves(settings, first),
+        "scale": {**_curves(settings, first), "chosen": model.get_params().get("hyperparameters") == "evidence"},
         "levels": [[findings.level_name(v), round(w, 4), findings.percent(w)] for v, w in levels.items()],
         "left_out": None,
         "relevance": _relevance(fitted, k),

@@ -212,10 +212,10 @@ function drawLeftOut() {
 }
 
 function drawScale() {
-  const s = target().scale, one = s.count === 1, span = s.scales.at(-1) / s.scales[0];
+  const s = target().scale, span = s.scales.at(-1) / s.scales[0];
   const other = target().geometries.length > 1 ? ` The picture is of ${s.geometry}; other geometries have scales of their own.` : "";
   $("scale-text").textContent = `How quickly ${WORDS.changes} may change as one walks along the surface: short scales mean that a label says something only about ` +
-    "its near neighbours, long ones that it reaches far. " + (one ? "The fit chose the single best setting." :
+    "its near neighbours, long ones that it reaches far. " + (s.chosen ? "The fit chose the single best setting." :
       "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.") + other;
   draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.fraction}`),
     line: { width: 0.8, color: SMOOTH[c.name] || INK }, hovertemplate: "scale %{x:.3g}: %{y:.1%}<extra></extra>" })),
