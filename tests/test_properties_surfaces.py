@@ -149,7 +149,7 @@ def test_paths_and_their_kernels(data):
         assert np.all(found[1] >= 0)
 
 
-@covers("Atlas", "NoSurface", "heat.AtlasEigenpairs", seconds=0.02, answered=0.28)
+@covers("Atlas", "ForkedProcess", "NoSurface", "heat.AtlasEigenpairs", seconds=0.02, answered=0.28)
 @given(data=st.data())
 def test_atlases(data):
     X, _ = data.draw(clouds())
