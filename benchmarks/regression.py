@@ -21,7 +21,8 @@ from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
 from gpum import GPUMRegressor, KernelOptions, SwissRoll, datasets
-from gpum.geometry.spaces import spectral_settings, spectral_space
+from gpum.geometry.domains import domain_of
+from gpum.geometry.settings import spectral_settings
 
 console = Console()
 SCRIPT = """
@@ -41,7 +42,7 @@ def sparse() -> None:
     """Comparison 1: a known chart, so that only the GP is timed."""
     chart = SwissRoll()
     table = Table("labels", "rows", "GP", "seconds", "rmse", title="Sparse regression (GP only)")
-    space = spectral_space([chart], 100)
+    space = domain_of([chart], 100)
     for n, N in ((5_000, 6_000), (50_000, 55_000)):
         cloud = datasets.make_swiss_roll(n_labeled=N, n_unlabeled=0, random_state=0)
         X, y, truth = cloud.chart_coords, cloud.y, cloud.y_true

@@ -7,8 +7,9 @@ import numpy as np
 
 from gpum.basics import workers
 from gpum.estimators import subset
-from gpum.fitted import Geometries, LazyModel, cloud, rows
-from gpum.geometry import family, graphs, recipes
+from gpum.fitted import Geometries, cloud, rows
+from gpum.geometry import family, graphs
+from gpum.geometry.chart import ChartGeometry
 from gpum.gplvm import bound, lbfgs, optimise, projection
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
@@ -25,7 +26,6 @@ SIZES = {
     "labels_unscreened": (gp, "SCREEN"),
     "labels_for_screening": (gp, "SCREENED"),
     "labels_decomposed": (gp, "LARGEST"),
-    "labels_not_stored": (recipes, "FEW"),
     "modes_of_a_mesh": (spectral, "MAX_MODES"),
     "modes_of_a_graph": (graphs, "MODES"),
     "rows_of_a_graph_with_all_modes": (graphs, "ALL"),
@@ -64,7 +64,7 @@ def weighed(model, geometries, weights):
     true = model.model_.geometries
     found, held = copy(model), _Weighed(true.cloud, list(geometries), true.family, true.kernels)
     object.__setattr__(held, "given", np.array(weights))
-    found._fitted = LazyModel(replace(model.model_, geometries=held))
+    found._fitted = replace(model.model_, geometries=held)
     return found
 
 
@@ -111,3 +111,14 @@ def compiled():
 def finalists(model):
     """The fits of a latent model that reached the end, best first."""
     return model._finalists
+
+
+def located(model, X):
+    """Rows on the surface of a fitted latent model."""
+    return model._mesh.surface.project(X)
+
+
+def chart_geometry(model, rows):
+    """The chart of a fitted estimator as it was before its kernels were made, with nothing cached."""
+    latent = model.latent_model_
+    return ChartGeometry(model.chart_, rows, latent._mesh, latent)

@@ -16,10 +16,6 @@ STORED = Path(__file__).with_suffix(".txt")
 EXCLUDED = {
     # The domain of a chart as a simplicial complex: finite elements and jump processes use it.
     *(f"{chart}.complex" for chart in ("Chart", "EmbeddedChart", "LearnedChart", "SwissRoll")),
-    # The projection of rows with the rows that are far: geometries use it, `transform` is for users.
-    *(f"{model}.project" for model in ("BayesianGPLVM", "GPLVM")),
-    # Eigenfunctions where a projection has found the simplices: predictions use it, `at` is for users.
-    "heat.AtlasEigenpairs.at_located",
     # Labelled rows in all spaces, and what the prior of classes depends on: the labelling page uses both.
     *(f"fitted.Geometries.{member}" for member in ("labelled", "effective_dimensions")),
 }

@@ -15,9 +15,9 @@ import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, diagnostics, heat_kernel
 from gpum.basics import large_neighbours
 from gpum.basics.threads import as_worker, at_once
-from gpum.geometry import graphs, spaces
+from gpum.geometry import chart as chart_module
+from gpum.geometry import domains, graphs
 from gpum.geometry.base import KernelTask
-from gpum.geometry.chart import ChartGeometry
 from gpum.geometry.family import smoothness_names
 from gpum.persistence import tables
 from oracles import ROLL
@@ -155,10 +155,10 @@ def test_graphs_of_classes_fan_out(handed_out):
 
 def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_thread, monkeypatch):
     chart, rows = curve_fit.model.chart_, curve_fit.model.latent_
-    wanted, fresh = KernelTask(smoothness_names("average")), lambda: ChartGeometry(chart, rows)
+    wanted, fresh = KernelTask(smoothness_names("average")), lambda: inside.chart_geometry(curve_fit.model, rows)
     alone = fresh().family(wanted)
     assert not handed_out
-    again, true_space, seen = fresh(), spaces.spectral_space, []
+    again, true_space, seen = fresh(), chart_module.domain_of, []
 
     def interrupted(charts, n_modes):
         seen.append(charts)
@@ -166,13 +166,13 @@ def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_th
             raise KeyboardInterrupt
         return true_space(charts, n_modes)
 
-    monkeypatch.setattr(spaces, "spectral_space", interrupted)
+    monkeypatch.setattr(chart_module, "domain_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         again.family(wanted)
     assert len(again.cache) == 2
     with joblib.parallel_config(backend="workers", n_jobs=2):
         found = again.family(wanted)
-    levels = len(spaces.levels_of(chart, "average"))
+    levels = len(domains.levels_of(chart, "average"))
     assert len(handed_out) == levels - 2
     for a, b in zip(found.rows, alone.rows, strict=True):
         np.testing.assert_array_equal(a, b)

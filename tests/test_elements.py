@@ -7,12 +7,13 @@ import pytest
 from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
-from gpum.geometry.spaces import SpectralSpace, judged
+from gpum.geometry.domains import Domain, judged
 from gpum.heat.assembly import quadrature
-from gpum.heat.elements import at_each, eigenpairs
+from gpum.heat.elements import eigenpairs
 from gpum.manifold.boundary import corridor_boundary
-from gpum.manifold.complex import Complex, Finder, complex_of, cross_section, halved
+from gpum.manifold.complex import Complex, complex_of, cross_section, halved
 from gpum.manifold.projection import balls, in_reach, nearest_point
+from gpum.manifold.surface import Surface, as_cells
 
 FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
 
@@ -35,6 +36,11 @@ def box(sides, n, seed=0):
     cells = cells[:-1] if q == 1 else cells
     volume = np.abs(np.linalg.det(nodes[cells[:, 1:]] - nodes[cells[:, :1]]))
     return Complex(nodes, cells[volume > 1e-9], np.zeros((0, 2), int), np.zeros(0), np.zeros(0), np.eye(q))
+
+
+def curves_of(whole):
+    """A complex as a surface in the chart."""
+    return Surface(whole.vertices @ whole.frame.T, as_cells(whole.simplices, whole.corridors), axes=whole.frame.T)
 
 
 @pytest.mark.parametrize("sides", [(3.0,), (2.0, 1.3), (1.0, 1.2, 0.9)])
@@ -112,8 +118,8 @@ def test_corridors_feel_the_metric():
 def test_points_off_the_complex_have_the_values_of_the_nearest_point():
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
     on, off = np.array([[1.0, 0.4]]), np.array([[1.7, 0.4]])
-    assert pairs.locate(off)[2] == pytest.approx(0.7, abs=1e-9)
-    assert pairs.locate(on)[2] < 1e-12
+    assert pairs.surface.project(off).distance == pytest.approx(0.7, abs=1e-9)
+    assert pairs.surface.project(on).distance < 1e-12
     np.testing.assert_allclose(pairs.at(off), pairs.at(on), atol=1e-9)
 
 
@@ -161,24 +167,13 @@ def test_points_inside_and_outside_are_located_alike():
     pairs = eigenpairs(FLAT[2], box((1.0, 1.0), 4), 10)
     points = np.random.default_rng(0).uniform(-0.2, 1.2, (300, 2))
     nearest = np.linalg.norm(points - np.clip(points, 0, 1), axis=1)
-    element, weights, away = pairs.locate(points)
-    np.testing.assert_allclose(away, nearest, atol=1e-12)
-    corners = pairs.fine.vertices[pairs.fine.simplices[element]]
-    inside = away == 0
+    surface = replace(pairs.surface, unknowns=None)  # weights of the corners
+    located = surface.project(points)
+    np.testing.assert_allclose(located.distance, nearest, atol=1e-12)
+    inside = nearest == 0
     assert inside.sum() > 100
-    np.testing.assert_allclose(np.einsum("nc,ncq->nq", weights, corners)[inside], points[inside], atol=1e-12)
-
-
-def test_few_points_are_located_in_several_complexes_as_in_each():
-    """Also where complexes have no simplex, and where points are outside."""
-    lines = np.stack([np.arange(24), np.arange(1, 25)], 1)
-    whole = box((1.0, 1.0), 4)
-    curves = replace(whole, simplices=whole.simplices[:0], corridors=lines, section=np.ones(24), bridge=np.zeros(24))
-    pairs = [eigenpairs(FLAT[2], c, 10) for c in (whole, box((1.0, 1.0), 3, seed=1), curves)]
-    points = np.random.default_rng(0).uniform(-0.2, 1.2, (40, 2))
-    for one, found in zip(pairs, at_each(pairs, points), strict=True):
-        np.testing.assert_array_equal(found, one.at(points))
-    np.testing.assert_array_equal(at_each(pairs[1:], points)[0], pairs[1].at(points))
+    at = np.einsum("nc,ncq->nq", located.weights, surface.nodes[located.nodes])
+    np.testing.assert_allclose(at[inside], points[inside], atol=1e-12)
 
 
 def test_a_narrow_link_holds_a_domain_together():
@@ -191,7 +186,7 @@ def test_a_narrow_link_holds_a_domain_together():
     def space(some):
         none = np.zeros((0, 3), int)
         domain = Complex(nodes, none, lines[some], section[some], np.zeros(len(section[some])), np.eye(2))
-        return SpectralSpace((eigenpairs(chart, domain, 30),))
+        return Domain((eigenpairs(chart, domain, 30),))
 
     whole, cut = space(slice(None)), space(np.arange(59) != 30)
     assert whole.values[1] < 1e-6 * whole.values[-1]
@@ -208,7 +203,7 @@ def test_domains_of_a_learned_chart(roll, roll_model):
         inside = complex_of(chart.boundary)
         pairs = eigenpairs(chart, inside, 60)
         assert inside.n_connected_components() == 1
-        assert pairs.locate(roll_model.latent_)[2].max() < 1e-9
+        assert pairs.surface.project(roll_model.latent_).distance.max() < 1e-9
         assert pairs.values[1] > 1e-6 * pairs.values[-1]
         if level > 0:
             np.testing.assert_allclose(pairs.values[1:12], exact[1:], rtol=0.04)
@@ -269,7 +264,7 @@ def test_copies_of_rows_are_on_every_domain(roll_model, seed, apart):
     for level in (0.0, 0.5, 3.0):
         whole = complex_of(family.at(level))
         assert whole.n_connected_components() == 1
-        assert Finder(whole).locate(X)[2].max() < 1e-9
+        assert curves_of(whole).project(X).distance.max() < 1e-9
         volume, expected = (eigenpairs(LearnedChart(mapping, f), complex_of(f.at(level)), 10).volume
                             for f in (family, alone))  # fmt: skip
         assert volume == pytest.approx(expected, rel=0.05)
@@ -293,10 +288,9 @@ def test_nodes_without_an_element_are_not_looked_at():
     nodes = np.array([[0.5, 0.1], [0.0, 0.0], [0.2, 0.1], [1.0, 0.0], [0.5, -0.1]])
     none = np.zeros((0, 3), int)
     whole = Complex(nodes, none, np.array([[1, 3]]), np.array([0.1]), np.zeros(1), np.eye(2))
-    element, weights, off = Finder(whole).locate(nodes)
-    assert np.all(element == 0)
-    np.testing.assert_allclose(off, np.abs(nodes[:, 1]))
-    np.testing.assert_allclose(weights[:, 1], nodes[:, 0])
+    located = curves_of(whole).project(nodes)
+    np.testing.assert_allclose(located.distance, np.abs(nodes[:, 1]))
+    np.testing.assert_allclose(np.sum(located.weights * (located.nodes == 3), 1), nodes[:, 0])
 
 
 def test_eigenvalues_lost_in_rounding_are_reported():
@@ -306,11 +300,11 @@ def test_eigenvalues_lost_in_rounding_are_reported():
     assert not eigenpairs(FLAT[3], whole, 20).lost
     pairs = eigenpairs(FLAT[3], thin, 20)
     assert pairs.lost
-    used, notes = judged(SpectralSpace((pairs,)), "the domain", alone=False)
+    used, notes = judged(Domain((pairs,)), "the domain", alone=False)
     assert not used
     assert "lost in rounding" in notes[0]
     with pytest.raises(ValueError, match="learn fewer dimensions"):
-        judged(SpectralSpace((pairs,)), "the domain", alone=True)
+        judged(Domain((pairs,)), "the domain", alone=True)
 
 
 def test_rows_a_billionth_apart_cost_no_eigenvalue():

@@ -15,7 +15,6 @@ from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, Kernel
 from gpum.basics import threads
 from gpum.basics.threads import one_blas_thread
 from gpum.fitted.html import table as html_of
-from gpum.geometry import spaces
 
 
 def bent(n=40, seed=0):
@@ -87,20 +86,6 @@ def test_rows_of_a_service_are_answered_in_threads_as_one_after_the_other(geomet
         answers = list(pool.map(lambda k: model.predict(NEW[k][None], return_std=True), list(range(len(NEW))) * 4))
     np.testing.assert_array_equal(answers, alone * 4)
     np.testing.assert_allclose(np.squeeze(alone).T, model.predict(NEW, return_std=True), rtol=1e-9)
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_a_loaded_model_survives_an_interrupt(fitted, stored, monkeypatch, error):
-    loaded = GPUMRegressor.load(stored)
-
-    def interrupted(*_):
-        raise error("in the middle of it")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(spaces, "spectral_space", interrupted)
-        with pytest.raises(error):
-            loaded.predict(NEW)
-    np.testing.assert_allclose(loaded.predict(NEW), fitted.predict(NEW), rtol=1e-9)
 
 
 def test_notebooks_show_the_weights_of_geometries(fitted):

@@ -22,7 +22,7 @@ from gpum import (
 )
 from gpum.basics import neighbours
 from gpum.datasets.swiss_roll import swiss_roll_points
-from gpum.geometry import graphs
+from gpum.geometry import features
 from gpum.geometry.atlas import AtlasGeometry
 
 
@@ -151,7 +151,7 @@ def test_more_than_3_000_rows_of_a_roll(geometry, roll, monkeypatch):
     monkeypatch.setattr(BayesianGPLVM, "project", None)  # rows of the cloud are looked up
     monkeypatch.setattr(AtlasGeometry, "project", None)
     if geometry == "graph":
-        monkeypatch.setattr(graphs.GraphSpace, "at", None)
+        monkeypatch.setattr(features.GraphSpace, "at", None)
     for some in (slice(0, 400), slice(2800, 3100)):
         np.testing.assert_allclose(model.predict(X[some]), mean[some], atol=1e-9)
 

@@ -11,7 +11,7 @@ import inside
 from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.basics import large_neighbours, neighbours
 from gpum.fitted import cloud
-from gpum.geometry import graphs
+from gpum.geometry import features
 from gpum.heat import chebyshev
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_label_does_not_make_all_rows_unsure(fitted):
 def test_rows_of_the_cloud_are_looked_up(fitted, monkeypatch):
     X, _, classifier, regressor = fitted
     expected = classifier.predict_proba(X), regressor.predict(X)
-    monkeypatch.setattr(graphs.GraphSpace, "at", None)
+    monkeypatch.setattr(features.GraphSpace, "at", None)
     for a, b in zip((classifier.predict_proba(X[:500]), regressor.predict(X[:500])), expected, strict=True):
         np.testing.assert_allclose(a, b[:500], atol=1e-6)
 

@@ -245,10 +245,9 @@ def test_any_scale_fits(factor):
     b = length(scaled.chart_, scaled.latent_[0], scaled.latent_[1])
     assert b * (scaled.unit_ / factor) == pytest.approx(a, rel=0.02)
     new = np.concatenate([S[:5] * factor, 50 * factor * np.ones((1, 4))])
-    found = scaled.project(new)
-    points, sd, far = found.points, found.sd, found.far
-    np.testing.assert_array_equal(far, [False] * 5 + [True])
-    assert np.all(np.isfinite(points) & np.isfinite(sd))
+    located = inside.located(scaled, new)
+    np.testing.assert_array_equal(located.far, [False] * 5 + [True])
+    assert np.all(np.isfinite(located.weights))
 
 
 def test_columns_of_any_scale_count_alike():
@@ -262,10 +261,9 @@ def test_a_row_beyond_all_squares_is_far():
     model = BayesianGPLVM(starts="pca", random_state=0).fit(small_cloud())
     S = small_cloud()[:3]
     S[0, 2], S[1] = 1e300, -1e305
-    found = model.project(S)
-    points, sd, far = found.points, found.sd, found.far
-    np.testing.assert_array_equal(far, [True, True, False])
-    assert np.all(np.isfinite(points) & np.isfinite(sd))
+    located = inside.located(model, S)
+    np.testing.assert_array_equal(located.far, [True, True, False])
+    assert np.all(np.isfinite(located.weights))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -279,8 +277,8 @@ def test_a_stray_row_does_not_hide_what_is_far(model):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = model(starts="pca", random_state=0).fit(cloud)
-        assert fitted.project(off).far.mean() > 0.7  # some directions run along the surface
-        assert not fitted.project(small_cloud(100, seed=9)[60:]).far.any()
+        assert inside.located(fitted, off).far.mean() > 0.7  # some directions run along the surface
+        assert not inside.located(fitted, small_cloud(100, seed=9)[60:]).far.any()
 
 
 @pytest.mark.parametrize("boundary", [0.5, "variance"])
@@ -296,8 +294,8 @@ def test_two_patches_far_apart(model, boundary):
     assert evaluate(fitted.chart_, "inside", fitted.latent_).all()
     away = np.linalg.norm(evaluate(fitted.chart_, "mean", fitted.latent_) - S, axis=1)
     assert away.max() < 2
-    assert not fitted.project(S + 0.01).far.any()
-    assert fitted.project(np.array([[10.5, 0.5, 8.0, 0.0]])).far.all()
+    assert not inside.located(fitted, S + 0.01).far.any()
+    assert inside.located(fitted, np.array([[10.5, 0.5, 8.0, 0.0]])).far.all()
 
 
 def test_folds_of_a_cross_validation_share_their_programs():
@@ -305,7 +303,7 @@ def test_folds_of_a_cross_validation_share_their_programs():
     S, sizes = small_cloud(), []
     for rows in (S[:33], S[:34], S[:40]):
         model = BayesianGPLVM(starts="pca", random_state=0).fit(rows)
-        model.project(S[:3])
+        model.transform(S[:3])
         sizes.append(inside.compiled())
     assert sizes[0] == sizes[1] == sizes[2]
 

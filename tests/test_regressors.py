@@ -22,6 +22,7 @@ import odd
 from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions, SwissRoll
 from gpum.basics.checks import NoSurface
 from gpum.geometry.build import build
+from gpum.geometry.surface import SurfaceGeometry
 from gpum.persistence.checkpoint import Checkpoint
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
@@ -150,7 +151,7 @@ def test_several_outputs(roll_model, labelled):
     mean, std = model.predict(X[:5], return_std=True)
     alone = make("GPUM", roll_model).fit(X, second).predict(X[:5])
     assert mean.shape == std.shape == (5, 2)
-    assert np.allclose(mean[:, 1], alone)
+    assert np.allclose(mean[:, 1], alone, rtol=1e-4)  # rows with labels of the first output count as exact
     assert model.sample_y(X[:5], 3).shape == (5, 2, 3)
     assert model.transduction_.shape == (len(X), 2)
     assert len(model.best_setting_) == len(model.log_evidence_) == 2
@@ -366,8 +367,8 @@ def test_predictive_projects_rows_once(roll_model, labelled, monkeypatch):
     X, y, _ = labelled
     model = make("GPUM", roll_model).fit(X, y)
     projected = []
-    project = BayesianGPLVM.project
-    monkeypatch.setattr(BayesianGPLVM, "project", lambda self, S: projected.append(len(S)) or project(self, S))
+    project = SurfaceGeometry.project
+    monkeypatch.setattr(SurfaceGeometry, "project", lambda self, S: projected.append(len(S)) or project(self, S))
     found = model.predictive(np.concatenate([X[:3], X[3:5] + 0.01]))
     found.mean, found.std, found.cov, found.quantiles(), found.samples(2), found.summary((0.1,))
     assert np.array_equal(found.latent[:3], model.latent_[:3])
@@ -426,7 +427,7 @@ def test_meshes_that_did_not_converge_are_told(monkeypatch):
     def rough(chart, **options):
         return dataclasses.replace(found(chart, **options), change=0.4)
 
-    monkeypatch.setattr("gpum.geometry.spaces.eigenpairs", rough)
+    monkeypatch.setattr("gpum.geometry.domains.eigenpairs", rough)
     model = GPUMRegressor(latent_model=chart, kernel=KernelOptions(n_modes=10), random_state=0).fit(X, X[:, 0])
     assert "its first eigenvalues still change by 40% as the mesh is refined" in model.notes_[0]
 
@@ -735,7 +736,7 @@ def test_a_given_latent_model_keeps_the_coordinates_of_its_rows():
     X, y = curve_with_copies([])
     latent = BayesianGPLVM(1, starts="pca", n_inducing=10, random_state=0).fit(X)
     model = GPUMRegressor(1, geometry="chart", latent_model=latent, random_state=0).fit(X[[5, *range(30), 5]], y[:32])
-    np.testing.assert_array_equal(model.latent_, latent.latent_[[5, *range(30), 5]])
+    np.testing.assert_allclose(model.latent_, latent.latent_[[5, *range(30), 5]], rtol=1e-12)
 
 
 def test_inducing_points_may_be_more_than_distinct_rows():

@@ -136,10 +136,10 @@ def test_a_closed_surface_is_called_that():
     ball /= np.linalg.norm(ball, axis=1, keepdims=True)
     angle = np.sort(rng.uniform(0, 2 * np.pi, 60))
     ring, arc = (np.stack([np.cos(a), np.sin(a)], 1) for a in (angle, angle / 2))
-    assert findings.closed(Atlas(2).fit(ball))
-    assert not findings.closed(Atlas(2).fit(ball[ball[:, 2] > -0.3]))
-    assert findings.closed(Atlas(1).fit(ring))
-    assert not findings.closed(Atlas(1).fit(arc))
+    assert Atlas(2).fit(ball).projector_.closed
+    assert not Atlas(2).fit(ball[ball[:, 2] > -0.3]).projector_.closed
+    assert Atlas(1).fit(ring).projector_.closed
+    assert not Atlas(1).fit(arc).projector_.closed
 
 
 TITLES = {

@@ -5,7 +5,7 @@ import pytest
 
 from gpum import GPUMClassifier, GPUMRegressor
 from gpum.basics import neighbours
-from gpum.geometry.separate import Components, SeparateSpace
+from gpum.geometry.features import Components, SeparateSpace
 
 N, LABELS = 160, 25
 

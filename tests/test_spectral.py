@@ -8,7 +8,7 @@ from scipy.special import jv
 
 import inside
 from gpum import EmbeddedChart, heat_kernel
-from gpum.geometry.spaces import spectral_settings
+from gpum.geometry.settings import spectral_settings
 from gpum.heat import lanczos
 from gpum.heat.assembly import quadratic_unknowns
 from gpum.heat.lanczos import _solver, factors, lowest

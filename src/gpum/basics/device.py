@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from importlib.util import find_spec
-
-import jax
+from typing import Any
 
 # On a GPU XLA tries several algorithms for each product before it chooses one. This takes half of the first fit, gains
 # nothing here, and lets results depend on which was quicker. A program that others call must not have options.
-compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
+OPTIONS = {"xla_gpu_autotune_level": 0}
+
+
+def compiled(function: Callable[..., Any], **static: Any) -> Any:
+    """The function as a program of JAX, which is imported by those who have one."""
+    import jax
+
+    return jax.jit(function, compiler_options=OPTIONS, **static)
 
 
 def accelerated() -> bool:
@@ -17,4 +23,8 @@ def accelerated() -> bool:
 
     Without a plugin for one JAX is not started to find out: its threads would not exist in a forked child.
     """
-    return find_spec("jax_plugins") is not None and jax.default_backend() != "cpu"
+    if find_spec("jax_plugins") is None:
+        return False
+    import jax
+
+    return jax.default_backend() != "cpu"

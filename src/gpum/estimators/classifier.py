@@ -118,8 +118,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     suggest, suggestions = shell.suggest, shell.suggestions
     _repr_mimebundle_, _repr_html_inner = shell.mime_bundle, shell.html
     __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
-    __gpum_ready__ = shell.ready
-    __gpum_summary__, __gpum_table__, __gpum_smaller__ = shell.file_summary, shell.with_table, shell.smaller
+    __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     @blocks.lazy(lambda self: blocks.Answer((len(self.classes_),)))
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -18,8 +18,9 @@ from ..fitted.cloud import SUBSET, with_subset
 from ..geometry import graphs
 from ..geometry.base import Geometry, KernelTask
 from ..geometry.family import smoothness_names
-from ..geometry.flat import FlatGeometry, flat_geometry
+from ..geometry.flat import flat_geometry
 from ..geometry.graph import GraphGeometry
+from ..geometry.plane import PlaneGeometry
 from ..persistence.checkpoint import Checkpoint
 from . import blocks, learning, shell
 from .base import GPRegressor
@@ -87,17 +88,17 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
         learning.check_latent_model(self.latent_model)
         seed = learning.seed_of(self.random_state)
 
-        def plane(X: np.ndarray) -> FlatGeometry:
+        def plane(X: np.ndarray) -> PlaneGeometry:
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
             model = learning.fitted_latent_model(
                 self, self.latent_model, X, len(cloud), self.latent_dim, Checkpoint(), **options
             )
-            latent = model._geometry(X).rows
-            q = latent.shape[1]
+            chart = model._geometry(X)
+            q = chart.rows.shape[1]
             scales = [np.ones(q)]
             for d in range(1 if q == 2 else q if q > 1 else 0):  # of two coordinates, stretching one is enough
                 scales += [np.where(np.arange(q) == d, f, 1.0) for f in STRETCHES]
-            return FlatGeometry(latent, scales, model)
+            return PlaneGeometry(chart, scales)
 
         return one_geometry(cloud, self.smoothness, plane, seed)
 

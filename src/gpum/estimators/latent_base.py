@@ -20,21 +20,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
-from ..basics import checks, neighbours, scaling
+from ..basics import checks, neighbours
 from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in
 from ..basics.progress import Reporter
 from ..basics.scaling import Scaling
-from ..geometry.base import Projection
 from ..geometry.chart import ChartGeometry
+from ..geometry.chart_mesh import ChartMesh, chart_mesh
 from ..gplvm import starts
 from ..gplvm.incomplete import project_incomplete
 from ..gplvm.mapping import Mapping
 from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
 from ..gplvm.optimise import BROKEN
-from ..gplvm.projection import FEW, Decoder, decoder, project_rows
+from ..gplvm.projection import Decoder, decoder, project_rows
 from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
-from ..manifold import LearnedChart, corridor_boundary, evaluate
+from ..manifold.boundary import corridor_boundary
+from ..manifold.chart import evaluate
+from ..manifold.learned import LearnedChart
 from ..manifold.metric import expected_metric
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
@@ -42,12 +44,6 @@ from . import blocks, features, units
 from .latent_checks import BOUNDARIES, check, start_list
 from .stored import fitting, load, open_checkpoint, save
 
-# A row is far from the surface if its distance exceeds the USUAL quantile of the fitted rows' distances by FAR steps. A
-# step is the USUAL quantile of the distance to the nearest neighbour or, where rows are sparse, the distance between
-# the fitted rows there, at most SPARSE times that quantile.
-FAR = 2.0
-USUAL = 0.9
-SPARSE = 3.0
 NEAR = 3  # nearest fitted rows, from whose coordinates the projection of a new row starts
 RACED = 10  # rows per inducing point on which starts are compared, if the cloud has twice as many
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
@@ -60,8 +56,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     _as_points: bool
     _needs_surface = False  # whether a fit ends with NoSurface where a latent dimension collapses
-    _decoded: dict[str, Any]  # the decoder of the mapping, computed on first use
-    _yardstick: tuple[np.ndarray, float] | None  # distances that `project` compares with, computed on first use
+    _decoded: dict[str, Any]  # the decoder of the mapping and the mesh of the chart, computed on first use
     latent_dim: Any
     starts: Any
     scale: str
@@ -171,48 +166,31 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             cached["decoder"] = self.chart_.mapping, found
         return found
 
-    def _coordinates(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent means and sds of rows X [n, p]: those of fitted rows are known, other rows are projected."""
+    def _coordinates(self, X: np.ndarray) -> np.ndarray:
+        """Latent means of rows X [n, p]: those of fitted rows are known, other rows are projected."""
         known = {row.tobytes(): i for i, row in reversed(list(enumerate(self._rows)))}
         index = np.array([known.get(row.tobytes(), -1) for row in self._scaling.rows(X)], int)
-        found, sd, new = self.latent_[index], np.sqrt(self.latent_variance_[index]), index < 0
+        coordinates, new = self.latent_[index], index < 0
         if new.any():
-            found[new], sd[new] = self._means(X[new])
-        return found, sd
+            coordinates[new] = self._means(X[new])[0]
+        return coordinates
 
-    def project(self, X: np.ndarray) -> Projection:
-        """The projection of rows X [n, p] onto the surface: latent means and sds, and which rows are far from it.
-
-        A row is far if its distance from the surface exceeds that of fitted rows by more than FAR times the distance
-        between neighbours there. A few outlying rows in the fitted cloud do not change this.
-        """
-        rows = self._scaling.near_rows(X)
-        near = self._whole.nearest(rows, NEAR)
-        points, sd = self._projected(rows, near)
-        if self._yardstick is None:
-            spacing = neighbours.spacing(self._whole.rows * self.scale_)
-            usual = np.quantile(spacing, USUAL)
-            own = float(np.quantile(self._away(self._rows, self.latent_), USUAL))
-            self._yardstick = np.clip(spacing, usual, SPARSE * usual), own
-        step, own = self._yardstick
-        far = self._away(self._scaling.rows(X), points) > own + FAR * step[near[:, 0]]
-        return Projection(points, sd, far)
-
-    def _away(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """How far scaled rows [n, p] are from the surface at chart points [n, q], in units of the chart."""
-        mapping = self.chart_.mapping
-        mean = mapping.few_means(points) if len(points) <= FEW else evaluate(mapping, "mean", points)
-        on_surface = mean - self.offset_ / self.unit_
-        away, seen = rows * self.scale_ - on_surface, ~np.isnan(rows)
-        if seen.all():
-            return scaling.norms(away)
-        return scaling.norms(np.where(seen, away, 0.0)) * np.sqrt(rows.shape[1] / seen.sum(1))
+    @property
+    def _mesh(self) -> ChartMesh:
+        """The chart as a surface in the data space, made once for each fit."""
+        cached: dict[str, Any] = self.__dict__.setdefault("_decoded", {})
+        chart, mesh = cached.get("mesh", (None, None))
+        if chart is not self.chart_:
+            sd, (unit, scale) = np.sqrt(self.latent_variance_), (self.unit_, self.scale_)
+            mesh = chart_mesh(self.chart_, self.latent_, sd, self._whole.rows, self.offset_, scale, unit)
+            cached["mesh"] = self.chart_, mesh
+        return mesh
 
     def _geometry(self, X: np.ndarray) -> ChartGeometry:
         """The learned chart with the coordinates of a cloud X [N, p]; its cache is reused by later fits."""
-        rows, sd = self._coordinates(X)
+        rows = self._coordinates(X)
         cached: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
-        return cached.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self, sd=sd))
+        return cached.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self._mesh, self))
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
@@ -392,7 +370,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
         self._geometries = {}
-        self._yardstick, self._decoded = None, {}
+        self._decoded = {}
         make = BOUNDARIES[self.boundary] if isinstance(self.boundary, str) else corridor_boundary
         self.chart_ = LearnedChart(mapping, make(rng, mapping, self.latent_))
         if not isinstance(self.boundary, str):

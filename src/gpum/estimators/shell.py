@@ -6,7 +6,6 @@ An estimator has parameters, checks and `fit`. A class gets these methods by ass
 from __future__ import annotations
 
 import warnings
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..basics import checks, scaling
 from ..basics.checks import GpumError
-from ..fitted import Cloud, FittedModel, LazyModel, StoredModel
+from ..fitted import Cloud, FittedModel
+from ..fitted import restored as model_restored
+from ..fitted import stored as model_stored
 from ..inference.design import Suggestions
 from ..persistence import model_io
 from . import blocks, features
@@ -39,7 +40,7 @@ def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
 def store_model(estimator: Any, model: FittedModel) -> None:
     """Store the fitted model; the rows of a large cloud are projected onto the chart that is shown now, once."""
     model.latent  # noqa: B018
-    estimator._fitted = LazyModel(model)
+    estimator._fitted = model
 
 
 def is_fitted(self: Any) -> bool:
@@ -50,7 +51,7 @@ def is_fitted(self: Any) -> bool:
 def _model(self: Any) -> FittedModel:
     """The fitted model: cloud, geometries, posteriors, notes. Parameters that are set later do not change it."""
     check_is_fitted(self)
-    return self._fitted.model
+    return self._fitted
 
 
 model = property(_model)
@@ -152,30 +153,17 @@ def coordinates(estimator: Any, X: Any, return_std: bool) -> Any:
 def file_state(self: Any) -> dict[str, Any]:
     """What a model file holds of an estimator."""
     columns = {name: value for name, value in vars(self).items() if name in COLUMNS}
-    held = self._fitted.stored
-    return {**held.settings, **columns, "stored_": held}
-
-
-def smaller(self: Any) -> Any:
-    """The estimator with a smaller stored form: what can be recomputed in minutes is left out."""
-    found = copy(self)
-    found._fitted = LazyModel(self.model_, StoredModel.of(self.model_, small=True))
-    return found
+    return {**self._fitted.settings, **columns, "stored_": model_stored(self._fitted)}
 
 
 def restored(self: Any) -> None:
     """Complete an estimator that was read from a file; a GpumError if its contents are not consistent."""
     held = vars(self).pop("stored_", None)
-    if not isinstance(held, StoredModel):
+    if not isinstance(held, FittedModel):
         raise GpumError("its settings are not there")
     if held.cloud.X.shape[1] != features.width(self):
         raise GpumError(f"its cloud has shape {held.cloud.X.shape}, and {features.width(self)} features")
-    self._fitted = LazyModel(stored=held)
-
-
-def ready(self: Any) -> None:
-    """Compute what the first prediction of an estimator that was read from a file would compute."""
-    self._fitted.ready()
+    self._fitted = model_restored(held)
 
 
 def file_summary(self: Any) -> dict[str, Any]:

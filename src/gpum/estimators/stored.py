@@ -35,9 +35,7 @@ def save(self: Any, path: Any, *, force: bool = False, max_mb: float | None = No
     The file holds numbers and text, no code: the fitted model and the parameters of the fit. A further `fit` of the
     loaded estimator learns new geometries.
 
-    `max_mb` limits the size of the file, in 10⁶ bytes. To stay below it, eigenvectors of the graphs of large clouds are
-    left out; the first prediction of the loaded model recomputes them, which takes as long as the graph did in the fit,
-    and its predictions agree up to the accuracy of eigenvectors. If the file is still larger, nothing is written.
+    `max_mb` limits the size of the file, in 10⁶ bytes; if it would be larger, nothing is written.
     """
     check_is_fitted(self)
     model_io.write(path, self, force=force, max_mb=max_mb)
@@ -46,8 +44,7 @@ def save(self: Any, path: Any, *, force: bool = False, max_mb: float | None = No
 def _load(cls: Any, path: Any, *, ready: bool = False) -> Any:
     """Read an estimator that `save` or `gpum fit` wrote; no code of the file runs.
 
-    A file leaves out what can be recomputed, such as eigenfunctions; the first prediction recomputes it. With `ready`
-    this is done now, and programs are compiled, so that the first prediction is as quick as the later ones.
+    A regressor or classifier is ready at once. With `ready` a latent model compiles what its first projection needs.
     """
     checks.flag(ready, "ready")
     found: Any = model_io.read(path)
@@ -55,7 +52,7 @@ def _load(cls: Any, path: Any, *, ready: bool = False) -> Any:
         found = found.model
     if not isinstance(found, cls):
         raise GpumTypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}; load it with its own class")
-    if ready:
+    if ready and hasattr(found, "__gpum_ready__"):
         found.__gpum_ready__()
     return found
 

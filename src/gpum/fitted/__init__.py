@@ -4,6 +4,6 @@ from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel
 from .predictive import ClassPredictive, Predictive
-from .stored import LazyModel, StoredModel
+from .stored import restored, stored
 
-__all__ = ["ClassPredictive", "Cloud", "FittedModel", "Geometries", "LazyModel", "Predictive", "StoredModel"]
+__all__ = ["ClassPredictive", "Cloud", "FittedModel", "Geometries", "Predictive", "restored", "stored"]

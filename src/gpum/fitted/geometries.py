@@ -16,15 +16,12 @@ import numpy as np
 from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in
-from ..geometry.atlas import AtlasGeometry
 from ..geometry.base import Geometry, KernelTask, Projection, titles
-from ..geometry.chart import ChartGeometry
 from ..geometry.family import Family, join
-from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
 from ..geometry.scaled import ScaledGeometry
+from ..geometry.surface import SurfaceGeometry
 from ..inference import classes
-from ..manifold import Chart
 from .cloud import Cloud
 from .rows import ProjectedRows, SpaceRows, among, project_onto
 
@@ -42,14 +39,14 @@ class Geometries:
     members : the geometries; `family.geometry_of` says to which of them each space belongs.
     family : all their spaces, the settings on them and the learned rows in each space.
     kernels : which kernels were computed, and how.
-    coordinates : cached coordinates of all rows of a large cloud on some members.
+    places : cached places of all rows of a large cloud on some members.
     """
 
     cloud: Cloud
     members: list[Geometry]
     family: Family
     kernels: KernelTask
-    coordinates: dict[int, np.ndarray] = field(default_factory=dict)
+    places: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def _of(
@@ -66,7 +63,7 @@ class Geometries:
                     raise
                 said.append(f"the {member.title} is left out: {error}")
                 continue
-            usable.append(member)
+            usable.append(member.built(kernels))
             priors.append(prior)
         if not families:
             raise NoSurface(f"no geometry can be used on this cloud: {'; '.join(said)}")
@@ -110,7 +107,7 @@ class Geometries:
     def joining(self) -> frozenset[int]:
         """Spaces of geometries that were learned from the rows; flat space and known charts have distances."""
         known = [
-            member.name == "flat" or (isinstance(member, ChartGeometry) and member.model is None)
+            member.name == "flat" or (isinstance(member, SurfaceGeometry) and member.surface.limit is None)
             for member in self.members
         ]
         return frozenset(k for k, owner in enumerate(self.family.geometry_of) if not known[owner])
@@ -157,41 +154,32 @@ class Geometries:
         return ProjectedRows(rows, index, own, missing, projections, self.family, needed)
 
     def _coordinates(self, k: int) -> np.ndarray:
-        """Coordinates of all rows of the cloud on member k, a chart or the plane of a latent model, [N, q]."""
+        """Coordinates of all rows of the cloud on member k, which has a chart, [N, q]."""
         member = self.members[k]
-        assert isinstance(member, ChartGeometry | FlatGeometry)
+        assert isinstance(member, SurfaceGeometry)
         if self.cloud.subset is None:
-            return member.rows
-        if k not in self.coordinates:
-            own = self.cloud._learned_at(np.arange(len(self.cloud)))
-            found, rest = member.rows[own], own < 0
+            return member.coordinates(self.cloud.rows, member.places)
+        if k not in self.places:
+            learned = self.cloud._learned_at(np.arange(len(self.cloud)))
+            places, rest = member.places[learned], learned < 0
             if rest.any():
-                found[rest] = project_onto(member, self.cloud.rows[rest]).points
-            self.coordinates[k] = found
-        return self.coordinates[k].copy()
-
-    def chart(self, k: int) -> Chart:
-        """The chart of member k, with the requested kind of boundary."""
-        member = self.members[k]
-        assert isinstance(member, ChartGeometry)
-        return member.bounded(self.kernels)
+                places[rest] = project_onto(self._projector(k, self.cloud.rows[rest]), self.cloud.rows[rest]).points
+            self.places[k] = places
+        return member.coordinates(self.cloud.rows, self.places[k])
 
     def _projected(self, k: int, rows: np.ndarray, index: np.ndarray) -> Projection:
-        """Rows projected onto member k; rows of the cloud whose coordinates are cached are not projected again."""
-        known, fresh = self.coordinates.get(k), index < 0
-        if isinstance(self.members[k], AtlasGeometry):  # rows are their own points: only new rows need distances
-            known = self.cloud.rows
+        """Rows projected onto member k; rows of the cloud whose places are cached are not projected again."""
+        known, fresh = self.places.get(k), index < 0
         if known is None or fresh.all():
             return project_onto(self._projector(k, rows), rows)
         if not fresh.any():
-            return Projection(known[index], None, fresh)
+            return Projection(known[index], fresh)
         return among(project_onto(self._projector(k, rows[fresh]), rows[fresh]), fresh, known[index])
 
     def _projector(self, k: int, rows: np.ndarray) -> Geometry:
         """Member k, which completes rows with missing readings where it needs complete rows."""
         member = self.members[k]
         inner = member.inner if isinstance(member, ScaledGeometry) else member
-        natively = isinstance(inner, IncompleteGeometry) or getattr(inner, "model", None) is not None
-        if natively or not np.isnan(rows).any():
+        if isinstance(inner, IncompleteGeometry) or not np.isnan(rows).any():
             return member
         return IncompleteGeometry(member, self._filled, self.cloud.learned)

@@ -17,11 +17,8 @@ from .. import __version__
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
-from ..geometry.base import Projection
-from ..geometry.chart import ChartGeometry
-from ..geometry.flat import FlatGeometry
+from ..geometry.surface import SurfaceGeometry
 from ..inference import design
-from ..manifold import Chart
 from .cloud import Cloud
 from .geometries import Geometries
 from .html import table
@@ -104,18 +101,34 @@ class FittedModel:
     def shown(self) -> int | None:
         """The index of the chart with the largest weight over all outputs, which plots show; None without a chart."""
         members, mean = self.geometries.members, self.weights.mean(0)
-        charts = [k for k, member in enumerate(members) if isinstance(member, ChartGeometry)]
+        charts = [k for k, m in enumerate(members) if isinstance(m, SurfaceGeometry) and m.name == "chart"]
         return max(charts, key=lambda k: mean[k]) if charts else None
 
     @property
     def latent_model(self) -> Any:
         """The latent model of the chart that is shown; None for a known chart, or without one."""
-        return None if self._mapped is None else getattr(self.geometries.members[self._mapped], "model", None)
+        return self._details.get("model")
 
-    @cached_property
-    def chart(self) -> Chart | None:
-        """The chart that is shown, with its boundary."""
-        return None if self.shown is None else self.geometries.chart(self.shown)
+    @property
+    def chart(self) -> Any:
+        """The chart that is shown, with its boundary; None without one."""
+        return None if self.shown is None else self._details.get("chart")
+
+    @property
+    def _details(self) -> dict[str, Any]:
+        """The chart that has latent coordinates, and its latent model, as the fit made them; read on first use."""
+        if self._mapped is None:
+            return {}
+        details = self._charted.details
+        return {} if details is None else details.content
+
+    @property
+    def _charted(self) -> SurfaceGeometry:
+        """The geometry that has latent coordinates."""
+        assert self._mapped is not None
+        member = self.geometries.members[self._mapped]
+        assert isinstance(member, SurfaceGeometry)
+        return member
 
     @cached_property
     def latent(self) -> np.ndarray | None:
@@ -127,7 +140,7 @@ class FittedModel:
         """The geometry that has latent coordinates: the chart that is shown, or the plane of a latent model."""
         if self.shown is not None:
             return self.shown
-        planes = [k for k, m in enumerate(self.geometries.members) if isinstance(m, FlatGeometry) and m.model]
+        planes = [k for k, m in enumerate(self.geometries.members) if isinstance(m, SurfaceGeometry) and m.details]
         return planes[0] if planes else None
 
     def coordinates(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,8 +150,9 @@ class FittedModel:
                 f"the geometry is {' and '.join(dict.fromkeys(self.geometries.names))}, which has no chart and so no "
                 "latent coordinates; fit with a geometry that has 'chart' in it"
             )
-        found = self.geometries.members[self._mapped].project(self.cloud._scaled(X))
-        return found.points, np.zeros_like(found.points) if found.sd is None else found.sd
+        rows, member = self.cloud._scaled(X), self._charted
+        places = project_onto(self.geometries._projector(self._mapped, rows), rows).points
+        return member.coordinates(rows, places), member.spreads(rows, places)
 
     def _project(self, X: np.ndarray) -> ProjectedRows:
         """Rows X [n, p], of the cloud or new, projected for every space that a posterior uses."""
@@ -161,9 +175,10 @@ class FittedModel:
         if new.any():
             assert self._mapped is not None
             if self._mapped in rows.projections:  # of the rows with own = -1, to which new rows belong
-                found[new] = rows.projections[self._mapped].points[rows.number[self._mapped][new]]
+                places = rows.projections[self._mapped].points[rows.number[self._mapped][new]]
             else:  # a chart without weight
-                found[new] = project_onto(self.geometries.members[self._mapped], rows.X[new]).points
+                places = project_onto(self.geometries._projector(self._mapped, rows.X[new]), rows.X[new]).points
+            found[new] = self._charted.coordinates(rows.X[new], places)
         return found
 
     def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:
@@ -177,25 +192,29 @@ class FittedModel:
         return self._predictive(self.geometries._project(self.cloud.rows, everything, self._needed))
 
     def _predictive(self, rows: ProjectedRows) -> Predictive | ClassPredictive:
-        rows = replace(rows, uncertain=self._uncertain)
+        rows = replace(rows, uncertain=self._uncertain, exact=self._exact)
         if self.classes is not None:
             return ClassPredictive(self, rows)
         return Predictive(self, replace(rows, outlying=self._outlying(rows), joining=self.geometries.joining))
 
     @cached_property
-    def _uncertain(self) -> dict[int, Projection]:
-        """For each chart, the coordinates of the rows it was learned from, and their standard deviations.
+    def _uncertain(self) -> dict[int, tuple[np.ndarray, ...]]:
+        """For each chart with weight, points around those of the rows it was learned from."""
+        needed = {self.geometries.family.geometry_of[k] for k in self._needed}
+        around = {}
+        for k in sorted(needed):
+            member = self.geometries.members[k]
+            if isinstance(member, SurfaceGeometry) and (points := member.surface.around(member.places)):
+                around[k] = tuple(points)
+        return around
 
-        The labelled rows have none: the posterior takes them to lie at their coordinates.
-        """
-        labelled = np.unique(np.concatenate([self.cloud._learned_at(output.rows) for output in self.outputs]))
-        found = {}
-        for k, member in enumerate(self.geometries.members):
-            if isinstance(member, ChartGeometry) and member.sd is not None and member.sd.any():
-                sd = member.sd.copy()
-                sd[labelled[labelled >= 0]] = 0.0
-                found[k] = Projection(member.rows, sd, np.zeros(len(sd), bool))
-        return found
+    @cached_property
+    def _exact(self) -> np.ndarray:
+        """Which learned rows have a label, [N]: the posterior takes them to lie at their coordinates."""
+        labelled = np.concatenate([self.cloud._learned_at(output.rows) for output in self.outputs])
+        exact = np.zeros(len(self.cloud.learned), bool)
+        exact[labelled[labelled >= 0]] = True
+        return exact
 
     def _outlying(self, rows: ProjectedRows) -> np.ndarray:
         """Which rows are rows that geometries were learned from, lie far from all others and have no label, [n]."""

@@ -18,11 +18,10 @@ import numpy as np
 
 from ..basics.memory import Memory, digest
 from ..geometry.base import Geometry
-from ..geometry.family import Family, Setting, at_each
+from ..geometry.family import Family, Setting
+from ..geometry.features import Components, ScaledSpace, SeparateSpace, at_each, together_and_apart
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
-from ..geometry.separate import Components, SeparateSpace, together_and_apart
-from ..geometry.spaces import ScaledSpace
 from ..heat.covariances import SMOOTHNESS, Stationary
 from ..inference import relevance
 from .geometries import Geometries

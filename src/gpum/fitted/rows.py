@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from math import lcm
 from typing import TypeVar
 
 import numpy as np
 
 from ..basics.workers import results
 from ..geometry.base import Geometry, Projection
-from ..geometry.family import Family, at_each
+from ..geometry.family import Family
+from ..geometry.features import at_each
 from ..inference.posterior import RowsInSpaces
 
 T = TypeVar("T")
@@ -36,7 +38,8 @@ class ProjectedRows:
     missing : which rows lack readings, so that their coordinates are uncertain even in the cloud, [n] of bool.
     projections : for each geometry that needs one, the projection of the rows with own = -1, in their order.
     outlying : which rows have the prior in the spaces `joining`, since they lie far from all others, [n] of bool.
-    uncertain : for each geometry whose learned rows have uncertain coordinates, their points and sds.
+    uncertain : for each geometry whose learned rows have uncertain coordinates, points around each of them.
+    exact : which learned rows count as exact all the same, since they have a label, [N] of bool.
     """
 
     X: np.ndarray
@@ -48,7 +51,8 @@ class ProjectedRows:
     needed: frozenset[int]  # spaces
     outlying: np.ndarray | None = None
     joining: frozenset[int] = frozenset()
-    uncertain: dict[int, Projection] = field(default_factory=dict)
+    uncertain: dict[int, tuple[np.ndarray, ...]] = field(default_factory=dict)
+    exact: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -107,22 +111,20 @@ class ProjectedRows:
                 # A complete row of the cloud that is projected has these coordinates, without uncertainty.
                 unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
                 projection = self.projections[geometry]
-                points, around = projection.points[number[new]], _around(projection, number[unsure])
-                if around:
-                    values = at_each(each, np.concatenate([points, *around]))
-                else:
-                    at_once = None if projection.located is None else projection.located[number[new]]
-                    values = at_each(each, points, at_once)
+                points = projection.points[number[new]]
+                around = [p[number[unsure]] for p in (*projection.around, *projection.others)]
+                values = at_each(each, np.concatenate([points, *around]))
                 far = projection.far[number[unsure]] & unseen[unsure]
                 for k, found in zip(spaces, values, strict=True):
                     located.at[k] = _with(located.at[k], new, found[: len(new)])
                     located.far[k][unsure] = far
                 if len(unsure) and around:
                     several.append((unsure, len(around), [found[len(new) :] for found in values]))
-            if (learned := self.uncertain.get(geometry)) is not None and learned.sd is not None:
-                unsure = np.flatnonzero((own >= 0) & learned.sd[own].any(1))
+            if learned := self.uncertain.get(geometry):
+                assert self.exact is not None
+                unsure = np.flatnonzero((own >= 0) & ~self.exact[own])
                 if len(unsure):
-                    around = _around(learned, own[unsure])
+                    around = [points[own[unsure]] for points in learned]
                     several.append((unsure, len(around), at_each(each, np.concatenate(around))))
             for unsure, count, values in several:
                 for k, found in zip(spaces, values, strict=True):
@@ -131,11 +133,11 @@ class ProjectedRows:
                         continue
                     at = located.at[k]
                     assert at is not None
-                    located.around[k] = located.around[k] or [at.copy() for _ in range(count)]
-                    for rows_around, own_values in zip(
-                        located.around[k], found.reshape(count, len(unsure), -1), strict=True
-                    ):
-                        rows_around[unsure] = own_values
+                    known = located.around[k] or [at]
+                    total = lcm(len(known), count)  # points are equally likely, so that all may be repeated as often
+                    located.around[k] = [known[j % len(known)].copy() for j in range(total)]
+                    for j, rows_around in enumerate(located.around[k]):
+                        rows_around[unsure] = found.reshape(count, len(unsure), -1)[j % count]
         return located
 
 
@@ -183,38 +185,22 @@ def _with(rows: np.ndarray | None, new: np.ndarray, values: np.ndarray) -> np.nd
     return rows
 
 
-def _around(projection: Projection, some: np.ndarray) -> list[np.ndarray]:
-    """Further points of some rows, equally likely: sigma points, or completions.
-
-    Sigma points x ± √q s_a e_a have the posterior's mean and variance along each coordinate.
-    """
-    found = [points[some] for points in projection.others]
-    if projection.sd is not None:
-        points, sd = projection.points[some], projection.sd[some]
-        q = points.shape[1]
-        found = [points + side * np.sqrt(q) * sd * e for e in np.eye(q) for side in (-1, 1)] + found
-    return found
-
-
 def project_onto(geometry: Geometry, X: np.ndarray) -> Projection:
     """Projects rows [n, p] onto a geometry, PROJECTED at a time."""
     if len(X) <= PROJECTED:
         return geometry.project(X)
-    found = [geometry.project(X[k : k + PROJECTED]) for k in range(0, len(X), PROJECTED)]
-    sd = None if found[0].sd is None else np.concatenate([f.sd for f in found if f.sd is not None])
-    count = max(len(f.others) for f in found)
-    others = zip(*(f.others or (f.points,) * count for f in found), strict=True)
-    located = [f.located for f in found if f.located is not None]
-    return Projection(
-        np.concatenate([f.points for f in found]),
-        sd,
-        np.concatenate([f.far for f in found]),
-        tuple(np.concatenate(points) for points in others),
-        np.concatenate(located) if len(located) == len(found) else None,
-    )
+    parts = [geometry.project(X[k : k + PROJECTED]) for k in range(0, len(X), PROJECTED)]
+
+    def joined(name: str) -> tuple[np.ndarray, ...]:
+        """Further points of all rows: where a part has none, they are its points themselves."""
+        count = max(len(getattr(part, name)) for part in parts)
+        return tuple(map(np.concatenate, zip(*(getattr(p, name) or (p.points,) * count for p in parts), strict=True)))
+
+    points, far = (np.concatenate([getattr(part, name) for part in parts]) for name in ("points", "far"))
+    return Projection(points, far, joined("others"), joined("around"))
 
 
-def among(found: Projection, fresh: np.ndarray, points: np.ndarray) -> Projection:
+def among(projection: Projection, fresh: np.ndarray, points: np.ndarray) -> Projection:
     """The projection of n rows: that of the `fresh` ones [n] is given, the others have known points [n, ...]."""
 
     def put(values: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -222,6 +208,6 @@ def among(found: Projection, fresh: np.ndarray, points: np.ndarray) -> Projectio
         others[fresh] = values
         return others
 
-    sd = None if found.sd is None else put(found.sd, np.zeros_like(points))
-    far = put(found.far, np.zeros(len(fresh), bool))
-    return Projection(put(found.points, points), sd, far, tuple(put(other, points) for other in found.others))
+    far = put(projection.far, np.zeros(len(fresh), bool))
+    further = (tuple(put(p, points) for p in several) for several in (projection.others, projection.around))
+    return Projection(put(projection.points, points), far, *further)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..basics.progress import Reporter
 from ..heat.atlas import Atlas, AtlasEigenpairs, AtlasNodes, atlas_unless_rough
 from ..heat.histograms import jump_features
-from . import spaces
 from .base import KernelTask, Projection
 from .family import Family
-from .path_spaces import PathRows, of_paths
+from .features import NodeFeatures
+from .path_spaces import PathFeatures, of_paths
+from .settings import spectral_settings, unreached
+from .surface import SurfaceGeometry
 
 ATLAS_MODES = 200
 
@@ -24,7 +27,6 @@ class AtlasGeometry:
     atlas: Atlas
     cloud: np.ndarray  # [N, p]
     pairs: AtlasEigenpairs
-    rows: np.ndarray  # eigenfunctions on the cloud, [N, k]
     name: str = "atlas"
 
     @classmethod
@@ -32,17 +34,25 @@ class AtlasGeometry:
         """The atlas of a cloud [N, p]; refused if local charts do not fit more than `roughest` of its rows."""
         atlas = atlas_unless_rough(X, dim, roughest)
         pairs = atlas.eigenpairs(n_modes or ATLAS_MODES)
-        return cls(atlas, X, pairs, pairs.at(X))
+        return cls(atlas, X, pairs)
 
     @property
     def title(self) -> str:
         """Which atlas it is."""
         return f"atlas of dimension {self.atlas.dim}"
 
+    def built(self, task: KernelTask) -> SurfaceGeometry:
+        """The surface alone."""
+        return self._built
+
+    @cached_property
+    def _built(self) -> SurfaceGeometry:
+        surface = self.atlas.projector_
+        return SurfaceGeometry(self.name, self.title, surface, surface.project(self.cloud).packed)
+
     def project(self, X: np.ndarray) -> Projection:
-        """Rows of the data space are their own points; rows far from the atlas are marked."""
-        found = self.atlas.project(X)
-        return Projection(X, None, found.far, located=np.concatenate([found.corners, found.weights], 1))
+        """Places of rows between the nodes of the atlas."""
+        return self._built.project(X)
 
     def family(self, task: KernelTask) -> Family:
         """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""
@@ -54,12 +64,14 @@ class AtlasGeometry:
                 nodes.stiffness(), nodes.mass, nodes.points, nodes, self.cloud, *asked, n_jobs=task.n_jobs
             )  # fmt: skip
             with Reporter(task.verbose, None, "simulating Brownian paths"):
-                paths = PathRows.of(features, self.cloud)
+                paths = PathFeatures.of(features, self.atlas.nodes_)
             return Family.of(
-                [of_paths(paths, self.atlas.dim, task.smoothness, 0.0)],
+                [of_paths(paths, self._built.places, self.atlas.dim, task.smoothness, 0.0)],
                 [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
             )
-        settings = spaces.spectral_settings(
-            self.pairs.values, self.rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
+        space = NodeFeatures(self.pairs.vectors.astype(np.float32), self.pairs.values)
+        rows = space.at(self._built.places)
+        settings = spectral_settings(
+            self.pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
         )
-        return Family.of([(self.pairs, self.rows, settings)], [*notes, *spaces.unreached(self.title, self.pairs)])
+        return Family.of([(space, rows, settings)], [*notes, *unreached(self.title, self.pairs)])

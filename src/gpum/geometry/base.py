@@ -1,8 +1,8 @@
 """What every geometry has: a projection of rows, and spaces with settings on them.
 
-The points of a geometry are coordinates of a chart, or rows of the data space. A geometry projects new rows onto itself
-(`project`), and returns its spaces with the settings on them (`family`). A new geometry is one more file beside
-`chart`, `atlas`, `graph` and `flat`.
+The points of a geometry are rows of the data space, or places between the nodes of a surface. A geometry projects new
+rows onto itself (`project`), and returns its spaces with the settings on them (`family`). A new geometry is one more
+file beside `chart`, `atlas`, `graph` and `flat`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ METHODS = ("auto", "spectral", "brownian")
 
 @dataclass(frozen=True)
 class Projection:
-    """Rows on a geometry: points, their standard deviations (None: known exactly), which rows are far from it.
+    """Rows on a geometry: points (rows of the data space, or places between nodes), and which rows are far from it.
 
-    `others` holds all possible points of each row, equally likely, where there are several. `located` is what spaces of
-    the geometry compute from a point first, where the projection knows it already (`family.at_each`).
+    `others` holds all possible points of each row, equally likely, where readings are missing. `around` holds points
+    around each one's own, equally likely, where its coordinates are uncertain.
     """
 
     points: np.ndarray  # [n, ...]
-    sd: np.ndarray | None
     far: np.ndarray  # [n], bool
     others: tuple[np.ndarray, ...] = ()
-    located: np.ndarray | None = None  # [n, ...]
+    around: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,9 +109,11 @@ class KernelTask:
 
 
 class Geometry(Protocol):
-    """A geometry of a cloud; `name` is its kind, such as "chart"."""
+    """A geometry of a cloud."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its kind, such as "chart"."""
 
     @property
     def title(self) -> str:
@@ -124,6 +125,9 @@ class Geometry(Protocol):
     def family(self, task: KernelTask) -> Family:
         """Spaces of the geometry, settings on them, and the rows of the cloud in each space."""
 
+    def built(self, task: KernelTask) -> Geometry:
+        """What a fitted model needs of it: arrays, onto which rows are projected."""
+
 
 @dataclass(frozen=True)
 class UnweightedGeometry:
@@ -134,11 +138,19 @@ class UnweightedGeometry:
 
     def project(self, X: np.ndarray) -> Projection:
         """It has no points."""
-        raise GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
+        raise self._gone
 
     def family(self, task: KernelTask) -> Family:
         """It has no spaces."""
-        raise GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
+        raise self._gone
+
+    def built(self, task: KernelTask) -> UnweightedGeometry:
+        """Itself."""
+        return self
+
+    @property
+    def _gone(self) -> GpumError:
+        return GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
 
 
 def titles(geometries: Sequence[Geometry]) -> list[str]:
@@ -154,4 +166,4 @@ def titles(geometries: Sequence[Geometry]) -> list[str]:
 
 def in_data_space(X: np.ndarray) -> Projection:
     """The projection of rows that are their own points."""
-    return Projection(X, None, np.zeros(len(X), bool))
+    return Projection(X, np.zeros(len(X), bool))

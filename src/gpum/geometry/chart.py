@@ -1,4 +1,4 @@
-"""A chart as a geometry: its domains at every boundary level, with eigenfunctions or Brownian paths on each.
+"""A chart as a geometry: its surface, and eigenfunctions or Brownian paths on its domain at every boundary level.
 
 Results that were computed on a chart are cached (`cache`), so that a fit of other labels to the same cloud reuses them.
 """
@@ -6,7 +6,7 @@ Results that were computed on a chart are cached (`cache`), so that a fit of oth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from math import log
 from typing import Any, TypeVar
@@ -20,12 +20,21 @@ from ..basics.workers import results
 from ..heat.elements import LinearNodes
 from ..heat.histograms import jump_features, path_features
 from ..heat.spectral import MAX_SPECTRAL_DIM
-from ..manifold import Chart, CorridorBoundary, LearnedChart, evaluate, straighten, variance_boundary
+from ..manifold.boundary import CorridorBoundary, variance_boundary
+from ..manifold.chart import Chart, evaluate
+from ..manifold.learned import LearnedChart
+from ..manifold.straight import straighten
+from ..manifold.surface import Surface
 from ..persistence.checkpoint import Checkpoint
-from . import spaces
-from .base import KernelTask, Projection, in_data_space
+from ..persistence.sealed import Sealed
+from .base import KernelTask, Projection
+from .chart_mesh import ChartMesh, coordinate_mesh
+from .domains import Domain, domain_of, judged, levels_of
 from .family import NO_BOUNDARY, Family, Setting
-from .path_spaces import PathRows, of_paths, path_levels
+from .features import NodeFeatures
+from .path_spaces import PathFeatures, of_paths, path_levels
+from .settings import spectral_settings, stationary_settings
+from .surface import SurfaceGeometry
 
 T = TypeVar("T")
 
@@ -37,35 +46,60 @@ N_MODES = 100
 class ChartGeometry:
     """A chart, known or learned, with the cloud's coordinates in it.
 
-    `model` is the latent model that learned the chart and projects rows onto it; without one rows are coordinates. `sd`
-    has the standard deviations of the coordinates (None: known exactly). What is computed on the chart is in `cache`,
-    and with a `checkpoint` also in a folder.
+    `mesh` is that of a learned chart, made by its latent model `model`; a known chart is meshed when its kernels are
+    made, and rows are coordinates in it. What is computed on the chart is in `cache`, and with a `checkpoint` also in a
+    folder.
     """
 
     chart: Chart
     rows: np.ndarray  # [N, q]
+    mesh: ChartMesh | None = None
     model: Any = None
     name: str = "chart"
     cache: dict[Hashable, Any] = field(default_factory=dict)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    sd: np.ndarray | None = None  # [N, q]
+
+    def __post_init__(self) -> None:
+        if self.mesh is None and isinstance(self.chart, LearnedChart):
+            self.mesh = coordinate_mesh(self.chart, self.rows)
 
     @property
     def title(self) -> str:
         """Which chart it is."""
         return f"chart of dimension {self.chart.dim}"
 
+    def built(self, task: KernelTask) -> SurfaceGeometry:
+        """The surface alone, with the chart and the latent model for those who ask for them."""
+        surface = self._surface(task)
+        details = Sealed.of({"chart": self.bounded(task), "model": self.model, "rows": self.rows})
+        return SurfaceGeometry(self.name, self.title, surface, self._places(surface), details)
+
     def project(self, X: np.ndarray) -> Projection:
-        """Points of the chart for rows X."""
-        return in_data_space(X) if self.model is None else self.model.project(X)
+        """Places of rows between the nodes of a learned chart."""
+        assert self.mesh is not None
+        surface = self.mesh.surface
+        return SurfaceGeometry(self.name, self.title, surface, self._places(surface)).project(X)
+
+    def _places(self, surface: Surface) -> np.ndarray:
+        """Where the rows of the cloud are."""
+        return surface.project(self.rows).packed if self.mesh is None else surface.at_coordinates(self.rows)
+
+    def _surface(self, task: KernelTask) -> Surface:
+        """The surface on whose nodes functions have values."""
+        if self.mesh is not None:
+            return self.mesh.surface
+        if self._method(task) == "spectral":
+            return self._domain(task, None).pairs[0].surface
+        return Surface(self.rows, np.zeros((0, self.chart.dim + 1), int))
+
+    def _method(self, task: KernelTask) -> str:
+        method = task.options.method
+        return method if method != "auto" else "spectral" if self.chart.dim <= MAX_SPECTRAL_DIM else "brownian"
 
     def family(self, task: KernelTask) -> Family:
         """Eigenfunctions of every boundary level and no boundary at all, or path histograms."""
         chart = self.bounded(task)
-        method = task.options.method
-        if method == "auto":
-            method = "spectral" if chart.dim <= MAX_SPECTRAL_DIM else "brownian"
-        return self._spectral(chart, task) if method == "spectral" else self._brownian(chart, task)
+        return self._spectral(chart, task) if self._method(task) == "spectral" else self._brownian(chart, task)
 
     def _once(self, key: Hashable, make: Callable[[], T], kind: type = tuple) -> T:
         """The cached result for this key, of class `kind`; without one, `make()`."""
@@ -101,54 +135,59 @@ class ChartGeometry:
             chart = chart.with_level(level)
         return [chart.draw(key) for key in draws] if isinstance(chart, LearnedChart) and len(draws) else [chart]
 
-    def domain(self, task: KernelTask, level: float | None) -> list[Chart]:
-        """The charts from which the space of a boundary level is made: the chart at that level, or draws of it."""
+    def _charts(self, task: KernelTask, level: float | None) -> list[Chart]:
+        """The charts from which the domain of a boundary level is made: the chart at that level, or draws of it."""
         chart = self.bounded(task)
         draws = task.options.metric_draws if isinstance(chart, LearnedChart) else 0
         keys = [jax.random.fold_in(jax.random.key(task.seed), k) for k in range(draws)]
         return self._at_level(chart, level, keys)
 
-    def __gpum_state__(self) -> dict[str, Any]:
-        """The fields that a model file stores."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cache", "checkpoint")}
+    def _key(self, task: KernelTask, level: float | None) -> tuple[Any, ...]:
+        """All that the eigenfunctions of a boundary level depend on."""
+        draws = task.options.metric_draws if isinstance(self.chart, LearnedChart) else 0
+        variance = task.options.boundary == "variance"
+        seed = task.seed if draws or variance else None
+        return "spectral", level, variance, task.options.n_modes or N_MODES, draws, seed
+
+    def _domain(self, task: KernelTask, level: float | None) -> Domain:
+        """The eigenfunctions of a boundary level."""
+        n_modes = task.options.n_modes or N_MODES
+        return self._once(self._key(task, level), lambda: domain_of(self._charts(task, level), n_modes), Domain)
 
     def _spectral(self, chart: Chart, task: KernelTask) -> Family:
-        learned = isinstance(chart, LearnedChart)
-        draws = task.options.metric_draws if learned else 0
-        with_plane = task.options.boundary == "average" and learned
+        with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
         n_modes = task.options.n_modes or N_MODES
-        levels = spaces.levels_of(chart, task.options.boundary)
-        variance = task.options.boundary == "variance"
-        kind = (variance, n_modes, draws, task.seed if draws or variance else None)
-        domains: list[tuple[Any, np.ndarray]] = []
+        levels = levels_of(chart, task.options.boundary)
+        domains: list[Domain] = []
         with Reporter(task.verbose, len(levels), "first mesh") as report:
-            keys = [("spectral", level, *kind) for level, _ in levels]
-            missing = {key: level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key)}
-            tasks = (
-                partial(_eigenfunctions, self.domain(task, level), n_modes, self.rows) for level in missing.values()
-            )
+            keys = [self._key(task, level) for level, _ in levels]
+            missing = {key: level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key, Domain)}
+            tasks = (partial(domain_of, self._charts(task, level), n_modes) for level in missing.values())
             made = results(tasks, task.n_jobs)
             for k, key in enumerate(keys):  # each finished level is cached before the next one begins
                 # The result is taken also where another thread has cached its own by now: those of later keys follow.
-                domains.append(self._once(key, partial(_same, next(made))) if key in missing else self.cache[key])
+                domains.append(
+                    self._once(key, partial(_same, next(made)), Domain) if key in missing else self.cache[key]
+                )
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
+        surface = self._surface(task)
+        places = self._places(surface)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
-        for (space, rows), (level, log_prior) in zip(domains, levels, strict=True):
-            said = f"{self.title}, " + ("its domain" if level is None else f"the domain at boundary level {level:.2g}")
-            used, some = spaces.judged(space, said, alone=len(levels) == 1)
-            notes += some
+        for domain, (level, log_prior) in zip(domains, levels, strict=True):
+            called = f"{self.title}, " + (
+                "its domain" if level is None else f"the domain at boundary level {level:.2g}"
+            )
+            used, remarks = judged(domain, called, alone=len(levels) == 1)
+            notes += remarks
             if not used:
                 continue
             weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
-            settings = spaces.spectral_settings(
-                space.values,
-                rows,
-                chart.dim,
-                task.smoothness,
-                weight,
-                task.options.max_time,
-                level=level,
+            at_nodes = domain.pairs[0].vectors if self.mesh is None else domain.at(_coordinates(surface))
+            space = NodeFeatures(at_nodes.astype(np.float32), domain.values)
+            rows = space.at(places)
+            settings = spectral_settings(
+                domain.values, rows, chart.dim, task.smoothness, weight, task.options.max_time, level=level
             )
             members.append((space, rows, settings))
         if with_plane:
@@ -156,50 +195,59 @@ class ChartGeometry:
         return Family.of(members, notes)
 
     def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Setting]]:
-        """The space without a boundary: the chart unrolled, with a stationary kernel of its even coordinates."""
-
-        def make() -> tuple[Any, np.ndarray]:
-            plane = spaces.PlaneSpace(straighten(chart))
-            return plane, plane.at(self.rows)
-
-        plane, rows = self._once("plane", make)
-        settings = spaces.stationary_settings(
-            rows, task.smoothness, log(PLANE), task.options.max_time, level=NO_BOUNDARY
-        )
-        return plane, rows, settings
+        """No boundary at all: the chart unrolled, with a stationary kernel of its even coordinates."""
+        surface = self._surface(task)
+        make = lambda: NodeFeatures(straighten(chart).coordinates(_coordinates(surface)))
+        space = self._once(("plane", len(surface.nodes)), make, NodeFeatures)
+        rows = space.at(self._places(surface))
+        settings = stationary_settings(rows, task.smoothness, log(PLANE), task.options.max_time, level=NO_BOUNDARY)
+        return space, rows, settings
 
     def _brownian(self, chart: Chart, task: KernelTask) -> Family:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
-        levels = path_levels(chart, spaces.levels_of(chart, task.options.boundary))
+        levels = path_levels(chart, levels_of(chart, task.options.boundary))
         kind = (task.options.boundary == "variance", *_of_paths(task))
+        surface = self._surface(task)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
         with Reporter(task.verbose, len(levels), "simulating Brownian paths") as report:
             for k, (level, nodes, log_prior) in enumerate(levels):
                 at = self._at_level(chart, level)[0]
 
-                def make(at: Chart = at, nodes: Any = nodes) -> PathRows:
+                def make(at: Chart = at, nodes: Any = nodes) -> PathFeatures:
                     return self._jumps(at, nodes, task) if nodes is not None else self._paths(at, task)
 
-                paths = self._once(("paths", level, *kind), make, PathRows)
+                paths = self._once(("paths", level, *kind), make, PathFeatures)
                 weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
-                members.append(of_paths(paths, chart.dim, task.smoothness, weight, level=level))
+                places = self._places(surface)
+                members.append(of_paths(paths, places, chart.dim, task.smoothness, weight, level=level))
                 notes += [f"{self.title}, paths at boundary level {level:.2g}: {note}" for note in paths.notes]
                 report.advance(f"paths of domain {k + 1} of {len(levels)}", 1)
         return Family.of([*members, self._plane(chart, task)] if with_plane else members, notes)
 
-    def _paths(self, chart: Chart, task: KernelTask) -> PathRows:
-        """Paths of Euler steps in the chart."""
-        return PathRows.of(path_features(chart, self.rows, *_of_paths(task), n_jobs=task.n_jobs), self.rows)
+    @property
+    def _starts(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """The nodes from which paths start, and the ends of the sides of which all further nodes are the middles."""
+        return (self.rows, None) if self.mesh is None else (self.mesh.vertices, self.mesh.ends)
 
-    def _jumps(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathRows:
+    def _paths(self, chart: Chart, task: KernelTask) -> PathFeatures:
+        """Paths of Euler steps in the chart."""
+        features = path_features(chart, self.rows, *_of_paths(task), n_jobs=task.n_jobs)
+        return PathFeatures.of(features, *self._starts)
+
+    def _jumps(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathFeatures:
         """Paths of a jump process from node to node along curves."""
         points = evaluate(chart, "mean", nodes.curves.nodes)
         asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
         features = jump_features(
             nodes.stiffness, nodes.mass, points, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
         )
-        return PathRows.of(features, self.rows)
+        return PathFeatures.of(features, *self._starts)
+
+
+def _coordinates(surface: Surface) -> np.ndarray:
+    assert surface.coordinates is not None
+    return surface.coordinates
 
 
 def _of_paths(task: KernelTask) -> tuple[int, float | None, float | None, int | None, int]:
@@ -210,9 +258,3 @@ def _of_paths(task: KernelTask) -> tuple[int, float | None, float | None, int | 
 
 def _same(result: T) -> T:
     return result
-
-
-def _eigenfunctions(charts: Sequence[Chart], n_modes: int, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The space of a domain, and the rows of the cloud in it."""
-    space = spaces.spectral_space(charts, n_modes)
-    return space, space.at(rows)

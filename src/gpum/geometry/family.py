@@ -13,39 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..basics import checks
 from ..heat.covariances import SMOOTHNESS, Covariance
+from .features import Space
 
 SCALES = 12  # length scales on each space
 NO_BOUNDARY = "none"  # the level of settings without a boundary
-
-
-class Space(Protocol):
-    """A representation of points."""
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """Points as rows [n, k]."""
-
-
-def at_each(spaces: Sequence[Space], points: np.ndarray, located: np.ndarray | None = None) -> list[np.ndarray]:
-    """Points as rows in each of several spaces of one geometry; what spaces of a kind share is computed once.
-
-    `located` [n, ...] is what the projection of the points knows of them, for spaces with a method `at_located`.
-    """
-    found: dict[int, np.ndarray] = {}
-    for kind in dict.fromkeys(map(type, spaces)):
-        some = [k for k, space in enumerate(spaces) if type(space) is kind]
-        each = getattr(kind, "at_each", None)
-        mine = [spaces[k] for k in some]
-        if located is not None and hasattr(kind, "at_located"):
-            found.update(zip(some, [s.at_located(located) for s in mine], strict=True))  # type: ignore[attr-defined]
-            continue
-        found.update(zip(some, [s.at(points) for s in mine] if each is None else each(mine, points), strict=True))
-    return [found[k] for k in range(len(spaces))]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..heat.chebyshev import RESIDUAL
-from . import spaces
 from .base import KernelTask, Projection, in_data_space
 from .family import Family
-from .graphs import LARGE
+from .features import LARGE
+from .settings import spectral_settings, unreached
 
+RESIDUAL = 0.01  # of an eigenvalue, asked of the eigenfunctions of a large graph
 ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
 
 
@@ -34,14 +34,18 @@ class GraphGeometry:
         """Rows of the data space are their own points."""
         return in_data_space(X)
 
+    def built(self, task: KernelTask) -> GraphGeometry:
+        """It needs nothing that is not in its spaces."""
+        return self
+
     def family(self, task: KernelTask) -> Family:
         """One space a graph."""
         members, notes = [], []
         for space in self.spaces:
             about = ", ".join(f"{name}={value}" for name, value in space.info.items())
-            notes += spaces.unreached(f"{self.title} ({about})", space)
+            notes += unreached(f"{self.title} ({about})", space)
             notes += _about_large(f"{self.title} ({about})", space)
-            settings = spaces.spectral_settings(
+            settings = spectral_settings(
                 space.values, space.vectors, 0.0, task.smoothness, -log(len(self.spaces)),
                 task.options.max_time, ALL_MODES, np.inf, about=space.info,
             )  # fmt: skip

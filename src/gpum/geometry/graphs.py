@@ -21,9 +21,8 @@ normalisation="authors": φ_i has mean square 1; their code calls ε² the bandw
 weighted by 1/(number of points within ε), which estimates ∫φ_i² = 1 up to a constant. `covariances.Spectral` has
 ∂K/∂t = ½ΔK: its scale² is twice the t of GL.
 
-Rows never seen: GL extends φ by Nyström, φ_i(x) = α_i⁻¹ Σ_j P(x, x_j) φ_i(x_j), P ∝ w(x, x_j)/q_j, which is exact on
-the cloud. The kNN graph takes φ(x) = Σ_j a_j φ(x_j) over the k nearest, with Σ_j a_j = 1 and Σ_j a_j x_j near x: a is
-where |Σ_j a_j (x_j - x)|² + ρ Σ_j a_j² |x_j - x|² is least, so that φ(x) tends to φ(x_j) as x tends to x_j.
+Rows never seen (`geometry.features`): GL extends by Nyström, φ_i(x) = α_i⁻¹ Σ_j P(x, x_j) φ_i(x_j), P ∝ w(x, x_j)/q_j,
+which is exact on the cloud. The kNN graph takes φ(x) = Σ_j a_j φ(x_j) over the k nearest (`manifold.surface.between`).
 """
 
 from __future__ import annotations
@@ -46,13 +45,12 @@ from ..basics.neighbours import connected, nearest, neighbour_graph, spanning_tr
 from ..basics.workers import results
 from ..heat import chebyshev
 from ..heat.lanczos import factors, lowest
-from ..manifold.tangents import blocks
+from .features import LARGE, DiffusionSpace, GraphSpace
 
 NEIGHBOURS = (4, 6, 10, 15)
 WIDTHS = (0.5, 1.0, 2.0, np.inf)
 MODES = 256  # of a kNN graph with more than ALL rows
 ALL = 1000
-LARGE = 3000  # rows above which neighbours are searched for once, and eigenpairs are found by products alone
 LARGE_NEIGHBOURS = (10,)  # of such a graph: rows are dense, and each further graph costs as much as the first
 LARGE_WIDTHS = (0.5, 1.0)
 PAIRS = (3, 5, 7, 10, 15, 20, 30, 50, 100)  # K of GL
@@ -64,92 +62,12 @@ FAINT = 1e-12  # least affinity along an edge
 BRIDGE = 1e-4  # the same for classes: with less, distant clusters are disconnected, and no mode distinguishes them
 EXTENDS = 0.05  # least α of a GL eigenpair: Nyström divides by it
 LEAST = 1e-6  # least α of the second pair, which is always used
-RIDGE = 1e-3  # ρ in the weights a
-TINY = np.finfo(float).tiny
 FEW = 64  # edges per row above which products with A are cheaper than solving with it; so is
 FILL = 300  # numbers per row in the factors
 DENSE = 2000  # rows up to which eigenpairs are found without iteration, except those of a thin graph
 THIN = 80  # numbers per row in its factors
 
-Made = tuple["GraphSpace", np.ndarray | None]  # a graph, and the block of vectors with which a similar one begins
-
-
-@dataclass(frozen=True, eq=False)
-class GraphSpace:
-    """The first eigenpairs of a kNN graph on the cloud."""
-
-    cloud: np.ndarray  # [N, p]
-    values: np.ndarray  # μ, [k], ascending
-    vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
-    info: dict[str, Any]
-    missing: int = 0  # requested pairs that the solver did not reach; they are left out
-    residual: float = 0.0  # largest residual of a pair, relative to its μ, where pairs were found by iteration
-    n_connected_components: int = 1  # before they were joined
-
-    def at(self, X_new: np.ndarray) -> np.ndarray:
-        """φ at rows [n, p], [n, k]; at a row of the cloud its row of `vectors`; φ is continuous there."""
-        return self._combined(*self._weights(X_new))
-
-    @staticmethod
-    def at_each(spaces: Sequence[GraphSpace], X_new: np.ndarray) -> list[np.ndarray]:
-        """As `at` of each of several graphs; those on one cloud with as many neighbours have the same weights."""
-        keys = [(id(space.cloud), space.info["n_neighbors"]) for space in spaces]
-        made = {key: space._weights(X_new) for key, space in dict(zip(keys, spaces, strict=True)).items()}
-        return [space._combined(*made[key]) for key, space in zip(keys, spaces, strict=True)]
-
-    def _weights(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest rows of each new row, and their weights a, [n, k] each."""
-        n, k = len(X_new), min(self.info["n_neighbors"], len(self.cloud))
-        search = nearest if len(self.cloud) <= LARGE else large_neighbours.nearest
-        index, weights = search(self.cloud, k, X_new)[1] if n else np.empty((0, k), int), np.empty((n, k))
-        for some in blocks(n, k * X_new.shape[1]):
-            gap = self.cloud[index[some]] - X_new[some, None]  # [n, k, p]
-            length = np.linalg.norm(gap, axis=2)
-            unit = gap / np.maximum(length, TINY)[..., None]
-            gram = unit @ unit.transpose(0, 2, 1) + RIDGE * np.eye(k)
-            close = np.maximum(length.min(1, keepdims=True), TINY) / np.maximum(length, TINY)
-            a = close * np.linalg.solve(gram, close[..., None])[..., 0]
-            weights[some] = a / a.sum(1, keepdims=True)
-        return index, weights
-
-    def _combined(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Σ_j a_j φ(x_j), [n, modes]."""
-        n, k = index.shape
-        rows = (weights.ravel(), index.ravel(), np.arange(0, n * k + 1, k))
-        return weights @ self.vectors[index[0]] if n == 1 else csr_matrix(rows, (n, len(self.cloud))) @ self.vectors
-
-
-@dataclass(frozen=True, eq=False)
-class DiffusionSpace:
-    """The first eigenpairs of GL on the cloud."""
-
-    cloud: np.ndarray  # [N, p]
-    values: np.ndarray  # μ, [k], ascending
-    vectors: np.ndarray  # φ on the cloud, [N, k]
-    degree: np.ndarray  # q, [N]
-    near: np.ndarray  # points within ε of each, [N]
-    bandwidth: float  # ε
-    info: dict[str, Any]
-    missing: int = 0  # requested pairs that the solver did not reach; they are left out
-
-    def area(self) -> float:
-        """The area of a surface from points on it: Σ_i πε²/(points within ε of i)."""
-        return float(np.pi * self.bandwidth**2 * np.sum(1 / self.near))
-
-    def at(self, X_new: np.ndarray) -> np.ndarray:
-        """φ at rows [n, p] by Nyström, [n, k]; far from the cloud that of the nearest row, over α."""
-        alpha = 1 - self.values * self.bandwidth**2
-        found = np.empty((len(X_new), len(self.values)))
-        for some in blocks(len(X_new), len(self.cloud)):
-            exponent = cdist(X_new[some], self.cloud, "sqeuclidean") / (4 * self.bandwidth**2)
-            P = np.exp(exponent.min(1, keepdims=True) - exponent) / self.degree
-            found[some] = (P / P.sum(1, keepdims=True)) @ self.vectors / alpha
-        return found
-
-    def first(self, n_pairs: int) -> DiffusionSpace:
-        """The space of the first n_pairs eigenpairs."""
-        values, vectors = self.values[:n_pairs], self.vectors[:, :n_pairs]
-        return replace(self, values=values, vectors=vectors, info={**self.info, "n_pairs": len(values)})
+Made = tuple[GraphSpace, np.ndarray | None]  # a graph, and the block of vectors with which a similar one begins
 
 
 def graph_space(X: np.ndarray, n_neighbors: int = 10, width: float = 1.0, n_modes: int | None = None) -> GraphSpace:
@@ -179,7 +97,7 @@ def _graph_space(
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info = {"n_neighbors": k, "width": width}
     values, missing = np.maximum(1 - alpha, 0.0) / time, _asked(X, n_modes) - len(alpha)
-    return GraphSpace(X, values, phi, info, missing, found.residual, n_components), found.block
+    return GraphSpace(X, values, phi.astype(np.float32), info, missing, found.residual, n_components), found.block
 
 
 def graph_spaces(
@@ -262,7 +180,8 @@ def _cluster_space(
     alpha, phi = found.alpha, found.phi
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info, missing = {"n_neighbors": k, "width": "local"}, _asked(X, n_modes) - len(alpha)
-    return GraphSpace(X, np.maximum(1 - alpha, 0.0), phi, info, missing, found.residual, joined[1]), found.block
+    vectors = phi.astype(np.float32)
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0), vectors, info, missing, found.residual, joined[1]), found.block
 
 
 def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:

@@ -48,7 +48,11 @@ class IncompleteGeometry:
             completed = X.copy()
             completed[some] = whole
             found.append(self.inner.project(completed))
-        return Projection(found[0].points, None, np.all([f.far for f in found], 0), tuple(f.points for f in found))
+        return Projection(found[0].points, np.all([f.far for f in found], 0), tuple(f.points for f in found))
+
+    def built(self, task: KernelTask) -> IncompleteGeometry:
+        """The same of the inner geometry once it is built."""
+        return replace(self, inner=self.inner.built(task))
 
     def family(self, task: KernelTask) -> Family:
         """The spaces of the inner geometry, with all rows in them."""

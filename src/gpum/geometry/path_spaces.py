@@ -20,55 +20,47 @@ from ..heat.covariances import SMOOTHNESS, Features
 from ..heat.elements import LinearNodes, linear_nodes
 from ..heat.histograms import cleaned
 from ..heat.jumps import JumpFeatures
-from ..manifold import Chart, LearnedChart
+from ..manifold.chart import Chart
+from ..manifold.learned import LearnedChart
+from .chart_mesh import with_middles
 from .family import Setting
+from .features import NodeFeatures
 
 SLOWED = 0.05  # fraction of pairs of nodes whose conductance was reduced, above which a note reports it
 
 
 @dataclass(frozen=True)
-class PathSpace:
-    """Points as path histograms (see `heat.histograms`): those of all times side by side, from one simulation."""
+class PathFeatures:
+    """Features from paths at the nodes of a surface, [V, k] for each time."""
 
-    features: Any
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """Features of chart points [n, q], [n, k]."""
-        return np.concatenate(self.features(points), 1)
-
-
-@dataclass(frozen=True)
-class PathRows:
-    """Features from paths, and those of the cloud at each time."""
-
-    features: Any
-    rows: list[np.ndarray]
+    times: np.ndarray
+    at_nodes: list[np.ndarray]
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, features: Any, points: np.ndarray) -> PathRows:
-        """Features of the cloud's points; the Monte Carlo noise is removed where paths start from every point."""
-        rows = features(points)
+    def of(cls, features: Any, points: np.ndarray, ends: np.ndarray | None = None) -> PathFeatures:
+        """Features of paths from the first nodes, at `points`; a node in the middle of a side has the mean of its ends.
+
+        The Monte Carlo noise is removed where paths start from every point.
+        """
+        values = features(points)
         base = getattr(features, "base", features)
         if base is features:
-            features = cleaned(features, rows)
-            rows = features.clean(rows)
+            values = cleaned(features, values).clean(values)
         slowed = base.nodes.slowed if isinstance(base, JumpFeatures) else 0.0
         notes = (
             (f"{slowed:.0%} of the nodes are so close that paths are slowed between them",) if slowed > SLOWED else ()
         )
-        return cls(features, rows, notes)
+        return cls(features.times, values if ends is None else [with_middles(v, ends) for v in values], notes)
 
 
 def of_paths(
-    paths: PathRows, dim: int, smoothness: Sequence[str], log_prior: float, **about: Any
+    paths: PathFeatures, places: np.ndarray, dim: int, smoothness: Sequence[str], log_prior: float, **about: Any
 ) -> tuple[Any, np.ndarray, Any]:
-    """A space, the rows of the cloud in it, and the settings on it."""
-    cloud, sizes = np.concatenate(paths.rows, 1), [block.shape[1] for block in paths.rows]
-    settings = path_settings(
-        paths.features.times, sizes, cloud, dim, smoothness, log_prior, **about
-    )  # fmt: skip
-    return PathSpace(paths.features), cloud, settings
+    """A space, the rows of the cloud (at `places` between nodes) in it, and the settings on it."""
+    space = NodeFeatures(np.concatenate(paths.at_nodes, 1).astype(np.float32))
+    rows, sizes = space.at(places), [block.shape[1] for block in paths.at_nodes]
+    return space, rows, path_settings(paths.times, sizes, rows, dim, smoothness, log_prior, **about)
 
 
 def path_levels(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,10 @@ class ScaledGeometry:
     def project(self, X: np.ndarray) -> Projection:
         """Rows X [n, p] in the units of the cloud, on the inner geometry."""
         return self.inner.project(X / self.scale)
+
+    def built(self, task: KernelTask) -> ScaledGeometry:
+        """The same of the inner geometry once it is built."""
+        return replace(self, inner=self.inner.built(task))
 
     def family(self, task: KernelTask) -> Family:
         """The spaces of the inner geometry."""

@@ -4,11 +4,28 @@ Finite elements: `mesh` makes a mesh of any chart, `assembly` the stiffness and 
 finds the lowest eigenpairs of sparse matrices, `spectral` those of the Laplace-Beltrami operator of a chart, `elements`
 those of a complex of simplices and corridors. Brownian motion: `brownian` simulates paths in a chart, `jumps` on nodes,
 `paths` makes kernels of them and `histograms` features. `kernel` is the one function for both. An `atlas` has its own
-matrices, from the stars around its rows: `simplicial`. `covariances` are the covariance functions of regression.
+matrices, from the stars around its rows: `simplicial`. `covariances` are the covariance functions of regression,
+`spectra` their weights. Names are imported on first use: covariances need no JAX.
 """
 
-from .atlas import Atlas, AtlasEigenpairs
-from .kernel import brownian_path, heat_kernel
-from .spectral import Eigenpairs, eigenpairs
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from .atlas import Atlas, AtlasEigenpairs
+    from .kernel import brownian_path, heat_kernel
+    from .spectral import Eigenpairs, eigenpairs
+
+_HOMES = {
+    "atlas": "Atlas AtlasEigenpairs",
+    "kernel": "brownian_path heat_kernel",
+    "spectral": "Eigenpairs eigenpairs",
+}
 __all__ = ["Atlas", "AtlasEigenpairs", "Eigenpairs", "brownian_path", "eigenpairs", "heat_kernel"]
+
+
+def __getattr__(name: str) -> Any:
+    home = next((home for home, names in _HOMES.items() if name in names.split()), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -18,9 +18,8 @@ from math import factorial, sqrt
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 
-from ..manifold import Chart, evaluate
-
-MANY = 64  # points from which sums over their elements are one sparse product
+from ..manifold.chart import Chart, evaluate
+from ..manifold.surface import quadratic
 
 # Weight and barycentric coordinates of one point of each orbit; all permutations of the coordinates belong to the rule.
 # Of degree 4: Gauss (1-d), Dunavant 1985 (2-d), Keast 1986 (3-d).
@@ -50,21 +49,6 @@ def _permutations(values: tuple[float, ...]) -> set[tuple[float, ...]]:
     if len(values) == 1:
         return {values}
     return {(v, *rest) for k, v in enumerate(values) for rest in _permutations(values[:k] + values[k + 1 :])}
-
-
-def quadratic(weights: np.ndarray) -> np.ndarray:
-    """Quadratic shape functions at barycentric weights [..., c]: vertices, then sides in the order of combinations."""
-    pairs = [weights[..., i] * weights[..., j] for i, j in combinations(range(weights.shape[-1]), 2)]
-    return np.concatenate([weights * (2 * weights - 1), 4 * np.stack(pairs, -1)], -1)
-
-
-def combined(weights: np.ndarray, unknowns: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Σ_l weights_nl vectors_{unknowns_nl}, [n, k], of functions with values `vectors` [unknowns, k]."""
-    n, local = weights.shape
-    if n < MANY:
-        return np.einsum("nl,nlk->nk", weights, vectors[unknowns])
-    rows = csr_matrix((weights.ravel(), unknowns.ravel(), np.arange(0, n * local + 1, local)), (n, len(vectors)))
-    return rows @ vectors
 
 
 def shape_functions(weights: np.ndarray, linear: bool = False) -> tuple[np.ndarray, np.ndarray]:

@@ -18,11 +18,12 @@ from sklearn.exceptions import NotFittedError
 from ..basics import checks, renamed
 from ..basics.checks import NoSurface
 from ..basics.threads import one_blas_thread
-from ..manifold.atlas import SimplexProjection, SimplicialSurface, surface
-from .assembly import combined
+from ..manifold.atlas import SimplicialSurface, surface
+from ..manifold.surface import Location, Surface, combined, span
 from .lanczos import Lowest, lowest
 from .simplicial import operators
-from .spectral import MAX_MODES, heat_spectrum, matern_spectrum, modes_for, weyl
+from .spectra import heat_spectrum, matern_spectrum
+from .spectral import MAX_MODES, modes_for, weyl
 
 TIMES = "pass diffusion times > 0"
 
@@ -49,13 +50,7 @@ class AtlasEigenpairs:
 
     def at(self, rows: Any) -> np.ndarray:
         """φ_i at rows [m, p] of the data space, [m, k]; a row of the cloud has the values of its node."""
-        found = self.atlas.project(rows)
-        return combined(found.weights, found.corners, self.vectors)
-
-    def at_located(self, located: np.ndarray) -> np.ndarray:
-        """φ_i at points of the surface, given by the corners of their simplices and their weights [m, 2(q + 1)]."""
-        corners, weights = np.split(located, 2, axis=1)
-        return combined(weights, corners.astype(int), self.vectors)
+        return combined(self.atlas.project(rows), self.vectors)
 
     def heat(self, t: float) -> np.ndarray:
         """e^{-λt/2}, [k]."""
@@ -115,13 +110,16 @@ class Atlas:
         if self.n_neighbors is not None:
             checks.integer(self.n_neighbors, "n_neighbors", self.dim + 2, None, "leave it out to have it chosen")
         self.n_features_in_ = X.shape[1]
-        self._origin, self._axes = _axes(X)
+        origin, axes = span(X)
         with one_blas_thread:  # thousands of small eigenproblems, which threads make thirty times as slow
-            self.surface_: SimplicialSurface = surface(self._reduced(X)[0], self.dim, self.n_neighbors, roughest)
+            turned = X if axes is None else (X - origin) @ axes
+            self.surface_: SimplicialSurface = surface(turned, self.dim, self.n_neighbors, roughest)
+        self.projector_: Surface = self.surface_.surface
         self.simplices_ = self.surface_.simplices
         self.nodes_ = self.surface_.nodes
-        if self._axes is not None:
-            self.nodes_ = self._origin + self.nodes_ @ self._axes.T
+        if axes is not None:
+            self.projector_ = replace(self.projector_, origin=origin, axes=axes)
+            self.nodes_ = origin + self.nodes_ @ axes.T
         self.volume_ = float(self.surface_.stars.mass.sum())
         self.connected_components_ = self.surface_.component[self.surface_.number]
         self.n_connected_components_ = int(self.surface_.component.max()) + 1
@@ -142,10 +140,10 @@ class Atlas:
         missing = max(n - len(known.values), 0)
         return AtlasEigenpairs(known.values[:n], known.vectors[:, :n], self, known.residual, missing)
 
-    def project(self, rows: Any) -> SimplexProjection:
+    def project(self, rows: Any) -> Location:
         """The nearest points of the surface to rows [m, p], at what distance, and whether that is far from it."""
         self._check_fitted()
-        return _project(self, checks.cloud(rows, "rows", columns=self.n_features_in_))
+        return self.projector_.project(checks.cloud(rows, "rows", columns=self.n_features_in_))
 
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
@@ -170,14 +168,6 @@ class Atlas:
         if not hasattr(self, "surface_"):
             raise NotFittedError(f"this {self!r} has no surface yet; call fit(X) first")
 
-    def _reduced(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in the axes of the cloud, and their squared distance from its span."""
-        if self._axes is None:
-            return X, np.zeros(len(X))
-        centred = X - self._origin
-        inside = centred @ self._axes
-        return inside, np.maximum(np.sum(centred**2, 1) - np.sum(inside**2, 1), 0.0)
-
 
 @dataclass(frozen=True)
 class AtlasNodes:
@@ -201,8 +191,8 @@ class AtlasNodes:
 
     def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nodes that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
-        found = self.atlas.project(rows)
-        return np.searchsorted(self._index, found.corners), found.weights
+        located = self.atlas.project(rows)
+        return np.searchsorted(self._index, located.nodes), located.weights
 
     @property
     def _index(self) -> np.ndarray:
@@ -239,20 +229,3 @@ def _solve_component(surface: SimplicialSurface, nodes: np.ndarray, n: int) -> L
     found = lowest(K.tocsr(), M.tocsr(), n)
     found.values[0], found.vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
     return found
-
-
-def _axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Origin and an orthonormal basis of the span of X if it has more columns than rows; distances do not change."""
-    origin = X.mean(0)
-    if X.shape[1] <= len(X):
-        return origin, None
-    return origin, np.linalg.svd(X - origin, full_matrices=False)[2].T
-
-
-def _project(atlas: Atlas, X: np.ndarray) -> SimplexProjection:
-    """Rows projected onto the surface; their distances include that from the span of the cloud."""
-    inside, outside = atlas._reduced(X)
-    found = atlas.surface_.project(inside)
-    distance = np.sqrt(found.distance**2 + outside)
-    far = found.far | (distance > found.distance + atlas.surface_.h[found.corners[:, 0]])
-    return replace(found, distance=distance, far=far)

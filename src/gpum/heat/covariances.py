@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .spectral import heat_spectrum, matern_spectrum, varying
+from .spectra import heat_spectrum, matern_spectrum, varying
 
 MANY = 3000  # rows from which distances are computed by products
 CANCELS = 1e-3  # below so much of |a|² + |b|², the relative error of a square distance may exceed 1e-12

@@ -12,24 +12,23 @@ until there are UNKNOWNS_PER_MODE unknowns for each mode.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..basics.checks import NoSurface
-from ..manifold import Chart, evaluate
-from ..manifold.complex import Complex, Finder, Finders, halved
-from .assembly import assemble, combined, on_simplices, quadratic, quadratic_unknowns, quadrature, shape_functions
+from ..manifold.chart import Chart, evaluate
+from ..manifold.complex import Complex, halved
+from ..manifold.surface import Surface, as_cells, combined
+from .assembly import assemble, on_simplices, quadratic_unknowns, quadrature, shape_functions
 from .lanczos import lowest
 
 UNKNOWNS_PER_MODE = 12  # the highest mode then has an error of a few per cent, the first one of 1e-3
 MAX_HALVINGS = 3
-FEW = 64  # points that are located in several complexes at once
 LEAST_NODES = 150  # of linear elements: a jump process on fewer is too coarse for the shortest times
 LEAST_UNKNOWNS = 3  # for each mode: higher modes have no accuracy at all
 VOID = 1e-100  # least volume of a surface: eigenfunctions grow as 1/√volume, and their squares must not overflow
@@ -61,44 +60,21 @@ class ComplexEigenpairs:
         return self.base.n_connected_components()
 
     @cached_property
-    def _finder(self) -> Finder:
-        return Finder(self.fine)
-
-    def locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The element nearest to each point, the weights of its nearest point [n, q + 1], and the distance [n]."""
-        return self._finder.locate(points)
+    def surface(self) -> Surface:
+        """The fine complex as a surface in the chart; a corridor is a cell whose last corner is repeated."""
+        ends, corners = self.fine.corridors, self.fine.dim + 1
+        middle = self.corridor_dofs[:, 2:]
+        pairs = combinations([0] + [1] * (corners - 1), 2)
+        sides = [middle if i != j else self.corridor_dofs[:, 1:2] for i, j in pairs]
+        of_corridors = np.concatenate([self.corridor_dofs[:, [0] + [1] * (corners - 1)], *sides], 1)
+        return Surface(
+            self.fine.vertices @ self.fine.frame.T, as_cells(self.fine.simplices, ends), axes=self.fine.frame.T,
+            unknowns=np.concatenate([self.cell_dofs, of_corridors]),
+        )  # fmt: skip
 
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; a point off the complex has the values of its nearest point."""
-        return self._combined(*self.locate(points)[:2])
-
-    def _combined(self, element: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """φ_i at the points with these weights in these elements, [n, k]."""
-        K = len(self.fine.simplices)
-        if element.max(initial=-1) < K:  # there is no corridor among them
-            return combined(quadratic(weights), self.cell_dofs[element], self.vectors)
-        found = np.empty((len(element), len(self.values)))
-        for mine, dofs, w in (
-            (element < K, self.cell_dofs[element[element < K]], weights[element < K]),
-            (element >= K, self.corridor_dofs[element[element >= K] - K], weights[element >= K, :2]),
-        ):
-            if len(dofs):
-                found[mine] = combined(quadratic(w), dofs, self.vectors)
-        return found
-
-
-def at_each(pairs: Sequence[ComplexEigenpairs], points: np.ndarray) -> list[np.ndarray]:
-    """Eigenfunctions of several complexes of one chart at points [n, q], [n, k] each.
-
-    Few points are located in all complexes at once.
-    """
-    if len(pairs) == 1 or len(points) > FEW:
-        return [one.at(points) for one in pairs]
-    finders = [one._finder for one in pairs]
-    known = finders[0].together
-    if known is None or known.each != finders:
-        known = finders[0].together = Finders(finders)
-    return [one._combined(*found) for one, found in zip(pairs, known.locate(points), strict=True)]
+        return combined(self.surface.project(np.atleast_2d(np.asarray(points, float))), self.vectors)
 
 
 def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
@@ -142,13 +118,15 @@ class Curves:
         return self.fine.vertices[self.used]
 
     @cached_property
-    def _finder(self) -> Finder:
-        return Finder(self.fine)
+    def surface(self) -> Surface:
+        """The curves as a surface in the chart."""
+        cells = as_cells(self.fine.simplices, self.fine.corridors)
+        return Surface(self.fine.vertices @ self.fine.frame.T, cells, axes=self.fine.frame.T)
 
     def corners(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nodes that points [m, q] of the chart lie between, and their weights, [m, q + 1] each."""
-        element, weights, _ = self._finder.locate(points)
-        return np.searchsorted(self.used, self._finder.ends(element)), weights
+        located = self.surface.project(np.atleast_2d(np.asarray(points, float)))
+        return np.searchsorted(self.used, located.nodes), located.weights
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from math import ceil, gamma, log, pi
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..basics import checks
 from ..basics.checks import NoSurface
-from ..manifold import Chart
-from ..manifold.projection import barycentric, inverse_sides, nearest_point
-from .assembly import assemble, combined, on_simplices, quadratic, quadratic_unknowns
+from ..manifold.chart import Chart
+from ..manifold.surface import Surface, combined
+from .assembly import assemble, on_simplices, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
+from .spectra import heat_spectrum, matern_spectrum
 
 TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
@@ -35,24 +35,7 @@ MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 0
 REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
 COARSER = 2  # how often the first mesh may be made coarser, until it has half as many elements per wave
 FIRST = 8  # eigenvalues compared
-ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each component: rounding of K is less, the narrowest link more
-CANDIDATES = 24  # simplices tested first for each point
-ON_MESH = 1e-9  # a barycentric weight down to -ON_MESH is rounding, not a point off the mesh
-
-
-def heat_spectrum(values: np.ndarray, t: float) -> np.ndarray:
-    """e^{-λt/2}, [k]."""
-    return np.exp(-0.5 * values * t)
-
-
-def matern_spectrum(values: np.ndarray, nu: float, kappa: float, dim: float) -> np.ndarray:
-    """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum (2ν/κ² + λ)^{-ν-q/2}, scaled to 1 at λ = 0."""
-    return (1 + values * kappa**2 / (2 * nu)) ** (-nu - dim / 2)
-
-
-def varying(values: np.ndarray) -> np.ndarray:
-    """Which modes are not constant, [k]."""
-    return values > ZERO * values.max()
+ON_MESH = 1e-9  # of the chart's longest side: a smaller distance from the mesh is rounding
 
 
 @dataclass(frozen=True)
@@ -89,60 +72,22 @@ class Eigenpairs:
         return self.mesh.torn
 
     @cached_property
-    def _finder(self) -> cKDTree:
-        return cKDTree(self._corners(slice(None)).mean(1))
-
-    def _corners(self, simplices: Any) -> np.ndarray:
-        """Corners of simplices in units of surface length, [..., q + 1, q]."""
-        return self.mesh.nodes[self.mesh.simplices[simplices]] * self.speed
+    def surface(self) -> Surface:
+        """The mesh as a surface in the chart, with distances in units of surface length; unknowns are its values."""
+        low, high = self.bounds.T
+        period = np.stack([low, np.where(self.periodic, high - low, np.inf)], 1) if any(self.periodic) else None
+        return Surface(
+            self.mesh.nodes * self.speed, self.mesh.simplices, scale=1 / self.speed, unknowns=self.dofs, period=period
+        )
 
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; off the mesh those of the nearest point of it (see `off`)."""
-        simplex, weights, _ = self._locate(points)
-        return combined(quadratic(weights), self.dofs[simplex], self.vectors)
+        return combined(self.surface.project(np.atleast_2d(np.asarray(points, float))), self.vectors)
 
     def off(self, points: Any) -> np.ndarray:
         """How far points [n, q] are off the mesh, in units of surface length, [n]: 0 on it."""
-        return self._locate(points)[2]
-
-    def _locate(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The simplex of each point [n], its barycentric weights there [n, q + 1], and how far it was off the mesh."""
-        points = np.atleast_2d(np.asarray(points, float))
-        low, high = self.bounds.T
-        wrapped = low + np.mod(points - low, high - low)
-        points = np.where(np.asarray(self.periodic), wrapped, points) * self.speed
-        near = self._finder.query(points, k=min(CANDIDATES, len(self.mesh.simplices)))[1].reshape(len(points), -1)
-        weights = self._weights(points[:, None], near)
-        best, rows = np.argmax(weights.min(-1), 1), np.arange(len(points))
-        simplex, weights, off = near[rows, best], weights[rows, best], np.zeros(len(points))
-        for i in np.flatnonzero(weights.min(1) < -ON_MESH):  # large simplices have their middles far away
-            around = self._around(points[i])
-            own = self._weights(points[i], around)
-            if len(around) and own.min(1).max() >= -ON_MESH:
-                simplex[i], weights[i] = around[np.argmax(own.min(1))], own[np.argmax(own.min(1))]
-            else:
-                found, far = nearest_point(np.tile(points[i], (near.shape[1], 1)), self._corners(near[i]))
-                simplex[i], weights[i], off[i] = near[i, np.argmin(far)], found[np.argmin(far)], far.min()
-        weights = np.maximum(weights, 0.0)
-        return simplex, weights / weights.sum(1, keepdims=True), off
-
-    @cached_property
-    def _inverse_sides(self) -> np.ndarray:
-        return inverse_sides(self._corners(slice(None)))
-
-    def _weights(self, points: np.ndarray, simplices: np.ndarray) -> np.ndarray:
-        """Barycentric weights [..., q + 1] of points [..., q] in simplices [...]."""
-        return barycentric(points, self._corners(simplices)[..., 0, :], self._inverse_sides[simplices])
-
-    @cached_property
-    def _boxes(self) -> tuple[np.ndarray, np.ndarray]:
-        corners = self._corners(slice(None))
-        return corners.min(1), corners.max(1)
-
-    def _around(self, point: np.ndarray) -> np.ndarray:
-        """Simplices whose box holds a point."""
-        low, high = self._boxes
-        return np.flatnonzero(np.all((low <= point) & (point <= high), 1))
+        distance = self.surface.project(np.atleast_2d(np.asarray(points, float))).distance
+        return np.where(distance > ON_MESH * float(np.max(self.speed * np.ptp(self.bounds, axis=1))), distance, 0.0)
 
     def heat(self, t: float) -> np.ndarray:
         """`heat_spectrum` of its eigenvalues, [k]."""

@@ -11,10 +11,9 @@ prior.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from threading import Lock
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -108,37 +107,6 @@ class Decomposed:
         z = self.U.T @ y
         rest = max(float(np.sum(self.precision * y**2) - z @ z), 0.0) if len(self.S) < len(y) else 0.0
         return replace(self, z=z, rest=rest)
-
-
-class LazyDecomposed(Decomposed):
-    """A decomposition that `make()` computes when it is first used: a mean needs none, only variances do.
-
-    Any number of threads may use it at once: one computes it, the others wait.
-    """
-
-    def __init__(self, make: Callable[[], Decomposed]) -> None:
-        self.__dict__.update(_make=make, _lock=Lock(), _found=None)
-
-    @property
-    def found(self) -> Decomposed:
-        """The decomposition itself."""
-        with self.__dict__["_lock"]:
-            if self.__dict__["_found"] is None:
-                self.__dict__["_found"] = self.__dict__["_make"]()
-        return self.__dict__["_found"]
-
-    U = property(lambda self: self.found.U)
-    S = property(lambda self: self.found.S)
-    z = property(lambda self: self.found.z)
-    rest = property(lambda self: self.found.rest)
-    precision = property(lambda self: self.found.precision)
-
-    def of(self, y: np.ndarray) -> Decomposed:
-        """The same K with other labels y [n]."""
-        return self.found.of(y)
-
-    def __reduce__(self) -> Any:
-        return LazyDecomposed, (self.__dict__["_make"],)
 
 
 class WeightedSetting:
@@ -245,14 +213,15 @@ class Posterior(Mixture[Component]):
 
     @cached_property
     def _heavy(self: P) -> P:
-        """The same mixture without noise ratios whose weight is below rounding."""
-        found = []
-        for component in self.components:
-            some = component.weights > NEGLIGIBLE
-            if some.any():
-                ratios, weights, signal = component.ratios[some], component.weights[some], component.signal[some]
-                found.append(replace(component, ratios=ratios, weights=weights, signal=signal))
-        return replace(self, components=found)
+        """The same mixture without the noise ratios whose weight is below rounding in every component.
+
+        All components have the same ratios then, so that many of them form one stack.
+        """
+        if len({len(component.weights) for component in self.components}) > 1:
+            return self
+        heavy = np.max([component.weights for component in self.components], 0) > NEGLIGIBLE
+        cut = [(c, c.ratios[heavy], c.weights[heavy], c.signal[heavy]) for c in self.components]
+        return replace(self, components=[replace(c, ratios=r, weights=w, signal=s) for c, r, w, s in cut])
 
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
         """Each component with its means [n, J] and variances [n, J]."""

@@ -4,15 +4,26 @@
 mapping; `boundary` and `gaps` say where a learned surface ends, `complex` gives its domain as simplices and
 corridors; `learned` and `analytic` are the charts themselves, `straight` is any chart in even coordinates.
 `atlas` makes a surface of local fits (`tangents`), their simplices (`stars`, `planar`) and nodes between rows
-(`filling`). `projection` finds the nearest point of a simplex.
+(`filling`). Names are imported on first use: what needs no chart needs no JAX.
 """
 
-from .analytic import EmbeddedChart, SwissRoll
-from .boundary import CorridorBoundary, VarianceBoundary, corridor_boundary, variance_boundary
-from .chart import Chart, drift, evaluate, grid, inverse_root, length, magnification, volume
-from .learned import LearnedChart
-from .straight import StraightChart, straighten
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from .analytic import EmbeddedChart, SwissRoll
+    from .boundary import CorridorBoundary, VarianceBoundary, corridor_boundary, variance_boundary
+    from .chart import Chart, drift, evaluate, grid, inverse_root, length, magnification, volume
+    from .learned import LearnedChart
+    from .straight import StraightChart, straighten
+
+_HOMES = {
+    "analytic": "EmbeddedChart SwissRoll",
+    "boundary": "CorridorBoundary VarianceBoundary corridor_boundary variance_boundary",
+    "chart": "Chart drift evaluate grid inverse_root length magnification volume",
+    "learned": "LearnedChart",
+    "straight": "StraightChart straighten",
+}
 __all__ = [
     "Chart",
     "CorridorBoundary",
@@ -32,3 +43,10 @@ __all__ = [
     "variance_boundary",
     "volume",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = next((home for home, names in _HOMES.items() if name in names.split()), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

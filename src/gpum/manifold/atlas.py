@@ -22,26 +22,14 @@ from ..basics.checks import NoSurface
 from . import tangents
 from .filling import POOL, charts, finer
 from .gaps import unique_pairs
-from .projection import ROUNDING, balls, barycentric, in_reach, inverse_sides, nearest_point
 from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing
-from .tangents import LocalFits, blocks, chosen
+from .surface import Surface
+from .tangents import LocalFits, chosen
 
 FLAT = 1e-9  # fraction of the largest singular value, below which the cloud does not extend in a direction
 SAME = 1e-9  # fraction of the cloud's extent: rows this close count as one
-CANDIDATES = 4  # nearest nodes whose simplices a row is projected onto
-NEEDLE = 1e-7  # volume of a simplex over that of a cube of its size, up to which it counts as flat
 FAR = 1.0  # distance from the surface, in spacings, beyond which a row is far from it,
 NOISE_SIDE = 3.0  # plus so many standard deviations of the noise
-
-
-@dataclass(frozen=True)
-class SimplexProjection:
-    """Rows projected onto a surface: corners [n, q + 1] of their simplices, barycentric weights, and distances."""
-
-    corners: np.ndarray
-    weights: np.ndarray
-    distance: np.ndarray  # from the surface, [n]
-    far: np.ndarray  # whether that is far, [n] of bool
 
 
 @dataclass(frozen=True)
@@ -76,108 +64,10 @@ class SimplicialSurface:
         return np.concatenate([cells, bare[:, [0] + [1] * self.dim]])
 
     @cached_property
-    def _at_node(self) -> csr_matrix:
-        K, corners = self.simplices.shape
-        rows = self.simplices.ravel()
-        cells = np.repeat(np.arange(K), corners)
-        return csr_matrix((np.ones(len(rows)), (rows, cells)), shape=(len(self.nodes), K))
-
-    def project(self, X: np.ndarray) -> SimplexProjection:
-        """Project rows [m, p] onto the nearest simplex at the nearest nodes; rows of the cloud have their own nodes."""
-        held, nodes = self._held
-        some = list(blocks(len(X), 40 * CANDIDATES * X.shape[1]))
-        known = neighbours.nearest(self.rows, 2, X)[1]
-        smoothed = np.concatenate([self._smoothed(X[s], known[s]) for s in some])
-        near = held[neighbours.nearest(nodes, CANDIDATES, smoothed)[1]]
-        found = [self._nearest_simplex(X[s], smoothed[s], near[s]) for s in some]
-        corners, weights, distance = (np.concatenate(values) for values in zip(*found, strict=True))
-        limit = FAR * self.h[corners[:, 0]] + NOISE_SIDE * self.noise * sqrt(X.shape[1])
-        return SimplexProjection(corners, weights, distance, distance > limit)
-
-    @cached_property
-    def _planes(self) -> tuple[np.ndarray, np.ndarray]:
-        """An orthonormal basis of the plane of each simplex, [K, p, q], and its corners there, from the first."""
-        corner = self.nodes[self.simplices]
-        basis, sides = np.linalg.qr(np.swapaxes(corner[:, 1:] - corner[:, :1], 1, 2))
-        first = np.zeros((len(corner), 1, self.dim))
-        return basis, np.concatenate([first, np.swapaxes(sides, 1, 2)], 1)
-
-    @cached_property
-    def _inverses(self) -> tuple[np.ndarray, np.ndarray]:
-        """The `inverse_sides` of each simplex in its plane, [K, q, q], and the height of each corner, [K, q + 1]."""
-        inverse = inverse_sides(self._planes[1], NEEDLE)
-        slopes = np.concatenate([-inverse.sum(1, keepdims=True), inverse], 1)  # of each weight
-        return inverse, 1 / np.linalg.norm(slopes, axis=2)
-
-    @cached_property
-    def _held(self) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes that belong to a simplex: their numbers and points."""
-        index = np.flatnonzero(self.component >= 0)
-        return index, self.nodes[index]
-
-    @cached_property
-    def _balls(self) -> tuple[np.ndarray, np.ndarray]:
-        return balls(self.nodes[self.simplices])
-
-    def _smoothed(self, X: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """Rows [m, p], shifted as the nearest row x_i of the cloud was when it was moved onto the smooth surface.
-
-        The shift is multiplied by 1 - d_1/d_2, with d_1 and d_2 the distances to the two nearest rows `near` [m, 2]:
-        it is the whole shift at x_i and 0 at a row as near to another one, so that the projection is continuous.
-        """
-        away = np.linalg.norm(self.rows[near] - X[:, None], axis=2)
-        first = np.take_along_axis(near, np.argmin(away, 1)[:, None], 1)[:, 0]
-        fraction = 1 - away.min(1) / np.maximum(away.max(1), np.finfo(float).tiny)
-        return X + fraction[:, None] * (self.nodes[first] - self.rows[first])
-
-    def _nearest_simplex(
-        self, X: np.ndarray, smoothed: np.ndarray, near: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-        """The simplex nearest to each smoothed row, among those at the nodes `near` [m, c].
-
-        Returns its corners [m, q + 1], the weights of its nearest point, and the distance of the row X from that [m].
-        """
-        table = self._at_node
-        count = np.diff(table.indptr)[near]  # [m, c]
-        row = np.repeat(np.arange(len(X)), count.sum(1))
-        first = np.repeat(table.indptr[near].ravel(), count.ravel())
-        start = np.cumsum(count.ravel()) - count.ravel()
-        cell = table.indices[first + np.arange(len(first)) - np.repeat(start, count.ravel())]
-        row, cell = np.divmod(np.unique(row * len(self.simplices) + cell), len(self.simplices))  # each once
-        known = np.linalg.norm(smoothed - self.nodes[near[:, 0]], axis=1)  # a corner of some of them
-        centre, radius = self._balls
-        some = in_reach(smoothed[row], centre[cell], radius[cell], known[row])
-        row, cell = row[some], cell[some]
-        weights, square = self._weights(smoothed, row, cell)
-        order = np.lexsort((cell, square, row))
-        best = order[np.searchsorted(row[order], np.arange(len(X)))]
-        corners, weights = self.simplices[cell[best]], weights[best]
-        off = X - np.einsum("mc,mcp->mp", weights, self.nodes[corners])
-        return corners, weights, np.linalg.norm(off, axis=1)
-
-    def _weights(self, X: np.ndarray, row: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights [m, q + 1] of the point of each simplex nearest to its row of X, and its squared distance [m].
-
-        It is found in the plane of the simplex: |x - z|² = (|x - c|² - |P(x - c)|²) + |P(x - c) - (z - c)|², c the
-        first corner, P the projection onto the plane. A point whose weight w_a is negative is at least -w_a times the
-        height of the corner a away. Where that is more than the distance to a simplex above which the row lies, the
-        squared distance is infinite.
-        """
-        basis, corners = self._planes
-        inverse, height = self._inverses
-        away = X[row] - self.nodes[self.simplices[cell, 0]]
-        within, total = np.einsum("mpq,mp->mq", basis[cell], away), np.sum(away**2, 1)
-        off = total - np.sum(within**2, 1)
-        weights = barycentric(within, np.zeros(self.dim), inverse[cell])  # NaN in a flat simplex
-        beyond = np.fmax(-weights * height[cell], 0.0).max(1)
-        above = np.all(weights >= 0, axis=1)
-        least, square = np.full(len(X), np.inf), np.where(above, off, np.inf)
-        np.minimum.at(least, row, square)
-        rest = np.flatnonzero(~above & (off + beyond**2 <= least[row] + ROUNDING * total))
-        if len(rest):
-            weights[rest], length = nearest_point(within[rest], corners[cell[rest]])
-            square[rest] = off[rest] + length**2
-        return weights, square
+    def surface(self) -> Surface:
+        """Nodes and simplices, for the projection of rows; rows of the cloud have their own nodes."""
+        limit = FAR * self.h + NOISE_SIDE * self.noise * sqrt(self.nodes.shape[1])
+        return Surface(self.nodes, self.simplices, self.rows, limit)
 
 
 def _copies(n: int) -> str:

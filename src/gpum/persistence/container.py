@@ -1,6 +1,6 @@
 """The format of a model file: a line of text, then a zip of one JSON document and flat arrays of numbers. No code.
 
-    GPUM model, format 3, gpum 1.0.0, 1234 bytes, sha256 0123…
+    GPUM model, format 4, gpum 1.0.0, 1234 bytes, sha256 0123…
     model.json      the document
     float64.npy     all numbers of one type, one after the other; the document gives the position of each array
 
@@ -28,7 +28,7 @@ from .. import __version__
 from ..basics.checks import GpumError
 from .atomic import existing, replacing
 
-FORMAT = 3
+FORMAT = 4
 MAGIC = b"GPUM model, format "
 START = re.compile(re.escape(MAGIC) + rb"(\d{1,9}), gpum (\S{1,40}),")  # every later format begins in this way
 HEADER = re.compile(START.pattern + rb" (\d{1,18}) bytes, sha256 ([0-9a-f]{64})\n")
@@ -69,7 +69,12 @@ def write(path: Any, payload: bytes, like: Any = None) -> None:
 def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The document and the flat arrays of a file."""
     path = existing(path)
-    members = _members(path)
+    return contents(path, _payload(path))
+
+
+def contents(path: Path, payload: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The document and the flat arrays of what `packed` made, which stands in the file `path`."""
+    members = _members(path, payload)
     arrays = {name.removesuffix(".npy"): member for name, member in members.items() if name != DOCUMENT}
     return _parsed(path, members), {name: _flat(path, name, member) for name, member in arrays.items()}
 
@@ -77,7 +82,7 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def document(path: Any) -> dict[str, Any]:
     """The document of a file; arrays are not read."""
     path = existing(path)
-    return _parsed(path, _members(path, only=DOCUMENT))
+    return _parsed(path, _members(path, _payload(path), only=DOCUMENT))
 
 
 def _npy(array: np.ndarray) -> bytes:
@@ -109,6 +114,8 @@ def _allowed(size: int) -> int:
 
 def _payload(path: Path) -> bytes:
     """The zip in a file, after its first line and checksum were checked."""
+    if not path.is_file():
+        raise GpumError(f"{path} is no ordinary file; give a file that `gpum fit` or `model.save` wrote")
     with path.open("rb") as file:
         data = file.read(LONGEST_LINE)  # of a file that is not a model file nothing more is read
         header = HEADER.match(data)
@@ -139,11 +146,8 @@ def _payload(path: Path) -> bytes:
     return payload
 
 
-def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
+def _members(path: Path, payload: bytes, only: str | None = None) -> dict[str, bytes]:
     """The members of the zip; it is checked, before unpacking, that `write` may have written them."""
-    if not path.is_file():
-        raise GpumError(f"{path} is no ordinary file; give a file that `gpum fit` or `model.save` wrote")
-    payload = _payload(path)
     known = {DOCUMENT, *(f"{name}.npy" for name in TYPES)}
     try:
         with zipfile.ZipFile(io.BytesIO(payload)) as archive:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,6 @@ class Fitted:
         about = {k: v for k, v in self.about.items() if k != "settings"}
         return {**found, "features": self.columns, "names": self.targets, "about": about}
 
-    def __gpum_smaller__(self) -> Fitted:
-        """The same with a smaller stored form of the model."""
-        return replace(self, model=self.model.__gpum_smaller__()) if hasattr(self.model, "__gpum_smaller__") else self
-
     def __gpum_restored__(self) -> None:
         """Refuse a table whose sizes do not match."""
         N, p = self.X.shape
@@ -99,27 +95,23 @@ def write(
 ) -> None:  # fmt: skip
     """Write an object of a known class, completely or not at all; a new file has the permissions of `like`.
 
-    A file of more than `max_mb` · 10⁶ bytes is made of the smaller stored form, if there is one; a GpumError if that is
-    larger, too.
+    A file of more than `max_mb` · 10⁶ bytes is a GpumError, and not written.
     """
     if max_mb is not None:
         checks.positive(max_mb, "max_mb", "give the size in megabytes, or None for no limit")
     if not force and Path(path).exists() and not Path(path).is_dir():
         raise FileExistsError(f"{path} exists already; give another name, or replace it with force=True")
-    payload, arrays = _packed(content)
-    if max_mb is not None and len(payload) > 1e6 * max_mb and hasattr(content, "__gpum_smaller__"):
-        payload, arrays = _packed(content.__gpum_smaller__())
+    payload, arrays = packed(content)
     if max_mb is not None and len(payload) > 1e6 * max_mb:
         sizes = ", ".join(f"{name} {array.nbytes / 1e6:.3g} MB" for name, array in arrays.items())
         raise GpumError(
-            f"{path} would take {len(payload) / 1e6:.3g} MB, and the limit is {max_mb:g} MB. All that can be "
-            f"recomputed was left out; before compression its numbers take: {sizes}, most of it the cloud itself. Fit "
-            "fewer rows or columns, or raise the limit"
+            f"{path} would take {len(payload) / 1e6:.3g} MB, and the limit is {max_mb:g} MB; before compression its "
+            f"numbers take: {sizes}. Fit fewer rows or columns, name fewer geometries, or raise the limit"
         )
     container.write(path, payload, like)
 
 
-def _packed(content: Any) -> tuple[bytes, dict[str, np.ndarray]]:
+def packed(content: Any) -> tuple[bytes, dict[str, np.ndarray]]:
     """The contents of a model file after its first line, and the arrays in it."""
     writer = Writer()
     root = writer.node(content)
@@ -130,11 +122,21 @@ def _packed(content: Any) -> tuple[bytes, dict[str, np.ndarray]]:
 
 def read(path: Any) -> Any:
     """Read what `write` wrote. No code from the file is run, whatever it contains."""
-    document, arrays = container.read(path)
+    return _built(path, *container.read(path))
+
+
+def unpacked(payload: bytes) -> Any:
+    """The object whose contents `packed` made: a part of another file, which is read on its own."""
+    name = "a part of the model file"
+    return _built(name, *container.contents(Path(name), payload))
+
+
+def _built(path: Any, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The object of a document."""
     reader = Reader(arrays)
     try:
         reader.build(document.get("objects"))
         return reader.value(document.get("root"))
     except (ValueError, RecursionError, MemoryError) as error:
-        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise GpumError(f"{path} cannot be read: {said}; fit again, with the same version of gpum") from None
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise GpumError(f"{path} cannot be read: {why}; fit again, with the same version of gpum") from None

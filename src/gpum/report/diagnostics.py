@@ -25,8 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.neighbours import spanning_tree
+from ..geometry.domains import levels_of
 from ..geometry.family import NO_BOUNDARY, SCALES
-from ..geometry.spaces import levels_of
 from ..inference.design import Suggestions
 from ..manifold import evaluate, length
 

@@ -14,7 +14,6 @@ import re
 import zlib
 from dataclasses import replace
 from importlib import resources
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -234,12 +233,10 @@ def edges_of(model: Any, title: str, X: np.ndarray, view: View, most: int) -> di
     than three columns.
     """
     atlas = findings.atlas_of(model, title)
-    sides = [atlas.simplices_[:, [a, b]] for a, b in combinations(range(atlas.dim + 1), 2)]
-    pairs = np.unique(np.sort(np.concatenate(sides), 1), axis=0)
-    pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+    pairs = atlas.edges
     shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), most)).astype(int)]
     used, ends = np.unique(shown, return_inverse=True)
-    nodes = model.model_.cloud.unscaled(atlas.nodes_[used])
+    nodes = model.model_.cloud.unscaled(atlas.positions[used])
     flat = X.shape[1] < 3
     near = neighbours.nearest(X, 1, nodes)[1][:, 0] if flat else None
     return {

@@ -172,28 +172,21 @@ def geometry(model: Any, k: int) -> str:
 
 
 def atlas_of(model: Any, title: str) -> Any:
-    """The atlas of this title; None if it is another geometry."""
-    return next((s.atlas for s in model.model_.geometries.members if s.name == "atlas" and s.title == title), None)
+    """The surface of the atlas of this title; None if it is another geometry."""
+    members = model.model_.geometries.members
+    return next((s.surface for s in members if s.name == "atlas" and s.title == title and hasattr(s, "surface")), None)
 
 
 def _shape(atlas: Any) -> str:
     """A property of the surface that the atlas shows and a single map cannot."""
-    if atlas.n_connected_components_ > 1:
+    if atlas.n_connected_components > 1:
         return (
-            f"The surface has {atlas.n_connected_components_} connected components. Each has a mean of its own, "
+            f"The surface has {atlas.n_connected_components} connected components. Each has a mean of its own, "
             "and labels in one say little about another."
         )
-    if closed(atlas):
+    if atlas.closed:
         return "The surface is closed, like a ring or a ball, so no single flat map can represent it without a cut."
     return "No single flat map that was tried represents the surface as well."
-
-
-def closed(atlas: Any) -> bool:
-    """Whether the surface has no edge: every side of a simplex (of a step, its ends) belongs to another simplex too."""
-    simplices = np.sort(atlas.simplices_, 1)
-    simplices = simplices[np.all(np.diff(simplices, axis=1) > 0, axis=1)]  # the others are single pairs
-    sides = np.concatenate([np.delete(simplices, corner, 1) for corner in range(atlas.dim + 1)])
-    return bool(np.unique(sides, axis=0, return_counts=True)[1].min(initial=2) > 1)
 
 
 def the(title: str) -> str:

@@ -62,7 +62,7 @@ class LearnedGeometries:
             isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) in (N, graphs) for rows in family.rows
         ):
             raise GpumError(f"a space does not have the {N} rows from which its geometry was learned")
-        if not all(isinstance(at, np.ndarray) and len(at) == len(found.cloud) for at in found.coordinates.values()):
+        if not all(isinstance(at, np.ndarray) and len(at) == len(found.cloud) for at in found.places.values()):
             raise GpumError(f"a geometry does not have the {len(found.cloud)} rows of the cloud")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...basics.missing import fill_in
 from ...basics.neighbours import spacing
-from ...geometry.chart import ChartGeometry
 from ...manifold import evaluate, magnification
 from ..cells import column, columns, short
 from ..document import View, edges_of
@@ -47,8 +46,12 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
     found = []
     geometries = model.model_.geometries
     titles = geometries.titles
-    charts = [(t, s) for t, s in zip(titles, geometries.members, strict=True) if isinstance(s, ChartGeometry)]
-    drawn = [(t, s.bounded(geometries.kernels), s.rows) for t, s in charts if len(s.rows) == len(X)]
+    charts = [(t, s) for t, s in zip(titles, geometries.members, strict=True) if s.name == "chart"]
+    drawn = [
+        (t, s.details.content["chart"], s.coordinates(geometries.cloud.learned, s.places))
+        for t, s in charts
+        if len(s.places) == len(X)
+    ]
     if charts and not drawn and model.latent_ is not None:  # learned from a subset: the heaviest chart has all rows
         drawn = [("heaviest chart", model.chart_, model.latent_)]
     for title, chart, rows in sorted(drawn, key=lambda item: abs(item[2].shape[1] - 2))[:CHARTS]:
