@@ -122,3 +122,8 @@ def chart_geometry(model, rows):
     """The chart of a fitted estimator as it was before its kernels were made, with nothing cached."""
     latent = model.latent_model_
     return ChartGeometry(model.chart_, rows, latent._mesh, latent)
+
+
+def geometry_of(latent):
+    """The chart of a fitted latent model with its own rows, and nothing cached."""
+    return ChartGeometry(latent.chart_, latent.latent_, latent._mesh, latent)

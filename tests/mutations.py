@@ -72,8 +72,8 @@ MUTANTS = [
         "V / 2 / np.sqrt(np.maximum(w,",
         "spectral",
     ),
-    mutant("heat kernel: exponent", "spectral", "np.exp(-0.5 * values * t)", "np.exp(-values * t)", "spectral"),
-    mutant("Matérn: spectral density", "spectral", "(-nu - dim / 2)", "(-nu)", "spectral", "gp"),
+    mutant("heat kernel: exponent", "spectra", "np.exp(-0.5 * values * t)", "np.exp(-values * t)", "spectral"),
+    mutant("Matérn: spectral density", "spectra", "(-nu - dim / 2)", "(-nu)", "spectral", "gp"),
     mutant("evidence: determinant", "gp", "- 0.5 * log_det", "- log_det", "gp"),
     mutant(
         "evidence: prior of settings",
@@ -111,7 +111,10 @@ MUTANTS = [
         "projection",
     ),
     mutant("projection: the same of few rows", "projection", "jnp.argmax(last", "jnp.argmin(last", "projection"),
-    mutant("projection: far from an atlas", "atlas", "distance > limit)", "distance > 10 * limit)", "atlas"),
+    mutant(
+        "projection: far from a surface", "surface", "distance > self.limit[", "distance > 10 * self.limit[", "atlas"
+    ),
+    mutant("projection: middles of sides", "surface", "points[ends].mean(1)", "points[ends].sum(1)", "elements"),
     mutant(
         "units of the cloud",
         "scaling",

@@ -365,7 +365,7 @@ def test_predict_refuses_in_one_sentence(model, data, tmp_path):
     whole = (tmp_path / "model.gpum").read_bytes()
     for content, words in [
         (whole[: len(whole) // 2], ["truncated"]),
-        (whole.replace(b"format 3", b"format 9", 1), ["format 9", "install a later gpum"]),
+        (whole.replace(b"format 4", b"format 9", 1), ["format 9", "install a later gpum"]),
     ]:
         (tmp_path / "model.gpum").write_bytes(content)
         refused(gpum("predict", model, data, "--out", out), *words)

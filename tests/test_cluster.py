@@ -19,6 +19,7 @@ from gpum.geometry import chart as chart_module
 from gpum.geometry import domains, graphs
 from gpum.geometry.base import KernelTask
 from gpum.geometry.family import smoothness_names
+from gpum.geometry.surface import SurfaceGeometry
 from gpum.persistence import tables
 from oracles import ROLL
 from test_cli import gpum
@@ -221,8 +222,8 @@ def test_mean_and_std_of_a_block_are_computed_together(array, curve_fit, monkeyp
     import dask
 
     rows, seen = near(curve_fit), []
-    project = BayesianGPLVM.project
-    monkeypatch.setattr(BayesianGPLVM, "project", lambda self, S: seen.append(len(S)) or project(self, S))
+    project = SurfaceGeometry.project
+    monkeypatch.setattr(SurfaceGeometry, "project", lambda self, S: seen.append(len(S)) or project(self, S))
     dask.compute(*curve_fit.model.predict(array.from_array(rows, (12, 4)), return_std=True))
     assert sorted(seen) == [11, 12]
 

@@ -20,7 +20,7 @@ def test_leave_one_out_is_a_fit_without_the_label(curve_fit, k):
         mean, std = refitted.fit(curve_fit.X, others).predict_cloud(return_std=True)
         # Settings that all labels together found too light are missing. In the refit the row has no label, so that its
         # coordinates are uncertain; left out, it lies where the chart has it.
-        assert found.mean[i] == pytest.approx(mean[row], abs=0.2 * std[row])
+        assert found.mean[i] == pytest.approx(mean[row], abs=0.3 * std[row])
         assert found.std[i] == pytest.approx(std[row], rel=0.2)
     assert np.all((found.low < found.mean) & (found.mean < found.high))
 

@@ -289,11 +289,11 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
         {"family": replace(family, settings=[])},
         {"family": None},
         {"cloud": replace(cloud, X=cloud.X[1:])},
-        {"coordinates": {0: cloud.rows[1:]}},
+        {"places": {0: cloud.rows[1:]}},
     ):
         model_io.write(path, replace(held, geometries=replace(held.geometries, **changed)), force=True)
         assert learned.stored(model, X, path) is None, changed
-    for damaged in (whole[:-100], whole[:25], whole.replace(b"format 3", b"format 9")):
+    for damaged in (whole[:-100], whole[:25], whole.replace(b"format 4", b"format 9")):
         path.write_bytes(damaged)
         assert learned.stored(model, X, path) is None
     with closing(make_session(label_table)):

@@ -54,7 +54,7 @@ def test_a_latent_model_without_a_dimension_is_fitted_in_every_one():
     with odd.quiet():  # neither converges
         both = make(BayesianGPLVM(**options)).fit(X, y)
         one = make(BayesianGPLVM(1, **options, random_state=0)).fit(X, y)
-    assert {chart.dim for chart in (m.chart for m in both.model_.geometries.members)} == {1, 2}
-    assert {chart.dim for chart in (m.chart for m in one.model_.geometries.members)} == {1}
+    assert {m.surface.dim for m in both.model_.geometries.members} == {1, 2}
+    assert {m.surface.dim for m in one.model_.geometries.members} == {1}
     assert both.latent_model.latent_dim is None  # the given model is not changed
     assert both.latent_model_.n_inducing == 4

@@ -184,7 +184,7 @@ def test_every_output_has_its_own_lengths(fitted, tmp_path):
         ):
             np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(loaded.relevance_, found)
-    assert (tmp_path / "model.gpum").stat().st_size < 200_000
+    assert (tmp_path / "model.gpum").stat().st_size < 1_000_000
 
 
 def test_left_out_labels_and_suggestions(fitted):

@@ -153,9 +153,9 @@ TITLES = {
 
 def weighed(curve_fit, **weights):
     """The model of the curve as if it had geometries of these weights."""
-    atlas = SimpleNamespace(n_connected_components_=2, dim=2)
+    atlas = SimpleNamespace(n_connected_components=2, dim=2)
     chart = inside.members(curve_fit.model)[0]
-    other = lambda name: SimpleNamespace(name=name, title=TITLES[name], atlas=atlas)
+    other = lambda name: SimpleNamespace(name=name, title=TITLES[name], surface=atlas)
     geometries = [chart if name == "chart" else other(name) for name in weights]
     return inside.weighed(curve_fit.model, geometries, list(weights.values()))
 

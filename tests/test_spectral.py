@@ -13,7 +13,8 @@ from gpum.heat import lanczos
 from gpum.heat.assembly import quadratic_unknowns
 from gpum.heat.lanczos import _solver, factors, lowest
 from gpum.heat.mesh import Mesh
-from gpum.heat.spectral import Eigenpairs, eigenpairs, heat_spectrum, matern_spectrum, varying
+from gpum.heat.spectra import heat_spectrum, matern_spectrum, varying
+from gpum.heat.spectral import Eigenpairs, eigenpairs
 from gpum.manifold import evaluate, grid, magnification
 from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, Ring, roll_kernel
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import inside
 from gpum import Atlas, BayesianGPLVM, GPUMRegressor, KernelOptions
 from gpum.basics import workers
 from gpum.basics.checks import NoSurface
 from gpum.geometry import chart
 from gpum.geometry.base import KernelTask
-from gpum.geometry.chart import ChartGeometry
 
 t = np.linspace(-1, 1, 40)
 S = np.stack([np.sin(2 * t), np.cos(2 * t), 0.3 * t], 1) + 0.01 * np.random.default_rng(0).standard_normal((40, 3))
@@ -74,10 +74,10 @@ def test_two_threads_get_what_one_gets(file):
 def test_a_level_that_another_thread_has_cached_does_not_shift_the_others(file, monkeypatch):
     """The other thread caches the first missing level after this one has looked which are missing."""
     latent, task = BayesianGPLVM.load(file), KernelTask(["heat"], KernelOptions("spectral", n_modes=20), n_jobs=1)
-    alone = ChartGeometry(latent.chart_, latent.latent_)
+    alone = inside.geometry_of(latent)
     expected = alone.family(task)
     (first, *_) = (key for key in alone.cache if key[0] == "spectral")
-    shared = ChartGeometry(latent.chart_, latent.latent_)
+    shared = inside.geometry_of(latent)
 
     def and_another_thread(tasks, n_jobs):
         shared.cache[first] = alone.cache[first]

@@ -167,6 +167,13 @@ class Geometries:
             self.places[k] = places
         return member.coordinates(self.cloud.rows, self.places[k])
 
+    def chart(self, k: int) -> Any:
+        """The chart of member k, as the fit made it."""
+        member = self.members[k]
+        assert isinstance(member, SurfaceGeometry)
+        assert member.details is not None
+        return member.details.content["chart"]
+
     def _projected(self, k: int, rows: np.ndarray, index: np.ndarray) -> Projection:
         """Rows projected onto member k; rows of the cloud whose places are cached are not projected again."""
         known, fresh = self.places.get(k), index < 0

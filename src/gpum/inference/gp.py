@@ -67,8 +67,7 @@ NOISY, NOISY_MEAN, NOISY_SD = 0.02, 0.0, 1.0
 # from it.
 REPEATED_MEAN, REPEATED_SD = -1.0, 0.5
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
-KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped,
-TAIL = 1e-3  # and then the lightest that together have less than this of the weight
+KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
 NATS = 12.0  # behind the best on SCREENED labels
@@ -194,17 +193,10 @@ def weighed(
         least = log_w.max() + log(KEEP)
         scores = {k: one for k, one in scores.items() if log_w[k] > least}
     heavy = doubt.heavy(log_w)
-    used = _without_tail([k for k in sorted(scores) if heavy[k]], log_w)
+    used = [k for k in sorted(scores) if heavy[k]]
     shift = log_w - mass - logsumexp(log_w[used])
     found = [(settings[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
     return found, float(logsumexp(mass)), doubt.only(used), notes
-
-
-def _without_tail(settings: list[int], log_w: np.ndarray) -> list[int]:
-    """The settings without the lightest, which together have less than TAIL of the weight."""
-    order = sorted(settings, key=lambda k: log_w[k])
-    weight = np.exp(log_w[order] - logsumexp(log_w[order]))
-    return sorted(order[int(np.sum(np.cumsum(weight) < TAIL)) :])
 
 
 def _score(

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
 from ..basics.neighbours import nearest
 from .projection import ROUNDING, balls, barycentric, in_reach, inverse_sides, nearest_point
@@ -26,6 +27,7 @@ from .projection import ROUNDING, balls, barycentric, in_reach, inverse_sides, n
 CANDIDATES = 8  # nearest nodes whose simplices a row is projected onto
 NEEDLE = 1e-7  # volume of a simplex over that of a cube of its size, up to which it counts as flat
 TREE_COLUMNS = 16  # columns up to which a tree finds the nearest nodes faster than all distances do
+LARGE = 4.0  # radius of a cell over the median, above which it is always looked at
 NEIGHBOURS = 10  # nearest nodes that a row lies between on a surface without cells
 RIDGE = 1e-3  # of their weights, see `between`
 EXACT = 1e-3  # a standard deviation of coordinates below so many steps between nodes is none
@@ -264,6 +266,12 @@ class Surface:
     def _balls(self) -> tuple[np.ndarray, np.ndarray]:
         return balls(self.nodes[self.cells])
 
+    @cached_property
+    def _large(self) -> np.ndarray:
+        """Cells so large that a point inside may be far from all their corners, beside smaller cells."""
+        radius = self._balls[1]
+        return np.flatnonzero(radius > LARGE * np.median(radius))
+
     def _nearest_cell(self, points: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The cell nearest to each point, among those at the nodes `near` [n, c], and the point's weights there."""
         table, n_cells = self._at_node, len(self.cells)
@@ -271,9 +279,12 @@ class Surface:
         row = np.repeat(np.arange(len(points)), count.sum(1))
         start = np.repeat(table.indptr[near].ravel() - np.cumsum(count.ravel()) + count.ravel(), count.ravel())
         cell = table.indices[start + np.arange(len(start))]
-        row, cell = np.divmod(np.unique(row * n_cells + cell), n_cells)  # each once
         known = np.linalg.norm(points - self.nodes[near[:, 0]], axis=1)  # a corner of some of them
         centre, radius = self._balls
+        if len(self._large):
+            beside = np.nonzero(cdist(points, centre[self._large]) <= radius[self._large] + known[:, None])
+            row, cell = np.append(row, beside[0]), np.append(cell, self._large[beside[1]])
+        row, cell = np.divmod(np.unique(row * n_cells + cell), n_cells)  # each once
         reached = in_reach(points[row], centre[cell], radius[cell], known[row])
         row, cell = row[reached], cell[reached]
         weights, square = self._weights(points, row, cell)
