@@ -27,7 +27,7 @@ from .projection import ROUNDING, balls, barycentric, in_reach, inverse_sides, n
 CANDIDATES = 8  # nearest nodes whose simplices a row is projected onto
 NEEDLE = 1e-7  # volume of a simplex over that of a cube of its size, up to which it counts as flat
 TREE_COLUMNS = 16  # columns up to which a tree finds the nearest nodes faster than all distances do
-LARGE = 4.0  # radius of a cell over the median, above which it is always looked at
+LARGE = 2.0  # radius of a cell over the median, above which it is always looked at
 NEIGHBOURS = 10  # nearest nodes that a row lies between on a surface without cells
 RIDGE = 1e-3  # of their weights, see `between`
 EXACT = 1e-3  # a standard deviation of coordinates below so many steps between nodes is none
