@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 import threading
 import urllib.error
@@ -13,9 +14,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import numpy as np
 import pytest
 
-from gpum import GPUMRegressor, SwissRoll
-from gpum.manifold import evaluate, magnification
-from gpum.persistence import programs
+from gpum import GPUMRegressor
 
 PAGE = Path(__file__).parents[1] / "docs" / "services.md"
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -83,20 +82,46 @@ def test_the_application_answers(saved, monkeypatch):
         assert "features" in answer["error"]
 
 
-@pytest.mark.parametrize("failure", ["forked", "unexpected", "no file"])
+@pytest.mark.parametrize("failure", ["unexpected", "no file"])
 def test_a_failure_of_the_server_is_no_fault_of_the_rows(saved, monkeypatch, failure):
     path, _, X = saved
 
     def predict(rows, return_std):
-        if failure == "unexpected":
-            raise ValueError("an internal matter")
-        return evaluate(SwissRoll(), magnification, rows), rows[:, 0]  # computes with JAX, as charts do
+        raise ValueError("an internal matter")
 
     with application(path.with_name("missing") if failure == "no file" else path, monkeypatch) as (names, url):
         if failure != "no file":
             monkeypatch.setattr(names["model"](), "predict", predict)
-        monkeypatch.setattr(programs.PROCESS, "forked", failure == "forked")
         assert ask(url, {"rows": X[:3].tolist()}) == (500, {"error": "the server cannot answer"})
+
+
+FORKS = """
+import multiprocessing, sys
+import numpy as np
+from gpum import GPUMRegressor
+
+model, X = GPUMRegressor.load(sys.argv[1]), np.load(sys.argv[2])
+here = model.predict(X, return_std=True)
+
+def ask(_):
+    return model.predict(X, return_std=True)
+
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    for there in pool.map_async(ask, range(4)).get(60):
+        np.testing.assert_array_equal(there, here)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_may_be_forked_after_a_prediction(curve_fit, tmp_path):
+    """As `gunicorn --preload` does, also with a chart."""
+    curve_fit.model.save(tmp_path / "m.gpum")
+    np.save(tmp_path / "X.npy", curve_fit.X[::3] + 0.01)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, tmp_path / "m.gpum", tmp_path / "X.npy"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
