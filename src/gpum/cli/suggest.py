@@ -22,6 +22,13 @@ def suggest(
             help="variance: lowers the average uncertainty most; information: rows whose own value is least certain.",
         ),
     ] = "variance",
+    goal: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD", help="information; maximum or minimum: rows that may exceed the best value; level."
+        ),
+    ] = "information",
+    level: Annotated[float | None, typer.Option(metavar="Y", help="The value that --goal level is about.")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also a table: .csv, .tsv, .parquet or .npz.")
     ] = None,
@@ -38,6 +45,8 @@ def suggest(
 
     `gpum suggest model.gpum -n 10`
 
+    `gpum suggest model.gpum --goal maximum`
+
     `gpum suggest model.gpum -n 50 --out next.csv`
     """
     from ..persistence import model_io, tables
@@ -48,7 +57,7 @@ def suggest(
         check_output(out, force, model)
     with stage("choosing", out or model), collected():
         fitted = model_io.load(model)
-        found = fitted.model.suggestions(n, criterion)
+        found = fitted.model.suggestions(n, criterion, goal=goal, level=level)
     names = [fitted.rows[i] for i in found.rows]
     index = fitted.about.get("index") or "row"
     for text in found.notes:

@@ -109,6 +109,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     log_evidence_: Any = shell.log_evidence
     best_setting_: Any = shell.best_setting
     geometry_weights_: Any = shell.geometry_weights
+    surfaces_: Any = shell.surfaces
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart
     latent_: Any = shell.latent

@@ -28,6 +28,8 @@ from ..geometry.base import KernelOptions, kernel_options
 from ..geometry.build import Built, Many, build, dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
+from ..geometry.mesh import MeshGeometry
+from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.checkpoint import Checkpoint
 from ..persistence.tree import digest
@@ -64,6 +66,10 @@ def _check_parameters(estimator: Any) -> None:
         raise GpumError(
             f"latent_model is a known chart, but geometry is {estimator.geometry!r}; use geometry='chart' or 'average'"
         )
+    if isinstance(estimator.geometry, Mesh) and estimator.scale in ("standard", "robust"):
+        raise GpumError(
+            f"scale is {estimator.scale!r}, but geometry is a mesh, in whose units X is; use scale='auto' or 'none'"
+        )
     if estimator.scale in ("standard", "robust") and _has_units(estimator.latent_model):
         raise GpumError(
             f"scale is {estimator.scale!r}, but latent_model is a chart or a fitted latent model, which has units of "
@@ -86,7 +92,7 @@ def transforms_with_a_chart(cls: type) -> type:
 
 def tags_of_geometry(estimator: Any, tags: Any) -> Any:
     """scikit-learn's tags: missing readings are taken, except by a known chart; no chart, no transformer."""
-    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart)
+    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart) and not isinstance(estimator.geometry, Mesh)
     if not has_chart(estimator):
         tags.transformer_tags = None
     return tags
@@ -96,8 +102,16 @@ def read_cloud(estimator: Any, X: Any) -> Cloud:
     """X, checked against the parameters; divided by a unit unless a chart was given, which has units of its own."""
     _check_parameters(estimator)
     given = estimator.latent_model
-    known = isinstance(given, Chart)
-    cloud = shell.read_cloud(estimator, X, min_rows=2 if known else 3, missing=not known, by_unit=not _has_units(given))
+    known, mesh = isinstance(given, Chart), estimator.geometry if isinstance(estimator.geometry, Mesh) else None
+    cloud = shell.read_cloud(
+        estimator, X, min_rows=2 if known else 3, missing=not known and mesh is None,
+        by_unit=mesh is None and not _has_units(given),
+    )  # fmt: skip
+    if mesh is not None and cloud.X.shape[1] != mesh.vertices.shape[1]:
+        raise GpumError(
+            f"X has {cloud.X.shape[1]} columns, but the vertices of the mesh have {mesh.vertices.shape[1]} coordinates; "
+            "rows are points near the mesh"
+        )
     if known and cloud.X.shape[1] != given.dim:
         raise GpumError(
             f"X has {cloud.X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
@@ -156,7 +170,7 @@ def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:
 
 def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
     """The units that the columns of the cloud may have, the likeliest first."""
-    if _has_units(estimator.latent_model):
+    if _has_units(estimator.latent_model) or isinstance(estimator.geometry, Mesh):
         return [units.Units("none", 1.0, 0.0)]
     return units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
 
@@ -168,6 +182,8 @@ def _build(
     """Builds the geometries of these names; with `few`, only the graphs of FEW_NEIGHBOURS; see `build`."""
     graphs = partial(graphs, n_neighbors=FEW_NEIGHBOURS) if few else graphs
     given, X, n_rows = estimator.latent_model, cloud.learned, len(cloud)
+    if isinstance(estimator.geometry, Mesh):
+        return Built.one(MeshGeometry(estimator.geometry, X))
     if isinstance(given, Chart):
         return Built.one(_in_checkpoint(ChartGeometry(given, X), run))
     every = isinstance(given, str) or (getattr(_thawed(given), "latent_dim", 0) is None and not _is_fitted(given))

@@ -61,6 +61,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     ----------
     transduction_ : predictive mean of every row of the cloud.
     geometry_weights_ : posterior weight of each geometry by name; a list of such for several outputs.
+    surfaces_ : the charts, atlases or the mesh with weight, the heaviest first: nodes, cells, projection, eigenfunctions
+        and geodesics (`docs/building_blocks.md`). Graphs and flat space are none.
     relevance_ : how much each column of X matters for y, from 0 to 1 (the most relevant), [p], or [k, p] for several
         outputs: its standard deviation over its length scale, over the largest of these, averaged over the members of
         flat space with a length scale for each column. None where these have no weight: fewer than 10 labels, more
@@ -122,6 +124,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, lead), random=False)
 
     geometry_weights_: Any = shell.geometry_weights
+    surfaces_: Any = shell.surfaces
     relevance_: Any = shell.relevance
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart

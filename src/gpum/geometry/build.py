@@ -26,6 +26,7 @@ from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.threads import at_once
 from ..basics.workers import results
+from ..heat.meshes import Mesh
 from ..persistence.checkpoint import Checkpoint, key
 from . import graphs
 from .atlas import AtlasGeometry
@@ -94,7 +95,9 @@ class Built:
 
 
 def geometry_names(geometry: Any) -> list[str]:
-    """The geometries that an estimator's `geometry` means."""
+    """The geometries that an estimator's `geometry` means; a mesh is the only one."""
+    if isinstance(geometry, Mesh):
+        return ["mesh"]
     if isinstance(geometry, str):
         checks.option(geometry, "geometry", ("average", *GEOMETRIES))
         return list(GEOMETRIES) if geometry == "average" else [geometry]
@@ -104,7 +107,7 @@ def geometry_names(geometry: Any) -> list[str]:
         names = []
     if not names:
         raise GpumError(
-            f"geometry must be 'average', a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, got "
+            f"geometry must be 'average', a `gpum.Mesh`, a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, got "
             f"{geometry!r}; use one of these"
         )
     return [checks.option(name, "geometry", GEOMETRIES) for name in names]

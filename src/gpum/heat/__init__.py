@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .atlas import Atlas, AtlasEigenpairs
     from .kernel import brownian_path, heat_kernel
+    from .meshes import Mesh, MeshedSurface
+    from .spectra import Spectrum
     from .spectral import Eigenpairs, eigenpairs
 
 _HOMES = {
     "atlas": "Atlas AtlasEigenpairs",
     "kernel": "brownian_path heat_kernel",
+    "meshes": "Mesh MeshedSurface",
+    "spectra": "Spectrum",
     "spectral": "Eigenpairs eigenpairs",
 }
-__all__ = ["Atlas", "AtlasEigenpairs", "Eigenpairs", "brownian_path", "eigenpairs", "heat_kernel"]
+__all__ = ["Atlas", "AtlasEigenpairs", "Eigenpairs", "Mesh", "MeshedSurface", "Spectrum", "brownian_path", "eigenpairs", "heat_kernel"]
 
 
 def __getattr__(name: str) -> Any:

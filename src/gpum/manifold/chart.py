@@ -104,6 +104,15 @@ def length(chart: Chart, a: Any, b: Any, n: int = 16) -> Any:
     return 0.5 * speed @ weights
 
 
+def lengths(chart: Chart, a: np.ndarray, b: np.ndarray, n: int = 8) -> np.ndarray:
+    """As `length`, of the straight segments between points a and b, [m, q] each: [m]."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    x = a + (b - a) * (0.5 + 0.5 * nodes)[:, None, None]
+    G = evaluate(chart, "metric", x.reshape(-1, a.shape[1])).reshape(*x.shape, -1)
+    speed = np.sqrt(np.einsum("mq,nmqr,mr->nm", b - a, G, b - a))
+    return 0.5 * weights @ speed
+
+
 def grid(chart: Chart, n: int) -> tuple[np.ndarray, float]:
     """Midpoints of n^q equal cells of the chart's box, [n^q, q], and the volume of one cell."""
     low, high = np.asarray(chart.bounds, float).T
