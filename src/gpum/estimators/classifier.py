@@ -142,6 +142,8 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         """Latent coordinates of rows X (and their sds), where a geometry is a chart: on that of largest weight."""
         return shell.coordinates(self, X, return_std)
 
+    inverse_transform: Any = shell.inverse_transform
+
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Fit, and return the latent coordinates of the rows of X."""
         return self.fit(X, y).transform(X)

@@ -85,14 +85,16 @@ def has_chart(estimator: Any) -> bool:
 def transforms_with_a_chart(cls: type) -> type:
     """A class decorator: `transform` and related methods exist only where a geometry is a chart."""
     # It acts after scikit-learn has wrapped the methods for `set_output`.
-    for name in ("transform", "fit_transform", "get_feature_names_out"):
+    for name in ("transform", "fit_transform", "inverse_transform", "get_feature_names_out"):
         setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
     return cls
 
 
 def tags_of_geometry(estimator: Any, tags: Any) -> Any:
     """scikit-learn's tags: missing readings are taken, except by a known chart; no chart, no transformer."""
-    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart) and not isinstance(estimator.geometry, Mesh)
+    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart) and not isinstance(
+        estimator.geometry, Mesh
+    )
     if not has_chart(estimator):
         tags.transformer_tags = None
     return tags
@@ -109,7 +111,7 @@ def read_cloud(estimator: Any, X: Any) -> Cloud:
     )  # fmt: skip
     if mesh is not None and cloud.X.shape[1] != mesh.vertices.shape[1]:
         raise GpumError(
-            f"X has {cloud.X.shape[1]} columns, but the vertices of the mesh have {mesh.vertices.shape[1]} coordinates; "
+            f"X has {cloud.X.shape[1]} columns, but the vertices of the mesh have {mesh.vertices.shape[1]}; "
             "rows are points near the mesh"
         )
     if known and cloud.X.shape[1] != given.dim:

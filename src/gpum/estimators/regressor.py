@@ -61,8 +61,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     ----------
     transduction_ : predictive mean of every row of the cloud.
     geometry_weights_ : posterior weight of each geometry by name; a list of such for several outputs.
-    surfaces_ : the charts, atlases or the mesh with weight, the heaviest first: nodes, cells, projection, eigenfunctions
-        and geodesics (`docs/building_blocks.md`). Graphs and flat space are none.
+    surfaces_ : the charts, atlases or the mesh with weight, the heaviest first: nodes, cells, projection,
+        eigenfunctions and geodesics (`docs/building_blocks.md`). Graphs and flat space are none.
     relevance_ : how much each column of X matters for y, from 0 to 1 (the most relevant), [p], or [k, p] for several
         outputs: its standard deviation over its length scale, over the largest of these, averaged over the members of
         flat space with a length scale for each column. None where these have no weight: fewer than 10 labels, more
@@ -141,6 +141,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, fitted or new (and their sds), on the chart of largest weight."""
         return shell.coordinates(self, X, return_std)
+
+    inverse_transform: Any = shell.inverse_transform
 
     def fit_transform(self, X: Any, y: Any, **fit_params: Any) -> Any:
         """Fit, and return the latent coordinates of the rows of X."""

@@ -166,6 +166,17 @@ def coordinates(estimator: Any, X: Any, return_std: bool) -> Any:
     return found if return_std else found[0]
 
 
+def inverse_transform(self: Any, Z: Any, return_std: bool = False) -> Any:
+    """Rows [n, p] of the surface at coordinates Z [n, q] of `transform` (and how well the surface is known there)."""
+    latent, cloud = self.model_.latent_model, self.model_.cloud
+    if latent is None:
+        raise GpumError("there is no learned chart: rows of a known chart are coordinates; fit with geometry='chart'")
+    found = latent.inverse_transform(Z, return_std)
+    if not return_std:
+        return cloud.unscaled(found)
+    return cloud.unscaled(found[0]), found[1] * cloud.unit
+
+
 def file_state(self: Any) -> dict[str, Any]:
     """What a model file holds of an estimator."""
     columns = {name: value for name, value in vars(self).items() if name in COLUMNS}

@@ -262,7 +262,7 @@ class FittedModel:
             rows, local = self._asked_rows(asked)
             beliefs = [output.beliefs(rows, local, level) for output in self.outputs]
             chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
-        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud))
+        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud), level is not None)
         trusted = self.classes is None or self._surplus >= -design.CONTRADICTED
         return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
 
@@ -284,7 +284,7 @@ class FittedModel:
             beliefs = [output.beliefs(at, local, level) for output in self.outputs]
             useful = [~one[asked.candidates] for one in labelled]
             chosen, gain = design.choose(beliefs, useful, n, criterion)
-        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud))
+        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud), level is not None)
         return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
 
     @property

@@ -63,7 +63,5 @@ class MeshGeometry:
         spectrum = self.mesh.spectrum(task.options.n_modes or MESH_MODES)
         space = NodeFeatures(spectrum.functions.astype(np.float32), spectrum.values)
         rows = space.at(self._built.places)
-        settings = spectral_settings(
-            spectrum.values, rows, self.mesh.dim, task.smoothness, 0.0, task.options.max_time
-        )
+        settings = spectral_settings(spectrum.values, rows, self.mesh.dim, task.smoothness, 0.0, task.options.max_time)
         return Family.of([(space, rows, settings)], [*notes, *unreached(self.title, spectrum)])

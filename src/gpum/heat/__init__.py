@@ -25,7 +25,17 @@ _HOMES = {
     "spectra": "Spectrum",
     "spectral": "Eigenpairs eigenpairs",
 }
-__all__ = ["Atlas", "AtlasEigenpairs", "Eigenpairs", "Mesh", "MeshedSurface", "Spectrum", "brownian_path", "eigenpairs", "heat_kernel"]
+__all__ = [
+    "Atlas",
+    "AtlasEigenpairs",
+    "Eigenpairs",
+    "Mesh",
+    "MeshedSurface",
+    "Spectrum",
+    "brownian_path",
+    "eigenpairs",
+    "heat_kernel",
+]
 
 
 def __getattr__(name: str) -> Any:

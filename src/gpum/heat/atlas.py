@@ -53,7 +53,6 @@ class AtlasEigenpairs(Kernels):
         return combined(self.atlas.project(rows), self.vectors)
 
 
-
 class Atlas:
     """A surface of dimension 1, 2 or 3 made of many small charts; it may be closed, branched or disconnected.
 
@@ -172,6 +171,11 @@ class AtlasNodes:
     def points(self) -> np.ndarray:
         """Points of the nodes, [n, d]."""
         return self.atlas.surface_.nodes[self._index]
+
+    @property
+    def positions(self) -> np.ndarray:
+        """The nodes as rows of the data space, [n, p]."""
+        return self.atlas.nodes_[self._index]
 
     @property
     def mass(self) -> np.ndarray:

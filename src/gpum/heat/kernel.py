@@ -121,7 +121,13 @@ def _nodes(surface: Atlas | MeshedSurface) -> tuple[AtlasNodes | SurfaceNodes, i
 
 
 def _across_nodes(
-    surface: Atlas | MeshedSurface, starts: Any, targets: Any, times: Any, n_paths: int, random_state: Any, n_jobs: int | None
+    surface: Atlas | MeshedSurface,
+    starts: Any,
+    targets: Any,
+    times: Any,
+    n_paths: int,
+    random_state: Any,
+    n_jobs: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """K_t and its standard error from paths that jump from node to node of a surface."""
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
@@ -149,17 +155,20 @@ def _across_nodes(
 
 
 def brownian_path(
-    chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
+    chart: Chart | Atlas | MeshedSurface, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
     """Brownian paths on a chart until `time`, all their positions, for plots.
 
+    On an `Atlas`, a `Mesh` or one of `surfaces_` they are rows of the data space: paths jump from node to node.
     One start gives one path [n_steps + 1, q]; several starts [n, q] give one path each, [n, n_steps + 1, q]. The
     first path does not depend on how many there are. Steps are taken in even coordinates (`manifold.straight`), where
     they are all of one size on the surface.
     """
-    starts = _points(chart, start, "start")
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
+    if isinstance(chart, Atlas | MeshedSurface):
+        return _walks(chart, start, time, n_steps, random_state)
+    starts = _points(chart, start, "start")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; use a shorter one")
     key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
@@ -169,6 +178,23 @@ def brownian_path(
     paths_of = [brownian.path(even, x, time, own_key, n_steps) for x, own_key in zip(positions, keys, strict=True)]
     found = np.stack([evaluate(even, "original", path) for path in paths_of])
     return found[0] if len(found) == 1 else found
+
+
+def _walks(
+    surface: Atlas | MeshedSurface, start: Any, time: float, n_steps: int, random_state: Any
+) -> np.ndarray:  # fmt: skip
+    """Paths from node to node of a surface, each from a node of the cell in which its start lies."""
+    nodes_of, columns = _nodes(surface)
+    starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
+    process = jumps.jump_nodes(nodes_of.stiffness(), nodes_of.mass, time).process
+    seed = int(checks.random_state(random_state).randint(2**31 - 1))
+    nodes, weights = nodes_of.corners(starts)
+    found = []
+    for k in range(len(starts)):
+        rng = np.random.default_rng([seed, k])
+        begin = int(rng.choice(nodes[k], p=weights[k] / weights[k].sum()))
+        found.append(nodes_of.positions[jumps.walk(process, begin, time, n_steps, rng)])
+    return found[0] if len(found) == 1 else np.stack(found)
 
 
 def _compare(

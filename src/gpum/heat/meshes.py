@@ -1,6 +1,6 @@
 """Surfaces of nodes and cells that users have in their hands: meshes of their own, and surfaces of fitted models.
 
-    K u = λ M u       linear elements; M is CONSISTENT times their mass, the rest lumped (see `simplicial`)
+K u = λ M u       linear elements; M is CONSISTENT times their mass, the rest lumped (see `simplicial`)
 """
 
 from __future__ import annotations
@@ -113,6 +113,11 @@ class SurfaceNodes:
     def points(self) -> np.ndarray:
         """Points of the nodes, [n, p]."""
         return self.surface.nodes[self.index]
+
+    @property
+    def positions(self) -> np.ndarray:
+        """The same."""
+        return self.points
 
     @property
     def mass(self) -> np.ndarray:

@@ -23,8 +23,8 @@ from ..manifold.chart import Chart
 from ..manifold.surface import Surface, combined
 from .assembly import assemble, on_simplices, quadratic_unknowns
 from .lanczos import lowest
-from .meshes import MeshedSurface
 from .mesh import Mesh, Size, finest, make_mesh, measure
+from .meshes import MeshedSurface
 from .spectra import Kernels
 
 TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time

@@ -183,8 +183,11 @@ def improvement(ahead: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.maximum(ahead * ndtr(u) + sd * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi), 0.0)
 
 
-def floor(outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None) -> float:
-    """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has.
+def floor(
+    outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None, of_side: bool = False
+) -> float:  # fmt: skip
+    """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has,
+    `of_side` says that gains are of the side of a level.
 
     Labels of classes help as long as MORE of them are expected to settle one row besides their own, of a large cloud a
     fraction SMALL of its rows. Fewer than one row for each label is no reason to stop: of 400 handwritten digits,
@@ -194,6 +197,8 @@ def floor(outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | Non
         return SURE if criterion == "information" else max(1 / n_rows, SMALL) / MORE
     if criterion == "information":
         return KNOWN * len(outputs)
+    if of_side:
+        return NEGLIGIBLE / 4  # 1/4 is the variance where both sides of a level are equally likely
     if criterion in ("maximum", "minimum"):
         noise = [np.average([np.sqrt(b.noise[0]) for b in some], weights=[b.weight for b in some]) for some in outputs]
         return NEGLIGIBLE * float(np.sum(noise))

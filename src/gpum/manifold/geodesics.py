@@ -21,6 +21,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
 POINTS = {1: 0, 2: 4, 3: 2}  # further points of each side, by dimension
+SAME = 1e-9  # of the whole length: a shorter segment joins a point with itself
 TINY = 1e-150  # least length of an edge of the graph: a zero would be no edge
 
 
@@ -185,9 +186,7 @@ class _Chain:
         for k, (a, b) in enumerate(zip(points, points[1:], strict=False)):
             nodes = np.union1d(a.nodes, b.nodes)
             for i, j in combinations(range(len(nodes)), 2):
-                self.squares[k, i, j] = self.squares[k, j, i] = (
-                    cells.lengths[cells.side(nodes[i], nodes[j])] ** 2
-                )
+                self.squares[k, i, j] = self.squares[k, j, i] = cells.lengths[cells.side(nodes[i], nodes[j])] ** 2
             for end, (point, sign, number) in enumerate(((a, -1.0, k), (b, 1.0, k + 1))):
                 at = np.searchsorted(nodes, point.nodes)
                 if number in variable:  # weights 1 - t and t
@@ -197,12 +196,20 @@ class _Chain:
                 else:
                     self.step[k, at] += sign * point.weights
 
+    def _steps(self, t: np.ndarray) -> np.ndarray:
+        """The change of weights along each segment, [n, c]."""
+        return self.step + np.einsum("ne,nec->nc", np.append(t, 0.0)[self.variable], self.by)
+
+    def _each(self, t: np.ndarray) -> np.ndarray:
+        """The length of each segment, [n]."""
+        step = self._steps(t)
+        return np.sqrt(np.maximum(-0.5 * np.einsum("ni,nij,nj->n", step, self.squares, step), 0.0))
+
     def length(self, t: np.ndarray) -> tuple[float, np.ndarray]:
         """The length of the path, and its derivative by the positions t [moves]."""
-        at = np.append(t, 0.0)[self.variable]
-        step = self.step + np.einsum("ne,nec->nc", at, self.by)
+        step = self._steps(t)
         turned = np.einsum("nij,nj->ni", self.squares, step)
-        each = np.sqrt(np.maximum(-0.5 * np.einsum("ni,ni->n", step, turned), 0.0))
+        each = self._each(t)
         slopes = -0.5 * np.einsum("nec,nc->ne", self.by, turned) / np.maximum(each, TINY)[:, None]
         gradient = np.bincount(self.variable.ravel(), slopes.ravel(), len(self.moves) + 1)[:-1]
         return float(each.sum()), gradient
@@ -218,4 +225,5 @@ class _Chain:
         points = list(self.points)
         for k, position in zip(self.moves, t, strict=True):
             points[k] = Point(points[k].nodes, np.array([1 - position, position]))
-        return self.length(t)[0], points
+        total, each = self.length(t)[0], self._each(t)
+        return total, [points[0], *(p for p, step in zip(points[1:], each, strict=True) if step > SAME * total)]
