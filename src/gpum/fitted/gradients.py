@@ -85,7 +85,8 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
             D, frame = slopes.of(kind.vectors), slopes.frame
         else:
             raise GpumError(
-                f"the {geometries.titles[k]} has no gradient: its functions are known at rows only; use another geometry"
+                f"the {geometries.titles[k]} has no gradient: its functions are known at rows only; use "
+                "another geometry"
             )
         return a, D, frame / np.broadcast_to(np.asarray(scale, float), frame.shape[1])[:, None], far
 

@@ -16,10 +16,8 @@ from ..geometry.features import NodeFeatures
 from ..geometry.incomplete import IncompleteGeometry
 from ..geometry.scaled import ScaledGeometry
 from ..geometry.surface import SurfaceGeometry
-from ..heat.assembly import assemble
 from ..heat.meshes import MeshedSurface, simplices
 from ..heat.spectra import Spectrum, varying
-from ..manifold.chart import lengths
 from ..manifold.surface import Location, Surface
 
 if TYPE_CHECKING:
@@ -124,7 +122,8 @@ class FittedSurface(MeshedSurface):
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        family, weights = self._model.geometries.family, {}
+        family = self._model.geometries.family
+        weights: dict[int, float] = {}
         for output in self._model.outputs:
             for component in output.posterior.components:
                 k = component.setting.space
@@ -159,13 +158,17 @@ class FittedSurface(MeshedSurface):
         proper = pairs[:, 0] < pairs[:, 1]
         pairs, ends = pairs[proper], ends[proper]
         if self._known:
+            from ..manifold.chart import lengths  # which needs JAX
+
             at = surface.positions
             return pairs, lengths(self._model.geometries.chart(self._number), at[ends[:, 0]], at[ends[:, 1]])
         return pairs, self._unit * np.linalg.norm(surface.nodes[ends[:, 0]] - surface.nodes[ends[:, 1]], axis=1)
 
     def elements(self) -> tuple[csr_matrix, np.ndarray]:
         """Stiffness [V, V] and lumped mass [V] of linear elements; an edge of no cell is as wide as a usual side."""
-        pairs, long = self._sides
+        from ..heat.assembly import assemble  # which needs JAX
+
+        long = self._sides[1]
         cells, n = self.cells, len(self.nodes)
         side = lambda a, b: long[self._cells_with_lengths.side(a, b)]
         line = cells[:, -1] == cells[:, -2]

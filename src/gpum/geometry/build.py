@@ -107,8 +107,8 @@ def geometry_names(geometry: Any) -> list[str]:
         names = []
     if not names:
         raise GpumError(
-            f"geometry must be 'average', a `gpum.Mesh`, a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, got "
-            f"{geometry!r}; use one of these"
+            f"geometry must be 'average', a `gpum.Mesh`, a name or a list of names of "
+            f"{', '.join(map(repr, GEOMETRIES))}, got {geometry!r}; use one of these"
         )
     return [checks.option(name, "geometry", GEOMETRIES) for name in names]
 

@@ -54,8 +54,8 @@ def heat_kernel(
 
     Parameters
     ----------
-    chart : any chart, analytic or learned; or an `Atlas`, a `Mesh` or one of `surfaces_` of a fitted model, whose points
-        are rows of the data space (by eigenpairs, or by paths that jump from node to node).
+    chart : any chart, analytic or learned; or an `Atlas`, a `Mesh` or one of `surfaces_` of a fitted model, whose
+        points are rows of the data space (by eigenpairs, or by paths that jump from node to node).
     starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
     times : diffusion times, positive; a number or a sequence.
     method : "spectral", "brownian", or "auto": spectral up to three dimensions.

@@ -19,7 +19,6 @@ from ..basics import checks
 from ..basics.checks import GpumError, NoSurface
 from ..manifold.geodesics import Cells, Geodesic, Point
 from ..manifold.surface import Location, Surface
-from .assembly import assemble
 from .lanczos import lowest
 from .simplicial import CONSISTENT
 from .spectra import Spectrum
@@ -268,12 +267,16 @@ class Mesh(MeshedSurface):
 
     def elements(self) -> tuple[csr_matrix, np.ndarray]:
         """Stiffness [V, V] and lumped mass [V] of linear elements."""
+        from .assembly import assemble  # which needs JAX
+
         volume, stiffness = _elements(self.vertices[self.faces])
         K = assemble([(self.faces, stiffness)], len(self.vertices))
         corners = self.faces.shape[1]
         return K, np.bincount(self.faces.ravel(), np.repeat(volume / corners, corners), len(self.vertices))
 
     def _consistent_mass(self) -> csc_matrix:
+        from .assembly import assemble  # which needs JAX
+
         corners = self.faces.shape[1]
         local = (1 + np.eye(corners)) / (corners * (corners + 1))
         volume = _elements(self.vertices[self.faces])[0]
@@ -327,8 +330,8 @@ def _checked(vertices: np.ndarray, faces: Any) -> tuple[np.ndarray, tuple[str, .
     if outside.any():
         row = int(np.flatnonzero(outside.any(1))[0])
         raise GpumError(
-            f"faces has {int(found[outside][0])} in row {row}, but there are {len(vertices)} vertices, numbered from 0; "
-            "correct it (files often number them from 1)"
+            f"faces has {int(found[outside][0])} in row {row}, but there are {len(vertices)} vertices, numbered "
+            "from 0; correct it (files often number them from 1)"
         )
     corners = vertices[found]
     middle, size = corners.mean(1, keepdims=True), np.ptp(corners, axis=1).max(1)

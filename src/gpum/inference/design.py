@@ -15,8 +15,8 @@ A label at x lowers the covariance by C(x', x) C(x, x'')/(C(x, x) + s(x)), whate
 
 For the goal "level", the variance is that of the side of the level on which f is: v = (∂P(f > level)/∂ mean f)².
 
-They are averaged over the posterior's settings by weight. A batch is greedy: each row is chosen given that those before it will
-have labels, so that no two of them say the same.
+They are averaged over the posterior's settings by weight. A batch is greedy: each row is chosen given that those before
+it will have labels, so that no two of them say the same.
 
 Classes have p = softmax(a f), a = LINK/√(C(x, x) + r) (see `classes`). The class y of x moves the mean of f(x) by
 C(x, x) ∇log p_y, and the variance of that move is by how much C(x, x) falls: 1/(C(x, x) + s(x)) = a² (1 - Σp²)/D in

@@ -43,7 +43,7 @@ class Chart(ABC):
         if "_registered" not in vars(cls):
             with suppress(ValueError):  # it is registered already
                 jax.tree_util.register_pytree_node(cls, _flattened, partial(_unflattened, cls))
-            cls._registered = True  # type: ignore[attr-defined]
+            cls._registered = True
         return super().__new__(cls)
 
     @property
@@ -119,7 +119,7 @@ def _flattened(chart: Chart) -> tuple[tuple[()], _Attributes]:
 
 
 def _unflattened(cls: type, attributes: _Attributes, leaves: Any) -> Any:
-    chart = object.__new__(cls)
+    chart: Any = object.__new__(cls)
     vars(chart).update(attributes.held)
     return chart
 

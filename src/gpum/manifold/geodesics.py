@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from scipy.optimize import minimize
@@ -177,13 +177,13 @@ class _Chain:
         self.points = points
         self.moves = [k for k in range(1, len(points) - 1) if len(points[k].nodes) == 2]
         variable = {k: n for n, k in enumerate(self.moves)}
-        corners = max(len(np.union1d(a.nodes, b.nodes)) for a, b in zip(points, points[1:], strict=False))
+        corners = max(len(np.union1d(a.nodes, b.nodes)) for a, b in pairwise(points))
         n = len(points) - 1
         self.squares = np.zeros((n, corners, corners))
         self.step = np.zeros((n, corners))  # change of weights along each segment, where nothing has moved
         self.by = np.zeros((n, 2, corners))  # its derivative by the position of the first and of the second point
         self.variable = np.full((n, 2), len(self.moves))
-        for k, (a, b) in enumerate(zip(points, points[1:], strict=False)):
+        for k, (a, b) in enumerate(pairwise(points)):
             nodes = np.union1d(a.nodes, b.nodes)
             for i, j in combinations(range(len(nodes)), 2):
                 self.squares[k, i, j] = self.squares[k, j, i] = cells.lengths[cells.side(nodes[i], nodes[j])] ** 2

@@ -47,7 +47,7 @@ def on_surface(surface: Surface, packed: np.ndarray) -> Slopes:
 
 
 def through_neighbours(rows: np.ndarray, nodes: np.ndarray, points: np.ndarray) -> Slopes:
-    """Slopes of the plane that fits values at the nodes [n, j] around points [n, d] best, nearer nodes counting more."""
+    """Slopes of the plane that fits values at the nodes [n, j] around points [n, d], nearer nodes counting more."""
     away = rows[nodes] - points[:, None]
     square = np.einsum("njd,njd->nj", away, away)
     usual = np.maximum(square.mean(1, keepdims=True), np.finfo(float).tiny)
