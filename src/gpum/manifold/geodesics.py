@@ -4,15 +4,15 @@
     |δ|² = -Σ_{i<j} δ_i δ_j l_ij²    squared length of a segment in a cell, δ the change of its barycentric weights
 
 Every side gets a few further points, and points of one cell are joined by segments: a graph, on which Dijkstra's
-algorithm finds the cells that the shortest path crosses. The points where it crosses their sides are then moved so that
-the path is as short as possible. Only the lengths of sides are used, so that a surface needs no embedding.
+algorithm finds the cells that the shortest path crosses; and again, with more points, in the cells around it. The
+points where it crosses their sides are then moved so that it is as short as possible. Only the lengths of sides are used, so that a surface needs no embedding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
 POINTS = {1: 0, 2: 4, 3: 2}  # further points of each side, by dimension
+FINER = 3  # times as many around a path that was found
 SAME = 1e-9  # of the whole length: a shorter segment joins a point with itself
 TINY = 1e-150  # least length of an edge of the graph: a zero would be no edge
 
@@ -41,12 +42,15 @@ class Cells:
     cells: np.ndarray
     pairs: np.ndarray
     lengths: np.ndarray
+    times: int = 1  # so many times as many further points
 
     @classmethod
-    def of(cls, n_nodes: int, cells: np.ndarray, pairs: np.ndarray, lengths: np.ndarray) -> Cells:
+    def of(
+        cls, n_nodes: int, cells: np.ndarray, pairs: np.ndarray, lengths: np.ndarray, times: int = 1
+    ) -> Cells:  # fmt: skip
         """With pairs in the order of their codes."""
         order = np.argsort(pairs[:, 0] * n_nodes + pairs[:, 1])
-        return cls(n_nodes, cells, pairs[order], lengths[order])
+        return cls(n_nodes, cells, pairs[order], lengths[order], times)
 
     @cached_property
     def _codes(self) -> np.ndarray:
@@ -59,7 +63,7 @@ class Cells:
     @property
     def n_points(self) -> int:
         """Further points of each side."""
-        return POINTS[self.cells.shape[1] - 1]
+        return self.times * POINTS[self.cells.shape[1] - 1]
 
     @cached_property
     def _graph(self) -> csr_matrix:
@@ -80,27 +84,31 @@ class Cells:
     def _segments(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The two ends and the length of every segment in some cells."""
         corners, m = cells.shape[1], self.n_points
+        first, second, weights = _segments_of_a_cell(corners, m)
         sides = list(combinations(range(corners), 2))
-        at = [np.eye(corners)[c] for c in range(corners)]
-        number = [cells[:, c] for c in range(corners)]
-        for i, j in sides:
-            edge, turned = self.side(cells[:, i], cells[:, j]), cells[:, i] > cells[:, j]
-            for k in range(m):
-                t = (k + 1) / (m + 1)
-                at.append((1 - t) * np.eye(corners)[i] + t * np.eye(corners)[j])
-                number.append(self.n_nodes + m * edge + np.where(turned, m - 1 - k, k))
-        squares = np.stack([self.lengths[self.side(cells[:, i], cells[:, j])] ** 2 for i, j in sides], 1)
-        first, second, lengths = [], [], []
-        for u, v in combinations(range(len(at)), 2):
-            step = at[v] - at[u]
-            along = np.count_nonzero(at[u] + at[v]) == 2  # both on one side: only neighbours are joined
-            if along and abs(step).max() > 1 / (m + 1) + 1e-9:
-                continue
-            first.append(number[u])
-            second.append(number[v])
-            weights = -np.array([step[i] * step[j] for i, j in sides])
-            lengths.append(np.sqrt(np.maximum(squares @ weights, 0.0)))
-        return np.concatenate(first), np.concatenate(second), np.concatenate(lengths)
+        edges = np.stack([self.side(cells[:, i], cells[:, j]) for i, j in sides], 1)
+        turned = np.stack([cells[:, i] > cells[:, j] for i, j in sides], 1)
+        k = np.arange(m)
+        further = self.n_nodes + m * edges[:, :, None] + np.where(turned[:, :, None], m - 1 - k, k)
+        number = np.concatenate([cells, further.reshape(len(cells), -1)], 1)
+        length = np.sqrt(np.maximum(self.lengths[edges] ** 2 @ weights, 0.0))
+        return number[:, first].ravel(), number[:, second].ravel(), length.ravel()
+
+    def near(self, points: Sequence[Point]) -> tuple[Cells, np.ndarray]:
+        """The cells around a path, with more points on their sides, and the numbers of their nodes."""
+        at = np.zeros(self.n_nodes, bool)
+        for _ in range(2):
+            for point in points:
+                at[point.nodes] = True
+            cells = self.cells[at[self.cells].any(1)]
+            at[cells] = True
+        used = np.unique(cells)
+        number = np.full(self.n_nodes, -1)
+        number[used] = np.arange(len(used))
+        inside = np.sort(np.concatenate([cells[:, side] for side in combinations(range(cells.shape[1]), 2)]), 1)
+        inside = np.unique(inside[inside[:, 0] < inside[:, 1]], axis=0)
+        lengths = self.lengths[self.side(inside[:, 0], inside[:, 1])]
+        return Cells.of(len(used), number[cells], number[inside], lengths, FINER), used
 
     def _point(self, number: int) -> Point:
         """A node, or a further point of a side."""
@@ -123,6 +131,10 @@ class Cells:
 
     def paths(self, start: Point, ends: Sequence[Point]) -> list[tuple[float, list[Point]]]:
         """The shortest path from a point to each of several: length and points; infinite and none without one."""
+        return [self._finer(start, end, *path) for end, path in zip(ends, self._paths(start, ends), strict=True)]
+
+    def _paths(self, start: Point, ends: Sequence[Point]) -> list[tuple[float, list[Point]]]:
+        """The same on the points of this graph."""
         graph = self._graph
         n = graph.shape[0]
         beside = self._beside(start)
@@ -136,6 +148,17 @@ class Cells:
         )  # fmt: skip
         away, before = dijkstra(with_start, indices=n, return_predecessors=True)
         return [self._path(start, end, away, before) for end in ends]
+
+    def _finer(self, start: Point, end: Point, length: float, path: list[Point]) -> tuple[float, list[Point]]:
+        """The path, or a shorter one in the cells around it, where sides have more points."""
+        if not self.n_points or len(path) <= 2:
+            return length, path
+        cells, used = self.near(path)
+        here = lambda point: Point(np.searchsorted(used, point.nodes), point.weights)
+        ((finer, points),) = cells._paths(here(start), [here(end)])
+        if not finer < length:
+            return length, path
+        return finer, [Point(used[point.nodes], point.weights) for point in points]
 
     def _path(self, start: Point, end: Point, away: np.ndarray, before: np.ndarray) -> tuple[float, list[Point]]:
         if set(start.nodes) <= set(end.nodes) or set(end.nodes) <= set(start.nodes):  # of one cell
@@ -152,6 +175,24 @@ class Cells:
                 best = int(before[best])
             chain = [start, *(self._point(k) for k in reversed(numbers)), end]
         return _Chain(chain, self).shortest()
+
+
+@cache
+def _segments_of_a_cell(corners: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Segments between the corners and m further points of each side of a cell: both ends, as positions among these,
+    and the weights [sides, segments] of the squared lengths of sides in theirs.
+
+    On one side only neighbours are joined.
+    """
+    sides = list(combinations(range(corners), 2))
+    t = np.arange(1, m + 1)[:, None] / (m + 1)
+    at = np.concatenate([np.eye(corners), *((1 - t) * np.eye(corners)[i] + t * np.eye(corners)[j] for i, j in sides)])
+    first, second = np.triu_indices(len(at), 1)
+    step = at[second] - at[first]
+    along = np.count_nonzero(at[first] + at[second], axis=1) == 2
+    kept = ~along | (np.abs(step).max(1) < 1 / (m + 1) + 1e-9)
+    first, second, step = first[kept], second[kept], step[kept]
+    return first, second, -np.stack([step[:, i] * step[:, j] for i, j in sides])
 
 
 @dataclass(frozen=True)
