@@ -12,7 +12,9 @@ def sphere(times):
     v = np.array([np.roll(c, turn) for turn in range(3) for c in corners], float)
     length = np.linalg.norm(v[:, None] - v, axis=2)
     near = np.isclose(length, 2)
-    f = np.array([(i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] & near[j, k] & near[i, k]])
+    f = np.array(
+        [(i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] & near[j, k] & near[i, k]]
+    )
     v /= np.linalg.norm(v, axis=1)[:, None]
     for _ in range(times):
         v, f, _, _ = halved(v, f, np.zeros((0, 2), int))

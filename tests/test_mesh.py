@@ -52,14 +52,18 @@ def test_open_surfaces_have_no_flow_through_their_edge():
 def test_segments_and_tetrahedra(q):
     if q == 1:
         t = np.linspace(0, 2 * np.pi, 101)[:-1]
-        mesh = Mesh(np.column_stack([np.cos(t), np.sin(t)]), np.column_stack([np.arange(100), (np.arange(100) + 1) % 100]))
+        mesh = Mesh(
+            np.column_stack([np.cos(t), np.sin(t)]), np.column_stack([np.arange(100), (np.arange(100) + 1) % 100])
+        )
         np.testing.assert_allclose(mesh.spectrum(5).values, [0, 1, 1, 4, 4], rtol=2e-3, atol=1e-9)
         assert mesh.geodesic([1, 0], [0, 1]).length == pytest.approx(np.pi / 2, rel=1e-3)
     else:
         mesh = Mesh(*box(6))
         np.testing.assert_allclose(mesh.spectrum(4).values, [0, *[np.pi**2] * 3], rtol=0.03, atol=1e-9)
         assert mesh.volume == pytest.approx(1)
-        assert mesh.geodesic([0.1, 0.2, 0.3], [0.9, 0.6, 0.8]).length == pytest.approx(np.sqrt(0.64 + 0.16 + 0.25), rel=0.02)
+        assert mesh.geodesic([0.1, 0.2, 0.3], [0.9, 0.6, 0.8]).length == pytest.approx(
+            np.sqrt(0.64 + 0.16 + 0.25), rel=0.02
+        )
 
 
 def test_geodesics_of_the_sphere_are_within_one_per_cent(ball):
@@ -133,7 +137,9 @@ def test_kernels_and_paths_take_meshes(ball):
     X, times = on_sphere(3), [0.5, 1.0]
     exact = heat_kernel(ball, X, None, times)
     assert np.array_equal(spectral.eigenpairs(ball, n_modes=9).values, ball.spectrum(9).values)
-    found, std = heat_kernel(ball, X[:1], X[1:], times, method="brownian", n_paths=2000, return_std=True, random_state=0)
+    found, std = heat_kernel(
+        ball, X[:1], X[1:], times, method="brownian", n_paths=2000, return_std=True, random_state=0
+    )
     assert np.all(np.abs(found - exact[:, :1, 1:]) < 4 * std + 0.01 * exact.max())
     paths = brownian_path(Mesh(*sphere(3)), np.tile(X[0], (400, 1)), 0.4, n_steps=4, random_state=0)
     assert paths.shape == (400, 5, 3)
@@ -232,7 +238,17 @@ def test_files(tmp_path):
         assert mesh.closed
         assert len(mesh.vertices) == len(V)
         assert mesh.volume == pytest.approx(Mesh(V, F).volume, rel=1e-5)
-    lines = ["v 0 0 0", "v 1 0 0", "v 1 1 0", "v 0 1 0", "v 2 0 0", "vt 0 0", "vt 1 0", "f 1/1 2/1 3/1 4/1", "f 2/2 5/2 3/2"]
+    lines = [
+        "v 0 0 0",
+        "v 1 0 0",
+        "v 1 1 0",
+        "v 0 1 0",
+        "v 2 0 0",
+        "vt 0 0",
+        "vt 1 0",
+        "f 1/1 2/1 3/1 4/1",
+        "f 2/2 5/2 3/2",
+    ]
     (tmp_path / "square.obj").write_text("\n".join(lines))  # a square and a triangle, with texture coordinates
     mesh = Mesh.read(tmp_path / "square.obj")
     assert mesh.volume == pytest.approx(1.5)

@@ -219,7 +219,7 @@ def test_goals_find_extremes_and_levels(wavy):
     model, rows = wavy
     y = wave(rows)
     labelled = set(range(8))
-    best = {goal: None for goal in ("maximum", "minimum")}
+    best = dict.fromkeys(("maximum", "minimum"))
     for goal, sign in (("maximum", 1), ("minimum", -1)):
         known, now = sorted(labelled), model
         for _ in range(8):

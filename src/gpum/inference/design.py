@@ -45,6 +45,7 @@ COMPONENTS = 8  # of largest weight, over which a gain is averaged
 TARGETS = 200  # rows over which the average predictive variance is taken
 CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
 OF_EXTREMES = 20_000  # the same for a maximum or minimum, which have no targets
+FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
 NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
 KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
 SURE = 0.05  # nats, about what is left of a class with probability 0.99
@@ -179,7 +180,7 @@ def choose(
 def improvement(ahead: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """E max(z, 0) of z ~ N(ahead, variance), [m]."""
     sd = np.maximum(np.sqrt(variance), np.finfo(float).tiny)
-    u = ahead / sd
+    u = np.clip(ahead / sd, -FARTHEST, FARTHEST)
     return np.maximum(ahead * ndtr(u) + sd * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi), 0.0)
 
 

@@ -5,7 +5,8 @@
 
 Every side gets a few further points, and points of one cell are joined by segments: a graph, on which Dijkstra's
 algorithm finds the cells that the shortest path crosses; and again, with more points, in the cells around it. The
-points where it crosses their sides are then moved so that it is as short as possible. Only the lengths of sides are used, so that a surface needs no embedding.
+points where it crosses their sides are then moved so that it is as short as possible. Only the lengths of sides are
+used, so that a surface needs no embedding.
 """
 
 from __future__ import annotations
