@@ -18,6 +18,7 @@ from gpum import (
     GPUMClassifier,
     GpumError,
     GPUMRegressor,
+    Mesh,
     SwissRoll,
     diagnostics,
     model_io,

@@ -21,7 +21,7 @@ from gpum import (
 
 @pytest.fixture(scope="module")
 def strip():
-    """A rolled strip, 4 by 1, of radius 1.5 in centimetres and with an offset; its flat coordinates; a fit of atlases."""
+    """A rolled strip, 4 by 1, of radius 1.5, in centimetres and with an offset; its flat coordinates; a fit."""
     rng = np.random.default_rng(0)
     flat = rng.uniform([0, 0], [4, 1], (300, 2))
     X = 100 * np.column_stack([1.5 * np.sin(flat[:, 0] / 1.5), 1.5 * np.cos(flat[:, 0] / 1.5), flat[:, 1]]) + 7.0
@@ -177,7 +177,7 @@ def test_charts_in_numpy_are_refused_in_a_sentence():
 
     class WithIf(Disc):
         def inside(self, x):
-            return True if x[0] > 0 else False
+            return bool(x[0] > 0)
 
     for chart in (InNumpy(1.0), WithIf(1.0)):
         with pytest.raises(GpumError, match=f"{type(chart).__name__} cannot be compiled: write"):
@@ -199,9 +199,9 @@ def test_coordinates_lead_back_to_rows(curve_fit):
 
 
 def test_coordinates_in_the_units_of_the_columns():
-    t = np.linspace(-1, 1, 24)
-    X = np.column_stack([1e3 * np.sin(2 * t) + 5e3, np.cos(2 * t), 0.5 * t])
-    model = BayesianGPLVM(1, scale="standard", n_inducing=8, starts="pca", random_state=0).fit(X)
+    t = np.linspace(-1, 1, 40)
+    X = np.column_stack([1e3 * np.sin(2 * t) + 5e3, np.cos(2 * t), 0.3 * t, 0.5 * t])
+    model = BayesianGPLVM(1, scale="standard", n_inducing=12, starts="pca", random_state=0).fit(X)
     rows, std = model.inverse_transform(model.latent_, return_std=True)
     assert np.all(np.abs(rows - X).max(0) < 0.05 * X.std(0))
     np.testing.assert_allclose(std / std[:, :1], np.broadcast_to(X.std(0) / X[:, 0].std(), X.shape), rtol=1e-6)
