@@ -154,7 +154,7 @@ def test_components_together_predict_as_each_alone():
     posterior = gp.average(family(settings, PHI), np.arange(12), np.sin(5 * X[:12, 0]))
     rows = at(PHI)
     rows.around[0].extend([PHI, PHI[::-1]])
-    for component, means, variances in posterior.conditionals(rows, False):
+    for component, means, variances, _ in posterior.conditionals(rows, False):
         K, k = (component.setting.covariance.gram(b, PHI[:12]) for b in (PHI[:12], PHI))
         y, prior = component.d.U @ component.d.z, component.setting.covariance.diag(PHI)
         for j, r in enumerate(component.ratios):
