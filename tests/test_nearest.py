@@ -65,7 +65,7 @@ def test_the_density_of_labels_that_see_all_earlier_ones_is_exact(precision):
 
 
 def test_the_mass_is_the_evidence_of_all_labels():
-    """With the signal integrated: in closed form in `gp`, by Laplace's approximation here, with an error of order 1/n."""
+    """With the signal integrated: in closed form in `gp`, by Laplace's approximation here."""
     X, _, y = simulated(100)
     y = (y - y.mean()) / y.std()
     r = 10**-1.5

@@ -37,6 +37,7 @@ from scipy.stats import gamma
 
 from ..geometry.family import Family
 from . import gp, known_noise
+from .left_out import leave_one_out
 from .observations import Observed
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
@@ -113,7 +114,7 @@ def _starts(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -
     begin = [trust.copy()]
     step = -(-most // 10)  # ten rounds at most
     while np.sum(trust < 1) < most:
-        mean, variance, _ = gp.leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,))
+        mean, variance, _ = leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,))
         away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
         if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
             begin.append(trust.copy())

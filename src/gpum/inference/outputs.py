@@ -25,6 +25,7 @@ from ..basics.checks import GpumError
 from ..basics.memory import Memory
 from ..geometry.family import Family
 from . import angles, classes, design, gp, known_noise, likelihoods, observations
+from .left_out import leave_one_out
 from .nearest import EXACT
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
@@ -110,7 +111,7 @@ class Output:
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels)
+        mean, variance, ends = leave_one_out(self.posterior, self.labels, levels)
         return mean, np.sqrt(variance), ends
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
