@@ -10,7 +10,7 @@ import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..inference.draws import Draw, draws
+from ..inference.draws import Draw, NearestDraw, draws
 from ..inference.outputs import Angle, Observed
 from .rows import SpaceRows
 
@@ -28,7 +28,7 @@ class SampledFunction:
     """
 
     _model: FittedModel
-    _draws: list[Draw]  # one for each output
+    _draws: list[Draw | NearestDraw]  # one for each output
     _checked: Callable[[Any], np.ndarray]
 
     def __call__(self, X: Any) -> np.ndarray:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..basics.checks import GpumError
-from ..geometry.features import GraphSpace, NodeFeatures, ScaledSpace
+from ..geometry.features import GraphSpace, InducedSpace, NodeFeatures, ScaledSpace
 from ..geometry.surface import SurfaceGeometry
-from ..inference.gradients import Directions, gradients
+from ..heat.covariances import Stationary
+from ..inference.gradients import Directions, gradients, slopes_between
 from ..inference.outputs import Angle, Observed
 from ..manifold.slopes import Slopes, on_surface, through_neighbours
 from .rows import ProjectedRows
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .model import FittedModel
 
 BLOCK = 512  # rows at once
+SMALL = 1e-3  # of what induced features leave of a row: less is rounding
 
 
 def gradient(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +81,10 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
             D = np.zeros((len(rows), p, a.shape[1]))
             D[:, np.arange(p), np.arange(p)] = 1 / np.broadcast_to(kind.scale, p)
             frame = np.broadcast_to(np.eye(p), (len(rows), p, p))
+        elif isinstance(kind, InducedSpace):
+            p = rows.X.shape[1]
+            D = _of_induced(kind, inner, a)
+            frame = np.broadcast_to(np.eye(p), (len(rows), p, p))
         elif isinstance(kind, GraphSpace):
             nodes, _ = kind.weights(inner)
             slopes = through_neighbours(kind.cloud, nodes, inner)
@@ -91,3 +97,14 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
         return a, D, frame / np.broadcast_to(np.asarray(scale, float), frame.shape[1])[:, None], far
 
     return of
+
+
+def _of_induced(space: InducedSpace, rows: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Derivatives [n, p, k + 1] of the features `at` of rows [n, p] by their columns."""
+    p = rows.shape[1]
+    scaled = np.broadcast_to(np.diag(1 / np.broadcast_to(space.scale, p)), (len(rows), p, p))
+    F = slopes_between(Stationary(space.nu), rows / space.scale, scaled, space.nodes) @ space.root
+    along = np.einsum("nk,npk->np", at[:, :-1], F)
+    rest = at[:, -1:]
+    of_rest = np.where(rest > SMALL, -along / np.maximum(rest, SMALL), 0.0)
+    return np.concatenate([F, of_rest[:, :, None]], 2)

@@ -36,6 +36,7 @@ from scipy.special import ndtr
 
 from . import classes
 from .correlations import correlation
+from .nearest import Nearest, near
 from .posterior import Component, Posterior, RowsInSpaces
 from .probit import LINK
 
@@ -45,10 +46,11 @@ COMPONENTS = 8  # of largest weight, over which a gain is averaged
 TARGETS = 200  # rows over which the average predictive variance is taken
 CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
 OF_EXTREMES = 20_000  # the same for a maximum or minimum, which have no targets
-# Settings times candidates for these: of few labels the eight heaviest of a thousand settings have a tenth of the weight,
-# and an improvement is expected of those that differ from the mean.
+# Settings times candidates for these: of few labels the eight heaviest of a thousand settings have a tenth of the
+# weight, and an improvement is expected of those that differ from the mean.
 SETTINGS_OF_EXTREMES = 1_000_000
 FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
+ENDS = 50  # largest and smallest labels that settings with the nearest labels see
 NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
 KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
 SURE = 0.05  # nats, about what is left of a class with probability 0.99
@@ -249,13 +251,17 @@ def _of_component(
     a, b = asked.of_cloud(cloud[k])
     known = labels[k]
     assert known is not None
-    of_a, of_b, of_known = (covariance.times(x, known, component.d.U) for x in (a, b, known))
-    along = scale * component.d.z / (component.d.S + ratio)
+    d = component.d
+    if isinstance(d, Nearest):  # the extreme labels are seen too: improvements are on the largest mean at one of them
+        ends = np.argsort(d.y)
+        d, known = near(component, known, a, b, known[ends[:ENDS]], known[ends[-ENDS:]])
+    of_a, of_b, of_known = (covariance.times(x, known, d.U) for x in (a, b, known))
+    along = scale * d.z / (d.S + ratio)
     at_known, counts = of_known @ along, np.ones(len(b))
     if level is not None:
-        var_b = signal * np.maximum(covariance.diag(b) - of_b**2 @ (1 / (component.d.S + ratio)), 1e-12)
+        var_b = signal * np.maximum(covariance.diag(b) - of_b**2 @ (1 / (d.S + ratio)), 1e-12)
         counts = np.exp(-((of_b @ along - level) ** 2) / var_b) / (2 * np.pi * var_b)
-    scaled = of_a / (component.d.S + ratio)
+    scaled = of_a / (d.S + ratio)
     return Belief(
         component.weight,
         signal * (covariance.gram(a, b) - scaled @ of_b.T),

@@ -9,15 +9,17 @@ features, whose covariance differs from K by about 1/√FREQUENCIES.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..basics.checks import GpumError
 from ..heat.covariances import Covariance, Stationary, Weighted
+from .nearest import SEEN, Nearest, Search, conditionals
 from .posterior import Component, Posterior
 
 FREQUENCIES = 2000
+AT_ONCE = 2000  # labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +38,51 @@ class Draw:
         return self.size * self.wiggle(points) + self.covariance.gram(points, self.known) @ self.along
 
 
-def draws(posterior: Posterior, rng: np.random.Generator, n: int) -> list[Draw]:
+@dataclass(frozen=True, eq=False)
+class NearestDraw:
+    """The same where each point sees the nearest labels only: g and ε are the same everywhere, C is that of these."""
+
+    space: int
+    component: Component  # with one noise ratio
+    known: np.ndarray
+    search: Search
+    wiggle: Callable[[np.ndarray], np.ndarray]
+    at_known: np.ndarray  # g + ε at the labels
+    size: float
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """The function at points, [n]."""
+        d, covariance, r = self.component.d, self.component.setting.covariance, float(self.component.ratios[0])
+        assert isinstance(d, Nearest)
+        assert isinstance(covariance, Stationary)
+        index = self.search.nearest(points, SEEN)
+        mean = conditionals(covariance, self.known, d, r, points, index)
+        back = conditionals(covariance, self.known, replace(d, y=self.at_known), r, points, index)
+        local = np.sqrt(mean.scale(float(d.sharing[0]), float(self.component.signal[0])))
+        return mean.mean + self.size * local * (self.wiggle(points) - back.mean)
+
+
+def draws(posterior: Posterior, rng: np.random.Generator, n: int) -> list[Draw | NearestDraw]:
     """n draws, each of a setting and noise ratio that are drawn by their weights."""
     numbers = [(i, j) for i, component in enumerate(posterior.components) for j in range(len(component.weights))]
     return [_draw(posterior, rng, *numbers[k]) for k in posterior.choose(rng, n)]
 
 
-def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Draw:
+def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Draw | NearestDraw:
     component: Component = posterior.components[i]
     setting, d, r = component.setting, component.d, component.ratios[j]
     known = posterior.labels[setting.space]
     assert known is not None
     wiggle = _prior(setting.covariance, known.shape[1], rng)
-    size = float(np.sqrt(component.signal[j]))
+    size = 1.0
     if np.isfinite(posterior.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
-        size *= float(np.sqrt((0.5 * posterior.dof - 1) / rng.gamma(0.5 * posterior.dof)))
+        size = float(np.sqrt((0.5 * posterior.dof - 1) / rng.gamma(0.5 * posterior.dof)))
     noise = np.sqrt(r / np.broadcast_to(d.precision, len(known))) * rng.standard_normal(len(known))
-    along = d.U @ ((d.z - size * (d.U.T @ (wiggle(known) + noise))) / (d.S + r))
+    at_known = np.concatenate([wiggle(known[k : k + AT_ONCE]) for k in range(0, len(known), AT_ONCE)]) + noise
+    if isinstance(d, Nearest):
+        return NearestDraw(setting.space, component.only(j), known, Search.of(known), wiggle, at_known, size)
+    size *= float(np.sqrt(component.signal[j]))
+    along = d.U @ ((d.z - size * (d.U.T @ at_known)) / (d.S + r))
     return Draw(setting.space, setting.covariance, known, along, wiggle, size)
 
 

@@ -12,12 +12,15 @@ smallest scale of the setting, the spacing of the rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from ..basics.checks import GpumError
 from ..heat.covariances import Covariance, Spectral, Stationary, Weighted, stationary
-from .posterior import Posterior
+from .exact import Decomposed
+from .nearest import SEEN, Nearest, Search, conditionals, near
+from .posterior import Component, Posterior
 
 Directions = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # points [n, k], D [n, s, k], frame [n, p, s], far
 
@@ -28,25 +31,53 @@ def gradients(posterior: Posterior, at: Callable[[int], Directions]) -> tuple[np
     square: np.ndarray | float = 0.0
     where: dict[int, Directions] = {}
     for component in posterior.components:
-        k, covariance, d = component.setting.space, component.setting.covariance, component.d
+        k, d = component.setting.space, component.d
         if k not in where:
             where[k] = at(k)
         a, D, frame, far = where[k]
         b = posterior.labels[k]
         assert b is not None
-        scales = component.setting.scales
-        cross = slopes_between(covariance, a, D, b) @ d.U  # [n, s, modes]
-        cross[far] = 0.0
-        prior = slopes_within(covariance, a, D, covariance.scale if scales is None else scales[0])
-        inverse = 1 / (d.S[:, None] + component.ratios)  # [modes, J]
-        means = frame @ (cross @ (d.z[:, None] * inverse))  # [n, p, J]
-        of_columns = frame @ cross
-        before = np.einsum("nps,nst,npt->np", frame, prior, frame)
-        variance = component.signal * np.maximum(before[:, :, None] - of_columns**2 @ inverse, 0.0)
+        one = _of_nearest if isinstance(d, Nearest) else _of_exact
+        means, variance = one(component, b, a, D, frame, far)
         mean = mean + means @ component.weights
         square = square + (variance + means**2) @ component.weights
     assert isinstance(mean, np.ndarray)
     return mean, np.maximum(square - mean**2, 0.0)
+
+
+def _of_exact(
+    component: Component, b: np.ndarray, a: np.ndarray, D: np.ndarray, frame: np.ndarray, far: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Means and variances [n, p, J] of the derivatives, from a decomposition of labels at points b."""
+    covariance, scales, d = component.setting.covariance, component.setting.scales, component.d
+    assert isinstance(d, Decomposed)
+    cross = slopes_between(covariance, a, D, b) @ d.U  # [n, s, modes]
+    cross[far] = 0.0
+    prior = slopes_within(covariance, a, D, covariance.scale if scales is None else scales[0])
+    inverse = 1 / (d.S[:, None] + component.ratios)  # [modes, J]
+    means = frame @ (cross @ (d.z[:, None] * inverse))
+    before = np.einsum("nps,nst,npt->np", frame, prior, frame)
+    return means, component.signal * np.maximum(before[:, :, None] - (frame @ cross) ** 2 @ inverse, 0.0)
+
+
+def _of_nearest(
+    component: Component, b: np.ndarray, a: np.ndarray, D: np.ndarray, frame: np.ndarray, far: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The same where each row sees the nearest labels, and the variance of the signal is that near it."""
+    d, covariance = component.d, component.setting.covariance
+    assert isinstance(d, Nearest)
+    assert isinstance(covariance, Stationary)
+    index = Search.of(b).nearest(a, SEEN)
+    at = conditionals(covariance, b, d, float(component.ratios[0]), a, index)
+    scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)
+    found = []
+    for k in range(len(a)):
+        row = slice(k, k + 1)
+        exact, known = near(component, b, a[row])
+        local = replace(component, d=exact, signal=scales[k])
+        found.append(_of_exact(local, known, a[row], D[row], frame[row], far[row]))
+    means, variances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return means, variances
 
 
 def slopes_between(covariance: Covariance, a: np.ndarray, D: np.ndarray, b: np.ndarray) -> np.ndarray:
