@@ -50,7 +50,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     classes_ : the classes, sorted.
     transduction_, label_distributions_ : class of every row of the cloud, and its probabilities [N, classes].
     geometry_weights_ : posterior weight of each geometry by name.
-    latent_model_, chart_, latent_, notes_, best_setting_ : as for `GPUMRegressor`.
+    surfaces_, latent_model_, chart_, latent_, notes_, best_setting_ : as for `GPUMRegressor`.
     log_evidence_ : of the average.
     """
 

@@ -30,7 +30,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         dimensions, also of three where the cloud has more than two, atlases of one to three).
     geometry : "average" (default: all of them, weighted by evidence), a name or a list of names of "chart" (learned
         charts), "atlas" (many small charts, for surfaces that are closed, branched or disconnected), "graph" (nearest
-        neighbours) and "flat" (no surface). With a known chart, only that chart is used.
+        neighbours) and "flat" (no surface); or a `gpum.Mesh`, near which rows are
+        points. With a known chart or a mesh, only that is used.
     latent_model : of charts: "bgplvm", "gplvm"; a latent model with options of its own, such as
         `BayesianGPLVM(n_inducing=30)`, of which copies are fitted (in the dimensions of `latent_dim`, unless it has a
         latent_dim of its own); a fitted one, which is used as it is (also inside `sklearn.frozen.FrozenEstimator`); or
