@@ -46,7 +46,7 @@ def check_contents(wheel, sdist=None):
     """The wheel holds the package with its data files and nothing else; the sdist also tests and documentation."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {"gpum/py.typed", "gpum/report/page/page.js"} <= set(names), "files of the package are missing"
+    assert {"gpum/py.typed", "gpum/app/report/page/page.js"} <= set(names), "files of the package are missing"
     strange = [name for name in names if not name.startswith(("gpum/", "gpum-"))]
     assert not strange, f"the wheel holds {strange}"
     if sdist is not None:

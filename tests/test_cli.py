@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from browser import contents
 from gpum import GPUMRegressor, KernelOptions, __version__, diagnostics, model_io
-from gpum.cli import app
+from gpum.app.cli import app
+from gpum.app.tables import tables
+from gpum.app.tables.labels import Kind, LabelFile, Line, beside
 from gpum.fitted import FittedModel
 from gpum.persistence import atomic as whole
-from gpum.persistence import tables
-from gpum.persistence.labels import Kind, LabelFile, Line, beside
 
 N = 40
 FAST = [
@@ -172,7 +172,7 @@ def test_notes_about_several_blocks_are_one(model, tmp_path, monkeypatch):
 def test_a_cluster_that_is_not_there(model, data, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     out = tmp_path / "p.csv"
-    monkeypatch.setattr("gpum.cli.blocks.PATIENCE", 0.2)
+    monkeypatch.setattr("gpum.app.cli.blocks.PATIENCE", 0.2)
     for address in ("tcp://127.0.0.1:9", "nonsense"):
         refused(gpum("predict", model, data, "--out", out, "--cluster", address, "-q"), "no Dask scheduler answers")
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -383,7 +383,7 @@ def quick(self, X, y):
 
 
 @pytest.mark.parametrize(
-    "stage", ["persistence.tables.read", "estimators.GPUMRegressor.fit", "persistence.atomic.os.replace"]
+    "stage", ["app.tables.tables.read", "estimators.GPUMRegressor.fit", "persistence.atomic.os.replace"]
 )
 def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
     def stop(*args, **kwargs):
@@ -396,7 +396,7 @@ def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
     args = ["fit", data, "--target", "y", "--drop", "id,note,z", "--out", out]
     result = gpum(*args)
     assert result.exit_code == 130
-    doing = {"persistence.tables.read": "reading data.csv", "persistence.atomic.os.replace": "writing m.gpum"}.get(
+    doing = {"app.tables.tables.read": "reading data.csv", "persistence.atomic.os.replace": "writing m.gpum"}.get(
         stage, "fitting"
     )
     assert f"Interrupted while {doing}: nothing was written." in result.stderr
@@ -578,7 +578,7 @@ gpum._command()
 """
 
 
-IMPORTED = ["gpum.cli", "typer", "gpum.cli.demo", "numpy", "gpum.persistence.tables", "sklearn"]
+IMPORTED = ["gpum.app.cli", "typer", "gpum.app.cli.demo", "numpy", "gpum.app.tables.tables", "sklearn"]
 
 
 @pytest.mark.parametrize("importing", IMPORTED)

@@ -26,18 +26,20 @@ from typer.testing import CliRunner
 
 import gpum
 from gpum import GPUMClassifier, GPUMRegressor
-from gpum.cli import app
-from gpum.cli.address import store_address, stored_address
-from gpum.cli.label import _known
-from gpum.cli.messages import listed
-from gpum.persistence import labelled, model_io, tables
-from gpum.persistence.labels import LabelFile, Line, RowFinder, beside, row_checks
-from gpum.report.labelling import learned, server
-from gpum.report.labelling.beliefs import Numbers, parse_number
-from gpum.report.labelling.pictures import Folder, Pixels
-from gpum.report.labelling.server import LabelServer
-from gpum.report.labelling.session import Refused, Session, Work
-from gpum.report.labelling.views import setup
+from gpum.app.cli import app
+from gpum.app.cli.address import store_address, stored_address
+from gpum.app.cli.label import _known
+from gpum.app.cli.messages import listed
+from gpum.app.labelling import server
+from gpum.app.labelling.pictures import Folder, Pixels
+from gpum.app.labelling.server import LabelServer
+from gpum.app.labelling.session import Refused, Session, Work
+from gpum.app.labelling.views import setup
+from gpum.app.tables import labelled, tables
+from gpum.app.tables.labels import LabelFile, Line, RowFinder, beside, row_checks
+from gpum.estimators import learned
+from gpum.estimators.beliefs import Numbers, parse_number
+from gpum.persistence import model_io
 from label_child import (
     FAST,
     TOKEN,
@@ -1007,7 +1009,7 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
             for row in (3, 4, 30):
                 give(session, row)
 
-    monkeypatch.setattr(sys.modules["gpum.cli.label"], "_serve", serve)
+    monkeypatch.setattr(sys.modules["gpum.app.cli.label"], "_serve", serve)
     read = ["--decimal", ",", "--encoding", "latin-1"]
     result = command("label", path, "--target", "y", "--index", "größe", "--missing", "100", *read)
     assert result.exit_code == 0, result.output

@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from gpum.cli.address import redirect
-from gpum.persistence import tables
-from gpum.persistence.labels import beside
-from gpum.report.labelling.beliefs import parse_number
-from gpum.report.labelling.pictures import Pixels
+from gpum.app.cli.address import redirect
+from gpum.app.labelling.pictures import Pixels
+from gpum.app.tables import tables
+from gpum.app.tables.labels import beside
+from gpum.estimators.beliefs import parse_number
 from label_child import (
     TOKEN,
     Child,

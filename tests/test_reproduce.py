@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from conftest import SHARED
 from gpum import BayesianGPLVM, EuclideanGPRegressor
+from gpum.app.cli import app
+from gpum.app.reproduce import figures, kernels, reproduce, roll_figures, splits, tables, tasks
+from gpum.app.reproduce.methods import METHODS, estimators
 from gpum.basics.progress import Reporter
-from gpum.cli import app
-from gpum.reproduce import figures, kernels, reproduce, roll_figures, splits, tables, tasks
-from gpum.reproduce.methods import METHODS, estimators
 
 
 @pytest.fixture

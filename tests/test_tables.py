@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpum.persistence import labelled, tables
-from gpum.persistence.labels import LabelFile, Line, beside, row_checks
+from gpum.app.tables import labelled, tables
+from gpum.app.tables.labels import LabelFile, Line, beside, row_checks
 
 ENDINGS = [".csv", ".tsv", ".npz", ".parquet"]
 ADVICE = "or remove the row"
@@ -283,8 +283,8 @@ def test_compressed_files_made_to_do_harm(tmp_path, monkeypatch):
             tables.read(save(path, content))
     save(path, whole)
     assert len(tables.read(path)) == 5000
-    monkeypatch.setattr("gpum.persistence.delimited.ROOM", 0)
-    monkeypatch.setattr("gpum.persistence.delimited.EXPANDS", 2)
+    monkeypatch.setattr("gpum.app.tables.delimited.ROOM", 0)
+    monkeypatch.setattr("gpum.app.tables.delimited.EXPANDS", 2)
     with pytest.raises(ValueError, match="unpacks to more than 2 times its size"):
         tables.read(path)
 

@@ -45,7 +45,7 @@ def _is_word(text: str) -> bool:
     return number_advice(text) is None
 
 
-def number(cell: Any) -> float | None:
+def as_number(cell: Any) -> float | None:
     """A cell as a number, also one that is written as text; None if it is none."""
     if isinstance(cell, str) and "_" in cell:  # Python would read 1_000 as a number
         return None
@@ -63,7 +63,7 @@ def truth(cell: Any) -> float | None:
         return float(cell)
     if isinstance(cell, str) and cell.strip().lower() in TRUTH:
         return TRUTH[cell.strip().lower()]
-    found = number(cell)
+    found = as_number(cell)
     return found if found in (0.0, 1.0) else None
 
 

@@ -31,7 +31,7 @@ MOST = 30  # different words of a column of categories, unless it is declared as
 NAMED = 4  # words or columns that a message names
 MARK = float(np.sqrt(0.5))
 NO_VALUE = "(missing)"  # a category, where missing readings are not allowed
-PARSERS = {"number": of_cell.number, "truth": of_cell.truth, "date": of_cell.day}
+PARSERS = {"number": of_cell.as_number, "truth": of_cell.truth, "date": of_cell.day}
 MEANT = {
     "number": "a number",
     "truth": "true or false",
@@ -165,7 +165,7 @@ class Column:
     def _number(self, row: int, cell: Any) -> float:
         if of_cell.is_missing(cell, among_words=False):
             return np.nan
-        found = PARSERS.get(self.kind, of_cell.number)(cell)
+        found = PARSERS.get(self.kind, of_cell.as_number)(cell)
         if found is None:
             raise GpumError(
                 f"column {self.name!r} of X is {str(cell)[:40]!r} in row {row}, but in the fit it was "
@@ -330,7 +330,7 @@ def _check_words(name: str, known: Any) -> None:
 
 
 def _is_plain(cell: Any) -> bool:
-    parsed = (of_cell.number(cell), of_cell.day(cell), of_cell.truth(cell))
+    parsed = (of_cell.as_number(cell), of_cell.day(cell), of_cell.truth(cell))
     return isinstance(cell, str) or any(found is not None for found in parsed)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..estimators import diagnostics
 from ..estimators.latent_base import AUTO_RELEVANT, LatentModel
-from ..report import diagnostics
 from .canvas import axes_of, label_axes, numbers_of, values_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..report import diagnostics
+from ..estimators import diagnostics
 from .fits import plot_evidence, plot_geometries, plot_leave_one_out, plot_relevance
 
 # Ten colours that differ also for colour-blind people; further classes have the same ones with other markers.
