@@ -476,7 +476,7 @@ def test_help_and_version():
 
 def test_the_report_without_plotly_says_what_to_install(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    refused(gpum("report", model, "--out", tmp_path / "r.html"), "needs plotly", "pip install 'gpum[report]'")
+    refused(gpum("report", model, "--out", tmp_path / "r.html"), "needs plotly", "pip install 'gpum[app]'")
 
 
 def test_info_of_the_system_names_versions_and_no_path(tmp_path):

@@ -221,7 +221,7 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
         return imported(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(ValueError, match=r"pip install 'gpum\[parquet\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'gpum\[app\]'"):
         tables.read(save(tmp_path / "t.parquet", "x"))
 
 

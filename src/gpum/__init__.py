@@ -88,6 +88,13 @@ def __dir__() -> list[str]:
 def _command() -> None:
     """The command `gpum`: an interrupt is one sentence from the first moment on, while libraries are imported too."""
     try:
+        from .basics.checks import GpumError
+        from .basics.extras import needs
+
+        try:
+            needs("typer", "the command gpum")
+        except GpumError as error:
+            raise SystemExit(f"Error: {error}") from None
         from .app.cli import main
 
         main()

@@ -11,11 +11,15 @@ from .checks import GpumError
 EXTRAS = {
     "PIL": "app",
     "contourpy": "app",
+    "dask": "dask",
     "distributed": "dask",
     "matplotlib": "plots",
     "plotly": "app",
     "pooch": "app",
+    "openpyxl": "app",
     "pyarrow": "app",
+    "rich": "app",
+    "typer": "app",
 }
 
 

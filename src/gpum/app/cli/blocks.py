@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpum import GpumError, model_io
-from gpum.tools import Sent, as_worker
+from gpum.tools import Sent, as_worker, needs
 
 INTERVAL = (0.025, 0.975)
 AHEAD = 2  # blocks for each thread of a cluster that wait or are predicted: memory here is limited
@@ -73,11 +73,7 @@ def predicted(predictor: Predictor, blocks: Iterable[Rows], cluster: str | None)
 
 def _on_cluster(predictor: Predictor, blocks: Iterable[Rows], address: str) -> Predicted:
     """As `predicted`. A block whose worker dies is predicted by another one."""
-    try:
-        import dask
-        import distributed
-    except ImportError:
-        raise GpumError("--cluster needs Dask; install it with `pip install 'gpum[dask]'`, or leave it out") from None
+    distributed, dask = needs("distributed", "--cluster"), needs("dask", "--cluster")
     with (
         _connected(distributed, address) as client,
         dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}),

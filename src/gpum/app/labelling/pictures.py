@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from gpum import GpumError
+from gpum.tools import needs
 
 KINDS = {
     ".png": "image/png",
@@ -95,7 +96,7 @@ class Pixels:
 
     def get(self, row: int) -> tuple[str, bytes]:
         """The media type and the bytes of the picture of a row."""
-        from PIL import Image
+        Image = needs("PIL.Image", "--image-shape")
 
         fraction = (np.nan_to_num(self.X[row], nan=self.low) - self.low) / ((self.high - self.low) or 1.0)
         buffer = BytesIO()

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
 
-from gpum import GpumError, diagnostics, model_io
+from gpum import diagnostics, model_io
 from gpum.tools import (
     NO_BOUNDARY,
     by_column,
@@ -32,6 +32,7 @@ from gpum.tools import (
     fill_in,
     magnification,
     nearest,
+    needs,
     replacing,
     short,
 )
@@ -86,11 +87,7 @@ def _joined(page: Any, *names: str) -> str:
 
 
 def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise GpumError("the report needs plotly; install it with: pip install 'gpum[report]'") from None
-    return get_plotlyjs()
+    return str(needs("plotly.offline", "the report").get_plotlyjs())
 
 
 def _packed(text: str) -> str:
@@ -359,10 +356,8 @@ def _outline(chart: Any) -> list[Any]:
     if chart.dim == 1:
         turns = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
         return [[[float(axes[0][a]), float(axes[0][b - 1])]] for a, b in turns.reshape(-1, 2)]
-    import contourpy
-
     blurred = gaussian_filter(inside.astype(float), 0.8)  # smooths the pixels
-    lines = contourpy.contour_generator(axes[0], axes[1], blurred.T).lines(0.5)
+    lines = needs("contourpy", "the report").contour_generator(axes[0], axes[1], blurred.T).lines(0.5)
     return [columns(np.asarray(line)) for line in lines if len(line) > 3]
 
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gpum import GpumError
+from gpum.tools import needs
 
 Block = tuple[list[str], list[np.ndarray], None]
 
@@ -54,12 +55,8 @@ def writing(file: BinaryIO) -> Iterator[Callable[[dict[str, Any]], None]]:
 
 def available() -> Any:
     """The module pyarrow; an error that says how to install it."""
-    try:
-        import pyarrow.parquet
-
-        return pyarrow
-    except ImportError:
-        raise GpumError("Parquet needs pyarrow; install it with `pip install 'gpum[parquet]'`, or use CSV") from None
+    needs("pyarrow.parquet", "Parquet")
+    return needs("pyarrow", "Parquet")
 
 
 @contextmanager
