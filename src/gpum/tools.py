@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .basics.cells import MARKERS, are_words, as_number, could_be_number, is_missing, number_advice
+    from .basics.cells import MARKERS, are_words, as_number, could_be_number, is_date, is_missing, number_advice
     from .basics.checks import counted, option
     from .basics.encoding import Column, Columns, Encoding, TextColumns
     from .basics.extras import needs
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "basics.cells": "MARKERS are_words as_number could_be_number is_missing number_advice",
+    "basics.cells": "MARKERS are_words as_number could_be_number is_date is_missing number_advice",
     "basics.checks": "counted option",
     "basics.encoding": "Column Columns Encoding TextColumns",
     "basics.extras": "needs",
@@ -93,6 +93,7 @@ __all__ = [
     "existing",
     "fcntl",
     "fill_in",
+    "is_date",
     "is_missing",
     "learned",
     "magnification",

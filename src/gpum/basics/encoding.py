@@ -4,7 +4,7 @@
 | --- | --- |
 | numbers, also as text | itself |
 | true and false | 1 and 0 |
-| dates, such as 2024-12-31 | one column: days since the first date of the fit |
+| dates, such as 2024-12-31 or 31.12.2024 | one column: days since the first date of the fit |
 | spans of time | one column: days |
 | categories: at most MOST different words, each in two rows on average; pandas' category | one column a category |
 
@@ -35,7 +35,7 @@ PARSERS = {"number": of_cell.as_number, "truth": of_cell.truth, "date": of_cell.
 MEANT = {
     "number": "a number",
     "truth": "true or false",
-    "date": "a date, such as 2024-12-31 or 2024-12-31T08:30",
+    "date": "a date, such as 2024-12-31, 2024-12-31T08:30 or 31.12.2024",
     "span": "a span of time",
 }
 
@@ -50,8 +50,8 @@ class TextColumns(GpumError):
         self.reasons = reasons
         said = "; ".join(list(reasons.values())[:NAMED])
         super().__init__(
-            f"{said}; leave such columns out, or make them numbers, dates (2024-12-31) or a few words; a column that "
-            "is declared as a category (pandas' astype('category')) is encoded as it is"
+            f"{said}; leave such columns out, or make them numbers, dates (2024-12-31, 31.12.2024) or a few words; a "
+            "column that is declared as a category (pandas' astype('category')) is encoded as it is"
         )
 
 

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from gpum import GpumError, __version__
 
+from .check import check
 from .demo import demo
 from .info import info
 from .label import label
@@ -84,6 +85,8 @@ def _root(debug: Debug = False) -> None:
 
     Examples:
 
+    `gpum check data.csv --target y`
+
     `gpum fit data.csv --target y --out model.gpum`
 
     `gpum predict model.gpum data.csv --out predictions.csv`
@@ -94,6 +97,7 @@ def _root(debug: Debug = False) -> None:
     """
 
 
+app.command()(check)
 app.command()(fit)
 app.command()(predict)
 app.command()(info)

@@ -15,6 +15,7 @@ from gpum import GpumError
 from gpum.tools import Column, Columns, Encoding, TextColumns
 
 from ..tables.tables import Table, are_numbers
+from ..tables.written import Conventions
 from .messages import listed, note
 
 if TYPE_CHECKING:
@@ -65,6 +66,31 @@ def check_apart(groups: dict[str, list[str]]) -> None:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """A table whose cells are plain, and the columns of it that a command uses."""
+
+    table: Table
+    targets: list[str]
+    index: list[str]  # the column that names the rows, if any
+    used: list[str]  # features
+
+
+def choose(
+    table: Table, target: Sequence[str], features: Sequence[str] | None, drop: Sequence[str] | None, index: str | None,
+    conventions: Conventions, new_target: bool = False,
+) -> Chosen:  # fmt: skip
+    """The columns that options name; with `new_target` the target need not be one of the table."""
+    targets = list(target) if new_target else named(table, "--target", target)
+    dropped = named(table, "--drop", drop or [])
+    names = named(table, "--index", [index] if index else [])
+    others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
+    used = named(table, "--features", features or []) or others
+    check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
+    conventions.check(table)
+    return Chosen(conventions.applied(table, used, [t for t in targets if t in table.columns]), targets, names, used)
+
+
+@dataclass(frozen=True)
 class Readings:
     """The features of a table.
 
@@ -82,9 +108,8 @@ class Readings:
 ADVICE = "leave the cell empty if there is no value, remove the row, or leave the column out (--drop)"
 
 
-def readings_of(table: Table, used: list[str], missing: str | float | None) -> Readings:
-    """The features, without the value `missing`; refuses rows and columns without any reading."""
-    table = table.without(missing, used)
+def readings_of(table: Table, used: list[str]) -> Readings:
+    """The features; refuses rows and columns without any reading."""
     _refuse_empty(table, [name for name in used if table.is_empty(name)])
     words = [name for name in used if not table.holds_numbers(name)]
     try:
@@ -97,9 +122,8 @@ def readings_of(table: Table, used: list[str], missing: str | float | None) -> R
     return found
 
 
-def readings_like(table: Table, encoding: Encoding, missing: str | float | None) -> Readings:
-    """The columns of a fit in another table, without the value `missing`."""
-    table = table.without(missing, [column.name for column in encoding.columns])
+def readings_like(table: Table, encoding: Encoding) -> Readings:
+    """The columns of a fit in another table."""
     return _readings(table, encoding, "leave the cell empty if there is no value, or remove the row")
 
 
@@ -145,11 +169,16 @@ def _drop(names: list[str]) -> str:
     return shlex.join(["--drop", ",".join(names)] if together else [w for name in names for w in ("--drop", name)])
 
 
+def counts_rows(values: np.ndarray) -> bool:
+    """Whether a column of numbers is 0, 1, 2, ... or 1, 2, 3, ..."""
+    n = len(values)
+    return n >= FEW and any(np.array_equal(values, np.arange(n) + first) for first in (0, 1))
+
+
 def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
     """Print a note for every feature that seems to number the rows; `index`: --index names another column."""
-    n = len(X)
     for name, values in zip(used, X.T, strict=True):
-        counts = n >= FEW and any(np.array_equal(values, np.arange(n) + first) for first in (0, 1))
+        counts = counts_rows(values)
         if counts or name.strip().lower() in ROW_NAMES:
             what = "counts the rows" if counts else "seems to name the rows"
             option = shlex.join(["--drop" if index else "--index", name])

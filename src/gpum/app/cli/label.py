@@ -19,7 +19,20 @@ from gpum.tools import counted
 
 from .address import new_token, opened, store_address, stored_address
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
-from .models import Debug, Decimal, Encoding, Force, Missing, Quiet, Unlabelled, column, option, setting, several
+from .models import (
+    Debug,
+    Decimal,
+    Encoding,
+    Force,
+    Missing,
+    Quiet,
+    Unlabelled,
+    Written,
+    column,
+    option,
+    setting,
+    several,
+)
 
 if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
@@ -61,6 +74,7 @@ def label(
     seed: Annotated[int, setting("N", "The same seed gives the same geometry.")] = 0,
     n_jobs: Annotated[int, setting("N", "Threads while the geometry is learned; -1 is one a core.")] = -1,
     missing: Missing = None,
+    written: Written = None,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
     port: Annotated[int, option("N", "Port of the page; by default that of the last time, or a free one.")] = 0,
@@ -85,18 +99,18 @@ def label(
     if export is not None:
         return _export(data, target, export, decimal, encoding, force, quiet)
     from ..tables import labels, tables
-    from .columns import check_apart, named, note_counting, readings_of
+    from ..tables.written import Conventions
+    from .advice import readings_or_advice
+    from .columns import choose, note_counting
 
     label_path = labels.beside(data)
     with stage(f"reading {data.name}", label_path):
         table = tables.read(data, decimal=decimal, encoding=encoding)
         targets = _target(table, target)
-        dropped = named(table, "--drop", drop or [])
-        index_name = named(table, "--index", [index] if index else [])
-        others = [name for name in table.columns if name not in {target, *dropped, *index_name}]
-        used = named(table, "--features", features or []) or others
-        check_apart({"--target": targets, "--drop": dropped, "--index": index_name, "--features": used})
-        readings = readings_of(table, used, missing)
+        conventions = Conventions.of(missing, written)
+        chosen_columns = choose(table, targets, features, drop, index, conventions, new_target=True)
+        table, index_name, used = chosen_columns.table, chosen_columns.index, chosen_columns.used
+        readings = readings_or_advice(chosen_columns)
         X = readings.X
         for text in readings.notes:
             note(text)

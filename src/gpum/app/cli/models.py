@@ -42,8 +42,18 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and not
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="File of `gpum fit` or of `model.save`.")]
 Decimal = Annotated[str, typer.Option(metavar="CHARACTER", help="Decimal mark of tables of text, such as a comma.")]
 Missing = Annotated[
-    str | None,
-    typer.Option(metavar="VALUE", help="A number or word for a missing reading: 100, NA. Empty cells always are."),
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="A number or word for a missing reading: 100, NA; may be repeated. Empty cells always are.",
+    ),
+]
+Written = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=EXAMPLE",
+        help="How the cells of a column are written: 'weight=12 g', 'price=1.234,5', sold=31/12/2024; may be repeated.",
+    ),
 ]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of tables of text, such as latin-1 or utf-16.")]
 
@@ -112,6 +122,7 @@ def fit(
         setting("DIR", "Folder for checkpoints: an interrupted fit continues from it when the command is repeated."),
     ] = None,
     missing: Missing = None,
+    written: Written = None,
     scale: Annotated[
         str, setting("WORD", "What features are divided by: auto, none, standard (their sds) or robust (quartiles).")
     ] = "auto",
@@ -124,6 +135,7 @@ def fit(
         float | None,
         option("MB", "Largest size of the model file; eigenvectors of large clouds are then left out if necessary."),
     ] = None,
+    report: Annotated[Path | None, option("FILE", "Also write the report, an HTML page.")] = None,
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -139,23 +151,25 @@ def fit(
     `gpum fit wifi.csv --target x,y --index id --drop time --latent-dim auto --out wifi.gpum`
     """
     check_output(out, force, data)
+    if report is not None:
+        check_output(report, force, data, out)
     with stage(f"reading {data.name}", out):
         import numpy as np
 
         from ..tables import labelled, tables
-        from .columns import check_apart, gaps_in, named, note_counting, readings_of
+        from ..tables.written import Conventions
+        from .advice import readings_or_advice
+        from .columns import choose, gaps_in, named, note_counting
         from .targets import FOR_CLASSES, NO_MARK, are_classes, coded, labels_of, mark_of
 
         table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
         targets = named(table, "--target", target)
         if not targets:
             raise GpumError(f"--target is empty; name a column of {data.name}: {listed(list(table.columns))}")
-        dropped = named(table, "--drop", drop or [])
-        names = named(table, "--index", [index] if index else [])
-        others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
-        used = named(table, "--features", features or []) or others
-        check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
-        readings = readings_of(table, used, missing)
+        conventions = Conventions.of(missing, written)
+        chosen = choose(table, targets, features, drop, index, conventions)
+        table, names, used = chosen.table, chosen.index, chosen.used
+        readings = readings_or_advice(chosen)
         X = readings.X
         numbers = {"--likelihood": likelihood != "gaussian", "--angle": angle is not None}
         classes = as_labelled(data, targets, classes, numbers)
@@ -216,17 +230,24 @@ def fit(
         "seconds": seconds,
         "warnings": warned,
         **({"index": names[0]} if names else {}),
-        **({} if missing is None else {"missing": missing}),
+        **conventions.words(),
     }
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]
     with stage(f"writing {out.name}", out):
         fitted = model_io.Fitted(model, readings.names, targets, X, y, rows, about)
         model_io.save(fitted, out, force=force, max_mb=max_file)
     say(quiet, f"Fitted in {duration(seconds)}; wrote {out} ({size(out)}).")
+    if report is not None:
+        from ..report import write_report
+
+        with stage(f"writing {report.name}", report):
+            write_report(fitted, report, force=force)
+        say(quiet, f"Wrote {report} ({size(report)}); open it in a browser.")
     read = [*_named("--decimal", decimal, "."), *_named("--encoding", encoding, "utf-8")]
     predictions, page = str(_free(Path("predictions.csv"))), str(_free(Path("report.html")))
     say(quiet, f"Next: {shlex.join(['gpum', 'predict', str(out), str(data), *read, '--out', predictions])}")
-    say(quiet, f"      {shlex.join(['gpum', 'report', str(out), '--out', page])}")
+    if report is None:
+        say(quiet, f"      {shlex.join(['gpum', 'report', str(out), '--out', page])}")
 
 
 def _latent_model(name: str, n_inducing: int | None) -> Any:

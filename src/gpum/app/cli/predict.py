@@ -40,7 +40,8 @@ def predict(
     most probable class, and the probability of each. Then the coordinates of the row on the chart of largest weight, if
     the model has a chart, and far_from_surface: 1 if a row is so far from the surface that it gets the prior.
 
-    The table is read, predicted and written in blocks of rows, so that it may be larger than the memory.
+    The table is read, predicted and written in blocks of rows, so that it may be larger than the memory. A table of
+    text is written with the separator and the decimal mark of the table that was read.
 
     Examples:
 
@@ -64,7 +65,7 @@ def predict(
         stage("predicting", out),
         collected(in_blocks=True),
         Reporter(int(not quiet), tables.expected_rows(data), "projecting rows", "about") as report,
-        tables.writing(out) as add,
+        tables.writing(out, tables.dialect(data, decimal=decimal, encoding=encoding)) as add,
     ):
         blocks = _read(tables.blocks(data, decimal=decimal, encoding=encoding), fitted, model, index)
         for rows, columns in predicted(Predictor.of(fitted), blocks, cluster):
@@ -89,13 +90,15 @@ def _read(blocks: Iterator[Table], fitted: model_io.Fitted, model: Path, index: 
     """The rows of each block of a table, encoded as in the fit, with their names."""
     from gpum.tools import check_rows
 
+    from ..tables.written import Conventions
     from .blocks import Rows
     from .columns import features_of, named, readings_like
 
+    written = Conventions.stored(fitted.about)
     for table in blocks:
         features_of(table, fitted, model)
         with called(table.source, table.first):
-            X = check_rows(fitted.model, readings_like(table, fitted.encoding, fitted.about.get("missing")).given)
+            X = check_rows(fitted.model, readings_like(written.applied(table, fitted.columns), fitted.encoding).given)
         names = named(table, "--index", [index] if index else [])
         stored = fitted.about.get("index")
         if not names and stored in table.columns:

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -30,6 +31,14 @@ MARKS = {
 }
 ZIP = b"PK\x03\x04"
 HEAD, LONGEST = 1 << 16, 1 << 26  # bytes that show the encoding; characters of the longest line
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table of text is written: the separator of its cells, and the decimal mark of its numbers."""
+
+    separator: str = ","
+    decimal: str = "."
 
 
 Block = tuple[list[str], list[np.ndarray], list[int]]
@@ -63,6 +72,12 @@ def blocks(path: Path, ending: str, decimal: str, encoding: str, count: Callable
         _check_lengths(path, rows, numbers, first)
         yield _block(rows, numbers)
         first = False
+
+
+def dialect(path: Path, ending: str, decimal: str, encoding: str) -> Dialect:
+    """How a table is written."""
+    header = next((line for line in _lines(path, encoding) if line.strip()), "")
+    return Dialect(separator(header, ending, decimal) if header else SEPARATORS[ending][0], decimal)
 
 
 def _block(rows: list[list[str]], lines: list[int]) -> Block:
@@ -216,16 +231,18 @@ def _check_lengths(path: Path, rows: list[list[str]], lines: list[int], first: b
 
 
 @contextmanager
-def writing(file: BinaryIO, ending: str) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A function that writes columns as UTF-8 text; each call adds rows."""
+def writing(file: BinaryIO, ending: str, like: Dialect | None = None) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that writes columns as UTF-8 text, like another table; each call adds rows."""
+    marks, decimal = SEPARATORS[ending], "." if like is None else like.decimal
+    delimiter = like.separator if like is not None and like.separator in marks else marks[0]
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     header = True
 
     def write(columns: dict[str, Any]) -> None:
         nonlocal header
         found = [c.astype(int) if c.dtype == bool else c for c in map(np.asarray, columns.values())]
-        rows = zip(*(column.tolist() for column in found), strict=True)
-        write_lines(text, list(columns) if header else None, rows, SEPARATORS[ending][0])
+        rows = zip(*(_written(column, decimal) for column in found), strict=True)
+        write_lines(text, list(columns) if header else None, rows, delimiter)
         header = False
 
     try:
@@ -233,6 +250,11 @@ def writing(file: BinaryIO, ending: str) -> Iterator[Callable[[dict[str, Any]], 
         text.flush()
     finally:
         text.detach()  # the caller closes the file
+
+
+def _written(column: np.ndarray, decimal: str) -> list[Any]:
+    cells = column.tolist()
+    return cells if decimal == "." or column.dtype.kind != "f" else [repr(cell).replace(".", decimal) for cell in cells]
 
 
 def write_lines(text: TextIO, names: list[str] | None, rows: Iterable[Any], delimiter: str, end: str = "\n") -> None:

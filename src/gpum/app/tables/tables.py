@@ -243,14 +243,27 @@ def write(path: Any, columns: dict[str, Any]) -> None:
 
 
 @contextmanager
-def writing(path: Any) -> Iterator[Callable[[dict[str, Any]], None]]:
+def writing(path: Any, like: delimited.Dialect | None = None) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that adds rows to a new table: columns of the same names and types in each call, at least one.
 
-    The file appears when the scope ends without an error, or not at all. NPZ is held in memory until then.
+    The file appears when the scope ends without an error, or not at all. NPZ is held in memory until then. Text has the
+    separator and the decimal mark of `like`.
     """
     ending = check_ending(path)
-    with replacing(path) as file, WRITERS[ending](file) as add:
+    text = {"like": like} if _is_text(ending) else {}
+    with replacing(path) as file, WRITERS[ending](file, **text) as add:
         yield add
+
+
+def dialect(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> delimited.Dialect | None:
+    """How the table of text in a file is written; None for other formats."""
+    path, ending = _checked(path, decimal, encoding)
+    plain = ending.removesuffix(PACKED)
+    return delimited.dialect(path, plain, decimal, encoding) if _is_text(ending) else None
+
+
+def _is_text(ending: str) -> bool:
+    return ending.removesuffix(PACKED) in delimited.SEPARATORS
 
 
 def check_ending(path: Any) -> str:
@@ -318,10 +331,12 @@ def _writing_npz(file: BinaryIO) -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 @contextmanager
-def _writing_packed(file: BinaryIO, ending: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _writing_packed(
+    file: BinaryIO, ending: str, like: delimited.Dialect | None = None
+) -> Iterator[Callable[[dict[str, Any]], None]]:
     with (
         gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
-        delimited.writing(packed, ending) as add,  # type: ignore[arg-type]
+        delimited.writing(packed, ending, like) as add,  # type: ignore[arg-type]
     ):
         yield add
 
@@ -347,7 +362,7 @@ BLOCKS: dict[str, Callable[[Path, str, str], Iterator[Found]]] = {
     ".npz": _blocks_of_npz,
 }
 Added = AbstractContextManager[Callable[[dict[str, Any]], None]]
-WRITERS: dict[str, Callable[[BinaryIO], Added]] = {
+WRITERS: dict[str, Callable[..., Added]] = {
     **{ending: partial(delimited.writing, ending=ending) for ending in delimited.SEPARATORS},
     **{ending + PACKED: partial(_writing_packed, ending=ending) for ending in delimited.SEPARATORS},
     ".parquet": parquet.writing,
