@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,8 +110,8 @@ def label(
         targets = _target(table, target)
         conventions = Conventions.of(missing, written)
         chosen_columns = choose(table, targets, features, drop, index, conventions, new_target=True)
-        table, index_name, used = chosen_columns.table, chosen_columns.index, chosen_columns.used
-        readings = readings_or_advice(chosen_columns)
+        index_name, used = chosen_columns.index, chosen_columns.used  # labels belong to cells as they are in the file
+        readings = readings_or_advice(replace(chosen_columns, targets=[]))  # labels are yet to come
         X = readings.X
         for text in readings.notes:
             note(text)
