@@ -166,7 +166,7 @@ def test_notes_about_several_blocks_are_one(model, tmp_path, monkeypatch):
     monkeypatch.setattr(FittedModel, "predictive", warned)
     tables.write(tmp_path / "new.csv", curve())
     result = gpum("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv", "-q")
-    assert result.stderr == "Note: odd cells (in 7 rows); the same holds for other blocks of rows\n"
+    assert result.stderr == "Act now: odd cells (in 7 rows); the same holds for other blocks of rows\n"
 
 
 def test_a_cluster_that_is_not_there(model, data, tmp_path, monkeypatch):
@@ -436,7 +436,7 @@ def test_warnings_of_a_fit_become_notes(data, tmp_path, monkeypatch):
     monkeypatch.setattr(GPUMRegressor, "fit", fit)
     result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
     assert result.exit_code == 0
-    assert result.stderr == "Note: the chart is odd: --latent-dim auto or a smaller --n-inducing\n"
+    assert result.stderr == "Act now: the chart is odd: --latent-dim auto or a smaller --n-inducing\n"
     assert "--latent-dim auto" in gpum("info", tmp_path / "m.gpum").output
     warned = model_io.load(tmp_path / "m.gpum").about["warnings"]
     assert warned == ["the chart\n   is odd: latent_dim='auto' or a smaller n_inducing"]
@@ -752,7 +752,7 @@ def test_columns_that_count_rows_are_noted(tmp_path, columns, options, said):
     data = table_with(tmp_path / "data.csv", **columns, y=curve()["y"])
     result = gpum("fit", data, "--target", "y", "--out", tmp_path / "m.gpum", *QUICK, *options)
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("Note: the column ") == len(columns) * bool(said)
+    assert result.stderr.count("Act now: the column ") == len(columns) * bool(said)
     for text in said:
         assert text in result.stderr
 
@@ -764,16 +764,17 @@ def test_notes_of_a_fit_are_printed(data, tmp_path, monkeypatch):
         warnings.warn("the chart is odd", UserWarning, stacklevel=1)
         return quick(self, X, y)
 
-    notes = ["one chart is left out: non-finite weights", "the chart is odd", "latent_dim=2 was too much"]
+    notes = ["one chart is left out: latent_dim=2", "the chart is odd", "column 'c1' holds dates", "2% are missing"]
     monkeypatch.setattr(GPUMRegressor, "fit", fit)
     monkeypatch.setattr(GPUMRegressor, "notes_", notes)
-    result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum", "-q")
+    args = ("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum", "-q", "--force")
+    result = gpum(*args)
     assert result.exit_code == 0, result.output
-    assert result.stderr.splitlines() == [
-        "Note: the chart is odd",
-        "Note: one chart is left out: non-finite weights",
-        "Note: --latent-dim 2 was too much",
-    ]
+    always = ["Act now: the chart is odd", "Note: column 'c1' holds dates", "Note: 2% are missing"]
+    assert result.stderr.splitlines()[:3] == always
+    assert result.stderr.splitlines()[3].startswith("1 detail of the computation: --verbose prints them, gpum info ")
+    result = gpum(*args, "--verbose")
+    assert result.stderr.splitlines() == [*always, "Detail: one chart is left out: --latent-dim 2"]
 
 
 def test_the_printed_commands_work(tmp_path, monkeypatch):

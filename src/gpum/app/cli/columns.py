@@ -182,7 +182,7 @@ def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
         if counts or name.strip().lower() in ROW_NAMES:
             what = "counts the rows" if counts else "seems to name the rows"
             option = shlex.join(["--drop" if index else "--index", name])
-            note(f"the column {name} {what}; it is used as a feature: pass {option} to leave it out.")
+            note(f"the column {name} {what}; it is used as a feature: pass {option} to leave it out.", act=True)
             index = True
 
 

@@ -22,6 +22,10 @@ PARAMETERS = (
     "latent_dim latent_model scale n_inducing n_modes n_path_starts kernel method boundary smoothness hyperparameters "
     "geometry n_paths max_time n_jobs likelihood period random_state"
 )
+# Notes of a fit about columns and rows of the table; all others are details of the computation.
+ABOUT_TABLE = re.compile(
+    r"column |the columns? |the spreads |the geometries were learned |all [\d,]+ rows |[\d,.]+ ?%? "
+)
 PLAIN = (  # words of the language, too
     *("scale", "kernel", "method", "boundary", "smoothness", "hyperparameters", "geometry", "likelihood", "period"),
 )
@@ -53,7 +57,7 @@ def stage(doing: str, out: Path) -> Iterator[None]:
 
 @contextmanager
 def collected(in_blocks: bool = False) -> Iterator[list[str]]:
-    """Warnings of the library become notes; the one about far rows is left to the caller, which can name them.
+    """Warnings of the library ask for an action; the one about far rows is left to the caller, which can name them.
 
     With `in_blocks` those that differ in numbers only, since they are about different blocks of rows, become one note.
     """
@@ -68,7 +72,7 @@ def collected(in_blocks: bool = False) -> Iterator[list[str]]:
             kinds.setdefault(re.sub(r"\d+", "0", text) if in_blocks else text, []).append(text)
     for text, *others in kinds.values():
         messages.append(text)
-        note(as_options(text) + "; the same holds for other blocks of rows" * bool(others))
+        note(as_options(text) + "; the same holds for other blocks of rows" * bool(others), act=True)
 
 
 @contextmanager
@@ -87,9 +91,23 @@ def called(name: str, first: int = 0) -> Iterator[None]:
         raise GpumError(as_options(text)) from error
 
 
-def note(text: str) -> None:
-    """Print a note, yellow."""
-    typer.secho(f"Note: {' '.join(text.split())}", fg="yellow", err=True)
+def note(text: str, act: bool = False) -> None:
+    """Print what is good to know; or, with `act`, what the reader should do something about, in red."""
+    typer.secho(f"{'Act now' if act else 'Note'}: {' '.join(text.split())}", fg="red" if act else "yellow", err=True)
+
+
+def note_all(notes: list[str], warned: list[str], verbose: bool, out: Path) -> None:
+    """Print the notes of a fit that are no warnings: those about the reader's own table, and on request the details."""
+    others = [text for text in notes if text not in warned]
+    details = [text for text in others if not ABOUT_TABLE.match(text)]
+    for text in others:
+        if text not in details:
+            note(as_options(text))
+    for text in details if verbose else ():
+        typer.secho(f"Detail: {' '.join(as_options(text).split())}", err=True)
+    if details and not verbose:
+        count = "1 detail" if len(details) == 1 else f"{len(details)} details"
+        typer.secho(f"{count} of the computation: --verbose prints them, gpum info {out} has them.", err=True)
 
 
 def with_labels(table: Table, path: Path, targets: list[str]) -> Table:

@@ -16,13 +16,12 @@ from gpum.tools import counted
 
 from .messages import (
     as_labelled,
-    as_options,
     called,
     check_output,
     collected,
     duration,
     listed,
-    note,
+    note_all,
     say,
     size,
     stage,
@@ -136,6 +135,7 @@ def fit(
         option("MB", "Largest size of the model file; eigenvectors of large clouds are then left out if necessary."),
     ] = None,
     report: Annotated[Path | None, option("FILE", "Also write the report, an HTML page.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also print notes on details of the computation.")] = False,
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -218,9 +218,7 @@ def fit(
     with stage("fitting", out), collected() as warned, called(data.name):
         model.fit(readings.given, labels)
     seconds = time.perf_counter() - begin
-    for text in model.notes_:
-        if text not in warned:
-            note(as_options(text))
+    note_all(model.notes_, warned, verbose, out)
     model.verbose = 0
     about = {
         "source": data.name,

@@ -52,7 +52,8 @@ def labels_of(table: Table, name: str) -> np.ndarray:
         everyone = "the only labelled row" if len(labels) == 1 else f"all {len(labels)} labelled rows"
         note(
             f"the target {name!r} of {table.source} is {labels[0]:g} in {everyone}, so there is "
-            "nothing to learn: predictions will be that number, with a wide interval. Label rows whose values differ."
+            "nothing to learn: predictions will be that number, with a wide interval. Label rows whose values differ.",
+            act=True,
         )
     return y
 
@@ -94,7 +95,8 @@ def note_marks(counts: dict[str, int], n: int) -> None:
             option = "" if label.lower() == NO_MARK else f"pass {shlex.join(['--unlabelled', label])}, or "
             note(
                 f"{count} of {counted(n, 'row')} are of class {label!r}; if this marks rows without a label, {option}"
-                "leave these cells empty."
+                "leave these cells empty.",
+                act=True,
             )
 
 
