@@ -82,7 +82,8 @@ def choose(
     """The columns that options name; with `new_target` the target need not be one of the table."""
     targets = list(target) if new_target else named(table, "--target", target)
     dropped = named(table, "--drop", drop or [])
-    names = named(table, "--index", [index] if index else [])
+    own = [] if table.index is None or table.index in (features or []) else [table.index]
+    names = named(table, "--index", [index]) if index else own
     others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
     used = named(table, "--features", features or []) or others
     check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})

@@ -93,6 +93,8 @@ def label(
 
     `gpum label data.csv --target y --index id`
 
+    `gpum label pictures/ --target kind --classes cat,dog`
+
     `gpum label digits.csv --target digit --classes 0,1,2,3,4,5,6,7,8,9 --image-shape 28x28`
 
     `gpum label data.csv --target y --export data.csv`
@@ -104,6 +106,8 @@ def label(
     from .advice import readings_or_advice
     from .columns import choose, note_counting
 
+    if data.is_dir():
+        data = data.resolve()  # which has a name, and so have the files beside it
     label_path = labels.beside(data)
     with stage(f"reading {data.name}", label_path):
         table = tables.read(data, decimal=decimal, encoding=encoding)
@@ -118,7 +122,7 @@ def label(
         if not features:
             note_counting(X, readings.names, bool(index_name))
         names = table.text(index_name[0]) if index_name else [str(k + 1) for k in range(len(X))]
-        pictures = _pictures(X, names, images, image_shape)
+        pictures = _pictures(X, names, data if data.is_dir() and image_shape is None else images, image_shape)
         file = labels.LabelFile(label_path)
         file.hold()
     try:

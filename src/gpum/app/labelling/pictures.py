@@ -13,14 +13,8 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import needs
 
-KINDS = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".bmp": "image/bmp",
-}
+from ..tables.folder import ENDINGS, pictures_of
+
 LARGEST = 30_000_000  # bytes of a file that is shown
 
 
@@ -43,16 +37,14 @@ class Folder:
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         if not folder.is_dir():
             raise GpumError(f"--images is {folder}, which is no folder; give the folder that holds the pictures")
-        home = folder.resolve()
-        files = [p for p in sorted(folder.iterdir()) if p.suffix.lower() in KINDS]
-        files = [p for p in files if p.is_file() and p.resolve().is_relative_to(home)]
+        files = pictures_of(folder)
         known = {p.stem: p for p in reversed(files)} | {p.name: p for p in files}
         found = ((row, known.get(name) or known.get(str(row + 1))) for row, name in enumerate(names))
         self.files = {row: path for row, path in found if path is not None}
         if not self.files:
             raise GpumError(
                 f"no row has a picture in {folder}; files are called as the rows (--index), such as {names[0]}.png, or "
-                f"1{next(iter(KINDS))} to {len(names)}{next(iter(KINDS))}; endings are {', '.join(KINDS)}"
+                f"1{next(iter(ENDINGS))} to {len(names)}{next(iter(ENDINGS))}; endings are {', '.join(ENDINGS)}"
             )
 
     def has(self, row: int) -> bool:
@@ -66,7 +58,7 @@ class Folder:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise GpumError(f"{path.name} has more than {LARGEST // 10**6} MB; make it smaller")
-        return KINDS[path.suffix.lower()], data
+        return ENDINGS[path.suffix.lower()], data
 
 
 class Pixels:
@@ -101,4 +93,4 @@ class Pixels:
         fraction = (np.nan_to_num(self.X[row], nan=self.low) - self.low) / ((self.high - self.low) or 1.0)
         buffer = BytesIO()
         Image.fromarray(np.round(255 * fraction).astype(np.uint8).reshape(self.shape)).save(buffer, "PNG")
-        return KINDS[".png"], buffer.getvalue()
+        return ENDINGS[".png"], buffer.getvalue()

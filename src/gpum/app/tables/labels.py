@@ -89,7 +89,8 @@ class Given:
 
 def beside(table: Any) -> Path:
     """The file of labels of a table."""
-    return Path(table).with_name(Path(table).name + ENDING)
+    path = Path(table) if Path(table).name else Path(table).resolve()  # of a folder called "."
+    return path.with_name(path.name + ENDING)
 
 
 def row_checks(X: np.ndarray) -> list[str]:

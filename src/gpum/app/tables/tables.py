@@ -1,4 +1,4 @@
-"""Tables in files, as named columns: text (`delimited`), Parquet (pyarrow, the extra `parquet`) and NPZ (`npz`).
+"""Tables in files, as named columns: text (`delimited`), Parquet, NPZ (`npz`); or a `folder` of pictures.
 
 Text has a header line. It is UTF-8, or what its byte order mark says, or an encoding that is named; CSV and TXT may be
 separated by commas, semicolons or tabs, and every text may be compressed (`.csv.gz`). In every format an empty cell,
@@ -26,9 +26,10 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import are_words, as_number, could_be_number, existing, is_missing, number_advice, replacing
 
-from . import delimited, npz, parquet
+from . import delimited, folder, npz, parquet
 
 PACKED = ".gz"
+FOLDER = "/"  # the ending of a folder of pictures
 SAMPLE = 2**20  # bytes from which the number of lines is estimated
 ROWS, CELLS = 16_384, 1 << 20  # at most, of a block; a fitted model predicts its rows in threads, 1 024 in each
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
@@ -44,6 +45,7 @@ class Table:
     decimal: str = "."
     encoding: str = "utf-8"
     first: int = 0  # rows of the file above this block
+    index: str | None = None  # the column that names the rows, where the format has one
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -192,6 +194,9 @@ class Table:
 def read(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Table:
     """Read the table in a file, whose ending gives the format. Text may have a decimal comma and another encoding."""
     path, ending = _checked(path, decimal, encoding)
+    if ending == FOLDER:
+        names, columns, _ = folder.read(path)
+        return Table(path.name, dict(zip(names, columns, strict=True)), index=folder.NAME)
     names, columns, lines = READERS[ending](path, decimal, encoding)
     _check_names(path, names)
     if not columns or not len(columns[0]):
@@ -205,6 +210,9 @@ def blocks(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> Iterato
     Of an NPZ file, which has to be read whole, they are parts of its arrays.
     """
     path, ending = _checked(path, decimal, encoding)
+    if ending == FOLDER:
+        yield read(path)
+        return
     first = 0
     for names, columns, lines in BLOCKS[ending](path, decimal, encoding):
         _check_names(path, names)
@@ -224,7 +232,9 @@ def _no_rows(path: Path) -> GpumError:
 
 
 def _checked(path: Any, decimal: str, encoding: str) -> tuple[Path, str]:
-    """The path and ending of a file that can be read in this way."""
+    """The path and ending of a file that can be read in this way; FOLDER for a folder of pictures."""
+    if Path(path).is_dir():
+        return Path(path).resolve(), FOLDER
     ending = check_ending(path)
     path = existing(path)
     if not path.stat().st_size:
@@ -281,6 +291,8 @@ def check_ending(path: Any) -> str:
 
 def expected_rows(path: Any) -> float | None:
     """About how many rows a table has: of text by the length of its first lines; None where it is not known."""
+    if Path(path).is_dir():
+        return float(len(folder.pictures_of(Path(path))))
     path, ending = Path(path), check_ending(path)
     if ending == ".parquet" and path.is_file():
         return parquet.count(path)
