@@ -299,12 +299,13 @@ class Session:
         found = [["Labels", f"{n:,}", f"of {N:,} rows; {len(self.given.order)} new"]]
         if belief is not None:
             words = isinstance(self.target, Classes)
-            note = "chance of a wrong class" if words else "of a row: one standard deviation"
-            found.append(["Average uncertainty", self.target.average(belief), note])
+            note = "estimate for all rows" if words else "one standard deviation, over all rows"
+            found.append(["Wrong classes" if words else "Typical error", self.target.average(belief), note])
+            # The page asks for the rows that are hardest to predict, so labelled rows do worse than others.
             if belief.left_out and words:
-                found.append(["Left-out labels right", belief.left_out, "of those whose class has another label"])
+                found.append(["Left-out labels right", belief.left_out, "labelled rows only, the hard ones"])
             elif belief.left_out:
-                found.append(["Left-out error", belief.left_out, "of a label that the others predict"])
+                found.append(["Left-out error", belief.left_out, "labelled rows only, the hard ones"])
             title, weight = next(iter(belief.weights.items()))
             found.append(["Geometry", percent(weight), f"of the weight is on {the(title)}"])
         return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.manifold import TSNE
 
-from gpum.tools import Classes, column, columns, evaluate, fill_in, magnification, short, spacing
+from gpum.tools import Classes, column, columns, evaluate, fill_in, magnification, nearest, short, spacing
 
 from ..report.document import View, edges_of
 from ..report.findings import atlas_of
@@ -15,6 +16,7 @@ from .session import Session
 
 CHARTS = 3  # at most, from which the user can choose
 EDGES = 6000  # of an atlas: with more the picture is unreadable
+DIRECTIONS, EMBEDDED, FEWEST = 25, 1000, 12  # eigenvectors of a graph, and rows, from which its map is made
 STRETCH = "How much surface one unit of the map represents: like a world map, it stretches some regions more."
 SPARSE = "How far the nearest other row is: where rows are sparse, little is known about the surface."
 
@@ -29,7 +31,7 @@ def setup(session: Session) -> dict[str, Any]:
         "names": [short(name) for name in work.names],
         "pictures": "" if work.pictures is None else "pixels" if isinstance(work.pictures, Pixels) else "files",
         "file": session.file.path.name,
-        "views": views(target.model, _shown(work.X), work.encoded or work.features),
+        "views": views(target.model, _shown(work.X), work.encoded or work.features, target.family),
     }
 
 
@@ -38,8 +40,8 @@ def _shown(X: np.ndarray) -> np.ndarray:
     return fill_in(X).rows if np.isnan(X).any() else X
 
 
-def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]]:
-    """Charts, those of two dimensions first, then the data along their principal components."""
+def views(model: Any, X: np.ndarray, features: list[str], family: Any) -> list[dict[str, Any]]:
+    """Charts, those of two dimensions first; a map of the graph; the data along their main directions."""
     found = []
     geometries = model.model_.geometries
     titles = geometries.titles
@@ -62,6 +64,7 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
                 "geometry_note": STRETCH,
             }
         )
+    found += _of_graph(family, titles, X)
     seen = View(X)
     names = [short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
     data: dict[str, Any] = {
@@ -78,3 +81,37 @@ def views(model: Any, X: np.ndarray, features: list[str]) -> list[dict[str, Any]
         if edges["of"] <= EDGES:
             data["lines"] = {"axes": edges["axes"], "pairs": edges["pairs"]}
     return [*found, data]
+
+
+def _of_graph(family: Any, titles: list[str], X: np.ndarray) -> list[dict[str, Any]]:
+    """The rows on a map of a graph, on which rows that are near along the graph are near.
+
+    Classes that the graph tells apart have places of their own there; along main directions of the data they overlap.
+    """
+    for space, rows in enumerate(family.rows):
+        title = titles[family.geometry_of[space]]
+        if title.startswith("graph") and rows.shape[1] > 2 and len(rows) == len(X) >= FEWEST:
+            return [
+                {
+                    "title": f"map ({title})",
+                    "axes": columns(embedded(rows[:, 1 : 1 + DIRECTIONS])),
+                    "names": ["map coordinate 1", "map coordinate 2"],
+                    "geometry": column(spacing(X)),
+                    "geometry_name": "Distance to the nearest row",
+                    "geometry_note": SPARSE,
+                }
+            ]
+    return []
+
+
+def embedded(vectors: np.ndarray) -> np.ndarray:
+    """Eigenvectors [N, k] of a graph in two dimensions [N, 2], by t-SNE, so that neighbours stay neighbours.
+
+    It starts at the first two eigenvectors. Of a large graph EMBEDDED rows are embedded, and each other row is at the
+    mean of its nearest ones.
+    """
+    some = np.unique(np.linspace(0, len(vectors) - 1, EMBEDDED).round().astype(int))
+    first = vectors[some, :2] / max(vectors[some, 0].std(), 1e-300)
+    method = TSNE(perplexity=min(15.0, (len(some) - 1) / 8), init=1e-4 * first, max_iter=500, random_state=0)
+    found = method.fit_transform(vectors[some]).astype(float)
+    return found if len(some) == len(vectors) else found[nearest(vectors[some], 3, vectors)[1]].mean(1)
