@@ -22,6 +22,7 @@ import joblib
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.manifold import trustworthiness
 from typer.testing import CliRunner
 
 import gpum
@@ -1047,3 +1048,12 @@ def test_a_graph_of_few_rows_has_no_map():
     model = GPUMClassifier(geometry="graph", warm_start=True).fit(X, np.arange(8) % 2)
     found = views.views(model, X, ["x"] * 3, Classes(model, X, ["0", "1"]).family)
     assert [view["title"] for view in found] == ["data"]
+
+
+def test_the_map_of_a_graph_shows_a_curve_as_one():
+    t = np.linspace(0, 3, 80)
+    X = np.stack([np.cos(t), np.sin(t), t], 1) + 0.01 * np.random.default_rng(0).normal(size=(80, 3))
+    model = GPUMRegressor(geometry="graph", smoothness="heat", warm_start=True)
+    model.fit(X, np.where(np.arange(80) % 8 == 0, t, np.nan))
+    drawn = np.array(views.views(model, X, ["x"] * 3, Numbers(model, X, ["x"] * 3).family)[0]["axes"]).T
+    assert trustworthiness(X, drawn, n_neighbors=5) > 0.95  # 1: no neighbour on the map is far along the curve

@@ -91,10 +91,12 @@ def _of_graph(family: Any, titles: list[str], X: np.ndarray) -> list[dict[str, A
     for space, rows in enumerate(family.rows):
         title = titles[family.geometry_of[space]]
         if title.startswith("graph") and rows.shape[1] > 2 and len(rows) == len(X) >= FEWEST:
+            values = np.asarray(family.spaces[space].values[1 : 1 + DIRECTIONS], float)
+            smooth = rows[:, 1 : 1 + DIRECTIONS] / np.sqrt(np.maximum(values, 1e-3 * values[-1]))  # commute times
             return [
                 {
                     "title": f"map ({title})",
-                    "axes": columns(embedded(rows[:, 1 : 1 + DIRECTIONS])),
+                    "axes": columns(embedded(smooth)),
                     "names": ["map coordinate 1", "map coordinate 2"],
                     "geometry": column(spacing(X)),
                     "geometry_name": "Distance to the nearest row",
@@ -105,9 +107,9 @@ def _of_graph(family: Any, titles: list[str], X: np.ndarray) -> list[dict[str, A
 
 
 def embedded(vectors: np.ndarray) -> np.ndarray:
-    """Eigenvectors [N, k] of a graph in two dimensions [N, 2], by t-SNE, so that neighbours stay neighbours.
+    """Rows at vectors [N, k] in two dimensions [N, 2], by t-SNE, so that neighbours stay neighbours.
 
-    It starts at the first two eigenvectors. Of a large graph EMBEDDED rows are embedded, and each other row is at the
+    It starts at the first two columns. Of a large graph EMBEDDED rows are embedded, and each other row is at the
     mean of its nearest ones.
     """
     some = np.unique(np.linspace(0, len(vectors) - 1, EMBEDDED).round().astype(int))

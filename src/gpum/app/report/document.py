@@ -157,8 +157,14 @@ def _about(about: dict[str, Any]) -> list[list[str]]:
     found = []
     for key, value in about.items():
         if key not in ("settings", "warnings", "seconds"):
-            found.append([str(key), short(value)])
+            found.append([str(key), short(_in_words(value))])
     return found
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} like {_in_words(one)}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int], limit: int) -> np.ndarray:

@@ -219,7 +219,7 @@ function drawScale() {
       "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.") + other;
   draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.fraction}`),
     line: { width: 0.8, color: SMOOTH[c.name] || INK }, hovertemplate: "scale %{x:.3g}: %{y:.1%}<extra></extra>" })),
-  ], { xaxis: axis(s.unit, { type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
+  ], { xaxis: axis("", { title: { text: lines(s.unit, narrow("scale")), standoff: 8 }, type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
     yaxis: axis("weight", { tickformat: ".0%", rangemode: "tozero" }), legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
   fillTable($("heaviest"), [{ name: "geometry" }, { name: "smoothness" }, { name: "scale", number: true }, { name: "boundary" }, { name: "weight", number: true }], s.heaviest);
 }
@@ -233,11 +233,15 @@ function bars(id, names, series, xaxis, yaxis) {
     showlegend: series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
 }
 
+const narrow = (id) => $(id).clientWidth < 420; // a telephone
+const lines = (text, several) => (several ? safe(text).replace(", ", ",<br>") : safe(text)); // in two lines at its comma
+
 function weights(id, found, title) {
-  $(id).style.height = `${3 + 1.9 * found.length}rem`;
-  draw(id, [{ type: "bar", orientation: "h", y: found.map((g) => safe(g[0])), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
+  const tall = narrow(id);
+  $(id).style.height = `${3 + (tall ? 2.6 : 1.9) * found.length}rem`;
+  draw(id, [{ type: "bar", orientation: "h", y: found.map((g) => lines(g[0], tall)), x: found.map((g) => g[1]), text: found.map((g) => safe(g[2])), marker: { color: BLUE },
     textposition: "outside", textangle: 0, cliponaxis: false, constraintext: "none", hoverinfo: "skip" }],
-  { margin: { l: 10, r: 56, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis(title, { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: $(id).clientWidth < 500 ? 0.5 : 0.2 }) });
+  { margin: { l: 10, r: 56, t: 4, b: 36 }, bargap: 0.35, yaxis: axis("", { autorange: "reversed", ticks: "", type: "category" }), xaxis: axis(title, { range: [0, 1], tickformat: ".0%", tickangle: 0, dtick: tall ? 1 : $(id).clientWidth < 500 ? 0.5 : 0.2 }) });
 }
 
 function drawGeometry() {
