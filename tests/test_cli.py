@@ -357,7 +357,7 @@ def test_predict_refuses_in_one_sentence(model, data, tmp_path):
     holes = table(**{c: np.where(np.arange(N) == 5, np.nan, columns[c]) for c in ("c1", "c2", "c 3")})
     refused(gpum("predict", model, holes, "--out", out), "row 6 (line 7)", "no value in any feature", "remove the row")
     refused(gpum("predict", model, tmp_path / "nwe.csv", "--out", out), "there is no file", "new.csv?")
-    refused(gpum("predict", model, data, "--out", tmp_path / "pred.xlsx"), "'.xlsx'", ".parquet")
+    refused(gpum("predict", model, data, "--out", tmp_path / "pred.ods"), "'.ods'", ".parquet")
     refused(gpum("predict", model, data, "--out", data, "--force"), "is an input too")
     refused(gpum("predict", data, data, "--out", out), "not a GPUM model")
     refused(gpum("predict", tmp_path / "modl.gpum", data, "--out", out), "did you mean", "model.gpum")
@@ -832,7 +832,7 @@ def test_columns_without_values_are_named_together(tmp_path):
         ("t.csv", "a,b,y\n1,2,low\n3,4,7\n", "--target y", ["'low', which is not a number", "--classes"]),
         ("t.csv", "y\n1\n2\n", "--target y", ["there is no column beside the target"]),
         ("t.csv", "a,y\n1,2\n-,3\n", "--target y", ["leave the cell empty"]),
-        ("t.xlsx", "PK", "--target y", ["save the table as CSV"]),
+        ("t.xls", "PK", "--target y", ["save the table as CSV"]),
     ],
 )
 def test_odd_tables_are_refused_in_a_helpful_sentence(tmp_path, name, content, args, words):

@@ -18,7 +18,11 @@ STOPPED = 1  # exit status: something is in the way
 
 def check(
     data: Annotated[
-        Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with names.")
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; or a folder of pictures.",
+        ),
     ],
     target: Annotated[list[str] | None, column("What is to be learned.")] = None,
     features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,

@@ -48,7 +48,11 @@ MOST = 50  # classes for which there are buttons
 
 def label(
     data: Annotated[
-        Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .txt, .parquet or .npz, with named columns.")
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; or a folder of pictures.",
+        ),
     ],
     target: Annotated[str, column("What to label; a column of the table, or a new one.")],
     features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,

@@ -83,7 +83,11 @@ def setting(kind: str, text: str, **limits: Any) -> Any:
 
 def fit(
     data: Annotated[
-        Path, typer.Argument(metavar="TABLE", help=".csv, .tsv, .txt, .parquet or .npz, with named columns.")
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; or a folder of pictures.",
+        ),
     ],
     target: Annotated[list[str], column("What to learn; empty where it is unknown.")],
     out: Annotated[Path, option("FILE", "Model file to write, such as model.gpum.")],

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from .messages import collected
 from .models import Debug
 
 
@@ -21,6 +22,8 @@ def reproduce(
     debug: Debug = False,
 ) -> None:
     """The paper's tables and figures beside ours. After an interrupt, the same command continues.
+
+    Without a network, `all` does what needs no data, and says what it left out.
 
     Examples:
 
@@ -36,7 +39,8 @@ def reproduce(
     out = out / "quick" if quick else out
     begin = time.perf_counter()
     try:
-        made = run(experiments, out, quick=quick, data_home=data, seed=seed, n_jobs=n_jobs)
+        with collected():
+            made = run(experiments, out, quick=quick, data_home=data, seed=seed, n_jobs=n_jobs)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"at work; finished label sets are stored in {out}, and the same command continues from there"

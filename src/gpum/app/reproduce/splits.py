@@ -7,6 +7,7 @@ import platform
 import time
 import warnings
 from hashlib import sha256
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from gpum.tools import Reporter, replacing
 from .methods import METHODS, estimators
 from .tasks import Task
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(str(resources.files("gpum")))  # all code of the library and the app
 # Seconds of a first fit, to estimate the remaining time.
 SECONDS = {"latent model": 20, "brownian": 90, "spectral": 15, "variance": 10}
 

@@ -1,4 +1,4 @@
-"""Tables in Parquet files, by pyarrow (the extra `parquet`)."""
+"""Tables in Parquet files and Arrow files (.feather, .arrow), by pyarrow."""
 
 from __future__ import annotations
 
@@ -26,6 +26,39 @@ def blocks(path: Path, most: Callable[[int], int]) -> Iterator[Block]:
     with _opened(path) as file:
         for batch in file.iter_batches(most(len(file.schema_arrow.names))):
             yield _block(available().Table.from_batches([batch]))
+
+
+def arrow_blocks(path: Path, most: Callable[[int], int]) -> Iterator[Block]:
+    """The rows of an Arrow file, in blocks as `blocks` gives them."""
+    try:
+        with needs("pyarrow.ipc", "an Arrow file").open_file(str(path)) as file:
+            size = most(len(file.schema.names))
+            for k in range(file.num_record_batches):
+                batch = file.get_batch(k)
+                for first in range(0, len(batch), size):
+                    yield _block(available().Table.from_batches([batch.slice(first, size)]))
+    except available().ArrowInvalid as error:
+        said = " ".join(str(error).split())
+        raise GpumError(f"{path} is not an Arrow file, or damaged, or of Feather's first version ({said})") from None
+
+
+@contextmanager
+def writing_arrow(file: BinaryIO) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that writes columns into an Arrow file; each call adds rows."""
+    writer: Any = None
+
+    def add(columns: dict[str, Any]) -> None:
+        nonlocal writer
+        table = available().table({name: np.asarray(column) for name, column in columns.items()})
+        if writer is None:
+            writer = needs("pyarrow.ipc", "an Arrow file").new_file(file, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield add
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def count(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Tables in files, as named columns: text (`delimited`), Parquet, NPZ (`npz`); or a `folder` of pictures.
+"""Tables in files, as named columns: text (`delimited`), Excel, Parquet, Arrow, NPZ; or a `folder` of pictures.
 
 Text has a header line. It is UTF-8, or what its byte order mark says, or an encoding that is named; CSV and TXT may be
 separated by commas, semicolons or tabs, and every text may be compressed (`.csv.gz`). In every format an empty cell,
@@ -26,13 +26,14 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import are_words, as_number, could_be_number, existing, is_missing, number_advice, replacing
 
-from . import delimited, folder, npz, parquet
+from . import delimited, excel, folder, npz, parquet
 
 PACKED = ".gz"
 FOLDER = "/"  # the ending of a folder of pictures
 SAMPLE = 2**20  # bytes from which the number of lines is estimated
 ROWS, CELLS = 16_384, 1 << 20  # at most, of a block; a fitted model predicts its rows in threads, 1 024 in each
-SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+SHEETS = (".xls", ".ods", ".numbers")  # of which only .xlsx can be read
+ARROW = (".feather", ".arrow")
 
 
 @dataclass
@@ -241,7 +242,7 @@ def _checked(path: Any, decimal: str, encoding: str) -> tuple[Path, str]:
         raise GpumError(f"{path} is empty; give a table with named columns")
     if decimal not in (".", ","):
         raise GpumError(f"decimal is {decimal!r}; it must be '.' or ','")
-    if ending in (".npz", ".parquet") and (decimal, encoding) != (".", "utf-8"):
+    if not _is_text(ending) and (decimal, encoding) != (".", "utf-8"):
         raise GpumError(f"decimal and encoding are for tables of text, but {path} ends in {ending}; leave them out")
     return path, ending
 
@@ -268,8 +269,7 @@ def writing(path: Any, like: delimited.Dialect | None = None) -> Iterator[Callab
 def dialect(path: Any, *, decimal: str = ".", encoding: str = "utf-8") -> delimited.Dialect | None:
     """How the table of text in a file is written; None for other formats."""
     path, ending = _checked(path, decimal, encoding)
-    plain = ending.removesuffix(PACKED)
-    return delimited.dialect(path, plain, decimal, encoding) if _is_text(ending) else None
+    return delimited.dialect(path, ending.removesuffix(PACKED), decimal, encoding) if _is_text(ending) else None
 
 
 def _is_text(ending: str) -> bool:
@@ -284,7 +284,7 @@ def check_ending(path: Any) -> str:
         known = ", ".join(name for name in READERS if not name.endswith(PACKED))
         hint = f"{'save the table as CSV, or ' * (ending in SHEETS)}use one of {known} (text also as .csv{PACKED})"
         raise GpumError(f"{path} {what}, which names no known format; {hint}")
-    if ending == ".parquet":
+    if ending in (".parquet", *ARROW):
         parquet.available()
     return ending
 
@@ -328,11 +328,18 @@ def _read_npz(path: Path, *_: str) -> Found:
     return [name for name, _ in found], [column for _, column in found], None
 
 
-def _blocks_of_npz(path: Path, *_: str) -> Iterator[Found]:
-    names, columns, _lines = _read_npz(path)
-    count = _rows_of_a_block(len(columns))
-    for begin in range(0, len(columns[0]) if columns else 0, count):
-        yield names, [column[begin : begin + count] for column in columns], None
+def _parts(whole: Found) -> Iterator[Found]:
+    """Blocks of a file that has to be read whole."""
+    count = _rows_of_a_block(len(whole[1]))
+    for begin in range(0, len(whole[1][0]) if whole[1] else 0, count):
+        yield whole[0], [column[begin : begin + count] for column in whole[1]], None
+
+
+def _read_arrow(path: Path, *_: str) -> Found:
+    found = list(parquet.arrow_blocks(path, _rows_of_a_block))
+    if not found:
+        raise _no_rows(path)
+    return found[0][0], [np.concatenate(parts) for parts in zip(*(block[1] for block in found), strict=True)], None
 
 
 @contextmanager
@@ -364,19 +371,25 @@ def _text_blocks(ending: str) -> Callable[[Path, str, str], Iterator[Found]]:
 READERS: dict[str, Callable[[Path, str, str], Found]] = {
     **{ending: _text_reader(ending) for ending in delimited.SEPARATORS},
     **{ending + PACKED: _text_reader(ending) for ending in delimited.SEPARATORS},
+    ".xlsx": lambda path, *_: excel.read(path),
     ".parquet": lambda path, *_: parquet.read(path),
+    **dict.fromkeys(ARROW, _read_arrow),
     ".npz": _read_npz,
 }
 BLOCKS: dict[str, Callable[[Path, str, str], Iterator[Found]]] = {
     **{ending: _text_blocks(ending) for ending in delimited.SEPARATORS},
     **{ending + PACKED: _text_blocks(ending) for ending in delimited.SEPARATORS},
+    ".xlsx": lambda path, *_: _parts(excel.read(path)),
     ".parquet": lambda path, *_: parquet.blocks(path, _rows_of_a_block),
-    ".npz": _blocks_of_npz,
+    **dict.fromkeys(ARROW, lambda path, *_: parquet.arrow_blocks(path, _rows_of_a_block)),
+    ".npz": lambda path, *_: _parts(_read_npz(path)),
 }
 Added = AbstractContextManager[Callable[[dict[str, Any]], None]]
 WRITERS: dict[str, Callable[..., Added]] = {
     **{ending: partial(delimited.writing, ending=ending) for ending in delimited.SEPARATORS},
     **{ending + PACKED: partial(_writing_packed, ending=ending) for ending in delimited.SEPARATORS},
+    ".xlsx": excel.writing,
     ".parquet": parquet.writing,
+    **dict.fromkeys(ARROW, parquet.writing_arrow),
     ".npz": _writing_npz,
 }
