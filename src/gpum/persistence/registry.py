@@ -29,7 +29,7 @@ TAGS: dict[str, str] = {
     "encoding": "basics.encoding:Encoding",
     "encoding-column": "basics.encoding:Column",
     "geometries": "fitted.geometries:Geometries",
-    "geometries-of-table": "report.labelling.learned:LearnedGeometries",
+    "geometries-of-table": "estimators.learned:LearnedGeometries",
     # posteriors
     "output": "inference.outputs:Output",
     "output-known-noise": "inference.outputs:KnownNoise",
