@@ -8,6 +8,7 @@ from copy import copy
 
 import numpy as np
 import pytest
+from gpum.persistence.checkpoint import Checkpoint
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -23,7 +24,6 @@ from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions, SwissRoll
 from gpum.basics.checks import NoSurface
 from gpum.geometry.build import build
 from gpum.geometry.surface import SurfaceGeometry
-from gpum.persistence.checkpoint import Checkpoint
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
 # Errors on the small roll in standard deviations of the target: of its own rows without a label, and of new rows. The

@@ -16,10 +16,10 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries
 from ..geometry.base import KernelOptions
-from ..geometry.graphs import cluster_spaces
+from ..geometry.graphs import OF_CLUSTERS
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
-from . import blocks, learning, shell, stages, units
+from . import blocks, learning, plan, shell, units
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
@@ -96,12 +96,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
-        def evidence(geometries: Geometries) -> float:
-            some = units.judges(len(labels.known))
-            found = infer(geometries, labels.known[some], labels.codes[some], len(labels.classes))
-            return found.posterior.log_evidence
-
-        return learning.learn(self, cloud, labels.everyone, cluster_spaces, stages.Judges(evidence), random=True)
+        return plan.learn(self, cloud, labels, OF_CLUSTERS, random=True)
 
     model_: Any = shell.model
     __sklearn_is_fitted__ = shell.is_fitted
@@ -182,7 +177,6 @@ class ClassLabels:
     known: np.ndarray
     codes: np.ndarray
     classes: np.ndarray
-    everyone: np.ndarray  # the codes of all rows, -1 without a label
 
     @classmethod
     def of(cls, y: Any, n: int, unlabelled: Any) -> ClassLabels:
@@ -194,9 +188,16 @@ class ClassLabels:
         check_classification_targets(labels)
         found, codes = np.unique(labels, return_inverse=True)
         _check_classes(found, y, labelled, unlabelled)
-        everyone = np.full(n, -1)
-        everyone[labelled] = codes
-        return cls(np.flatnonzero(labelled), codes, found, everyone)
+        return cls(np.flatnonzero(labelled), codes, found)
+
+    def evidence(self, geometries: Geometries) -> float:
+        """The log evidence of some of them, of geometries; see `plan.LabelScores`."""
+        some = units.judges(len(self.known))
+        return infer(geometries, self.known[some], self.codes[some], len(self.classes)).posterior.log_evidence
+
+    def alone(self, geometries: Geometries) -> list[dict[str, float]]:
+        """Nothing: how far a chart may be ahead of the graph was not studied for classes."""
+        return []
 
 
 def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:

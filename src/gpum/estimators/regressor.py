@@ -9,9 +9,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions
-from ..geometry.graphs import graph_spaces
-from . import blocks, learning, shell, stages
-from .base import GPRegressor, infer, lead_of_lengths
+from ..geometry.graphs import OF_SURFACES
+from . import blocks, learning, plan, shell
+from .base import GPRegressor, NumberScores
 from .targets import Labels
 
 
@@ -113,13 +113,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         return learning.read_cloud(self, X)
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
-        def evidence(geometries: Geometries) -> float:
-            return sum(infer(geometries, *some).posterior.log_evidence for some in labels.judges())
-
-        def lead(geometries: Geometries) -> float:
-            return min(lead_of_lengths(geometries, *some, labels.memory) for some in labels.judges())
-
-        return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, lead), random=False)
+        return plan.learn(self, cloud, NumberScores(labels), OF_SURFACES, random=False)
 
     geometry_weights_: Any = shell.geometry_weights
     relevance_: Any = shell.relevance

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ..basics.memory import Memory, digest
 from ..geometry.base import Geometry
 from ..geometry.family import Family, Setting
 from ..geometry.features import Components, ScaledSpace, SeparateSpace, at_each, together_and_apart
@@ -24,6 +23,7 @@ from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
 from ..heat.covariances import SMOOTHNESS, Stationary
 from ..inference import relevance
+from ..persistence.store import Store
 from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
@@ -45,7 +45,7 @@ class Labelled:
 
 
 def with_lengths(
-    geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, memory: Memory | None = None
+    geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, store: Store | None = None
 ) -> Labelled:
     """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
 
@@ -67,8 +67,7 @@ def with_lengths(
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
     labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated)
-    key = "lengths", digest(X), digest(Y), fitted
-    found = (memory or Memory()).once(key, partial(relevance.members, labels))
+    found = (store or Store()).once(("lengths", labels), partial(relevance.members, labels))
     components, spaces, log_weights = _components(geometries.members[flat]), [], []
     for member in found:
         both = together_and_apart(_lengths(member.precision, spread), components)

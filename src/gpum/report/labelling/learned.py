@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import __version__
 from ...basics.checks import GpumError
-from ...estimators.learning import reuse
+from ...estimators.plan import reuse
 from ...estimators.stored import NOT_RESULTS
 from ...fitted import Cloud, Geometries
 from ...geometry.family import Family, Setting
