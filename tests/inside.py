@@ -134,3 +134,8 @@ def first_domain(geometry, task):
     """The key of the eigenfunctions of a chart's first boundary level in its store, and these."""
     level = levels_of(geometry.chart, task.options.boundary)[0][0]
     return geometry._key(task, level), geometry._domain(task, level)
+
+
+def computed(store):
+    """How many results a store has."""
+    return sum(entry.made for entry in store._entries.values())

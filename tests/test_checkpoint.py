@@ -149,8 +149,8 @@ def test_keys_name_their_content():
     values = [
         a, a.astype(np.float32), a.reshape(2, 3), a.reshape(3, 2), np.asfortranarray(a.reshape(2, 3)), a + 1e-9,
         -0.0 * a, 0.0 * a, a.tolist(), tuple(a), [a], [[*a]], {"a": 1}, {"a": 1.0}, {"a": True}, {"b": 1}, "a", b"a",
-        None, 1, 1.0, True, np.float64(1.0), slice(0, 1), KernelOptions(), KernelOptions(n_modes=9), latent(), latent(tol=0.1),
-        np.array(["a", None], object), np.array(["a", "b"], object),
+        None, 1, 1.0, True, np.float64(1.0), slice(0, 1), KernelOptions(), KernelOptions(n_modes=9), latent(),
+        latent(tol=0.1), np.array(["a", None], object), np.array(["a", "b"], object),
     ]  # fmt: skip
     assert len({digest(value) for value in values}) == len(values)
     assert digest([a, {"x": KernelOptions()}]) == digest([a.copy(), {"x": KernelOptions()}])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import get_tags
 
 from ..basics import checks
@@ -25,7 +25,7 @@ from . import blocks, plan, shell
 from .targets import Labels, score
 
 
-class GPRegressor(RegressorMixin, BaseEstimator, ABC):
+class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
     """Gaussian process regression on the geometries of a cloud, of which some rows have a label."""
 
     hyperparameters: str
@@ -60,19 +60,6 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     @abstractmethod
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         """The geometries of the cloud, whose columns are in the units that the labels prefer."""
-
-    model_: Any = shell.model
-    __sklearn_is_fitted__ = shell.is_fitted
-    notes_: Any = shell.notes
-    log_evidence_: Any = shell.log_evidence
-    best_setting_: Any = shell.best_setting
-    save, load = shell.save, shell.load
-    predictive = shell.predictive
-    far_from_surface = shell.far_from_surface
-    suggest, suggestions = shell.suggest, shell.suggestions
-    _repr_mimebundle_, _repr_html_inner = shell.mime_bundle, shell.html
-    __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
-    __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     @blocks.lazy(blocks.of_rows)
     def predict(

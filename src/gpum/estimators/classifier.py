@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -26,7 +26,7 @@ from .unlabelled import AUTO, is_auto, split_labels
 
 @renamed.parameters(**learning.RENAMED)
 @learning.transforms_with_a_chart
-class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, shell.FittedEstimator):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows, and -1, NaN,
@@ -98,22 +98,10 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
         return plan.learn(self, cloud, labels, OF_CLUSTERS, random=True)
 
-    model_: Any = shell.model
-    __sklearn_is_fitted__ = shell.is_fitted
-    notes_: Any = shell.notes
-    log_evidence_: Any = shell.log_evidence
-    best_setting_: Any = shell.best_setting
     geometry_weights_: Any = shell.geometry_weights
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart
     latent_: Any = shell.latent
-    save, load = shell.save, shell.load
-    predictive = shell.predictive
-    far_from_surface = shell.far_from_surface
-    suggest, suggestions = shell.suggest, shell.suggestions
-    _repr_mimebundle_, _repr_html_inner = shell.mime_bundle, shell.html
-    __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
-    __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     @blocks.lazy(lambda self: blocks.Answer((len(self.classes_),)))
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -51,7 +51,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     warm_start : True stores every geometry for the next fit to the same X with the same settings: a fit of other labels
         then takes a fraction of a second.
     checkpoint : a folder that stores each finished run of a latent model, atlas, graph and domain. An interrupted fit,
-        repeated with the same data, continues from there, with the same result. Other settings or data are refused.
+        repeated with the same data, continues from there, with the same result. Other fits may use the same folder.
     n_jobs : how many charts, starts of latent models, domains, atlases, graphs and blocks of paths are computed at the
         same time, in threads: -1 (default) is one a core, None is 1. `joblib.parallel_config(backend="loky")` or
         "dask" takes processes or a cluster instead. Results do not depend on it.
