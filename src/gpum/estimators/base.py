@@ -150,7 +150,7 @@ def infer_with_lengths(
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), store)
+        found = with_lengths(geometries, known, as_numbers(y[known], target), store, target.has_normal_noise)
         return found.geometries, regress(found.family, found.at, y[known], target, known, store)
 
 
@@ -173,7 +173,7 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
     """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
     known, found = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)):
-        labelled = with_lengths(geometries, known, as_numbers(y[known], target), store)
+        labelled = with_lengths(geometries, known, as_numbers(y[known], target), store, target.has_normal_noise)
         family, members = labelled.family, labelled.geometries.members
         names = [
             plan.FLAT if member.title == LENGTHS else plan.ONE_LENGTH if member.name == "flat" else member.name
