@@ -200,6 +200,10 @@ class Mesh(MeshedSurface):
     def __sklearn_clone__(self) -> Mesh:
         return self  # it never changes
 
+    def __gpum_key__(self) -> Any:
+        """What results depend on."""
+        return self.vertices, self.faces
+
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
         return {"vertices": self.vertices, "faces": self.faces}
