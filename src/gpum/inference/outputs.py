@@ -22,8 +22,8 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from ..basics.memory import Memory
 from ..geometry.family import Family
+from ..persistence.store import Store
 from . import angles, classes, design, gp, known_noise, likelihoods, observations
 from .left_out import leave_one_out
 from .nearest import EXACT
@@ -320,7 +320,7 @@ def regress(
     labels: np.ndarray,
     target: Target,
     rows: np.ndarray,
-    memory: Memory | None = None,
+    store: Store | None = None,
 ) -> Output:
     """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
     averaged = target.hyperparameters == "average"
@@ -348,7 +348,7 @@ def regress(
     if target.noise_std is not None:
         posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
         return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
-    infer = partial(gp.average, memory=memory) if averaged else gp.best
+    infer = partial(gp.average, store=store) if averaged else gp.best
     return Output(infer(family, known, (labels - mean) / scale), mean, scale, rows, labels)
 
 
