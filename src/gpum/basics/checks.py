@@ -43,7 +43,7 @@ def cloud(
 
     if hasattr(X, "obsm") and hasattr(X, "obs"):  # single cells, as scanpy has them
         raise GpumError(
-            f"{name} is an AnnData; pass its numbers: log-normalise it, then {name}.obsm['X_pca'] (principal components "
+            f"{name} is an AnnData; pass its numbers: log-normalise it, then {name}.obsm['X_pca'] (components "
             f"instead of thousands of genes), and {name}.obs[...] as y"
         )
     if issparse(X):
