@@ -198,10 +198,10 @@ def parts() -> dict[str, Part]:
     rows = ("import", "wifi", "demo", "coil", "table", "serve", "rows")
     found = {
         "demo": Part(script("gpum", "demo")),
-        "paper/heat-kernel": Part(paper("heat-kernel", "heat-kernel/kernel_comparison.png"), (*HEAT, "reproduce")),
-        "paper/swissroll": Part(paper("swissroll", "swissroll_450/slice.png"), (*NUMERICS, "reproduce")),
-        "paper/wifi": Part(paper("wifi"), (*NUMERICS, "reproduce")),
-        "paper/coil": Part(paper("coil"), (*NUMERICS, "reproduce")),
+        "paper/heat-kernel": Part(paper("heat-kernel", "heat-kernel/kernel_comparison.png"), (*HEAT, "app/reproduce")),
+        "paper/swissroll": Part(paper("swissroll", "swissroll_450/slice.png"), (*NUMERICS, "app/reproduce")),
+        "paper/wifi": Part(paper("wifi"), (*NUMERICS, "app/reproduce")),
+        "paper/coil": Part(paper("coil"), (*NUMERICS, "app/reproduce")),
         "calibration/shapes": Part(
             script(
                 "calibration.py", "--sets=120", "--clouds=4", "--jobs", jobs, "--figure", picture, "--tasks", *shapes
@@ -222,7 +222,7 @@ def parts() -> dict[str, Part]:
         "scaling/pictures": Part(script("scaling.py", "--pictures", file=SHARED / "large" / "mnist.npz")),
         "labels/curves": Part(script("labels.py", "--jobs", str(max(CORES // 2, 1)))),
         "labels/tables": Part(script("labels.py", "--tables", file=SHARED / "many")),
-        "speed": Part(script("quick.py", *rows), (*NUMERICS, "persistence", "cli")),
+        "speed": Part(script("quick.py", *rows), (*NUMERICS, "persistence", "app/cli", "app/tables")),
         "latent": Part(script("latent_model.py", library="GPy"), ("gplvm",)),
         "heat": Part(script("heat_kernel.py", library="diffrax"), HEAT),
     }

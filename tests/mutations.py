@@ -83,8 +83,10 @@ MUTANTS = [
         "gp",
         "diagnostics",
     ),
-    mutant("leave-one-out", "gp", "/ s**2 - alpha**2 / c", "/ s**2", "gp", "diagnostics"),
-    mutant("mixture: spread between components", "posterior", "variances + means**2, stack", "variances, stack", "gp"),
+    mutant("leave-one-out", "left_out", "/ s**2 - alpha**2 / c", "/ s**2", "gp", "diagnostics"),
+    mutant(
+        "mixture: spread between components", "posterior", "variances + means**2 + noise", "variances + noise", "gp"
+    ),
     mutant("mixture: weights", "gp", "np.exp(scores[k][0] + shift[k])", "np.exp(0.9 * scores[k][0])", "gp"),
     mutant("mixture: quantiles", "quantiles", "np.sqrt((dof - 2) / dof)", "np.sqrt((dof - 1) / dof)", "gp"),
     mutant(

@@ -15,6 +15,7 @@ from pathlib import Path
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import numpy as np
+import pandas
 import pytest
 
 from gpum import GPUMRegressor
@@ -93,19 +94,20 @@ def test_whether_a_worker_is_ready(saved, monkeypatch):
         with pytest.raises(urllib.error.HTTPError) as refused:
             DIRECT.open(url, timeout=60)
         assert refused.value.code == 500
+        refused.value.close()
 
 
 def test_warnings_reach_the_log_that_the_page_names(caplog):
-    X = np.random.default_rng(0).uniform(size=(30, 2))
-    model = GPUMRegressor(geometry="graph", smoothness="heat").fit(X, X[:, 0])
+    rows = pandas.DataFrame({"a": np.arange(30.0), "kind": ["x", "y"] * 15})
+    model = GPUMRegressor(geometry="flat", smoothness="heat").fit(rows, rows["a"])
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(True)
         try:
-            model.predict(X + 1e6)
+            model.predict(rows[:2].assign(kind="z"))
         finally:
             logging.captureWarnings(False)
-    assert any(record.name == "py.warnings" and "far from" in record.getMessage() for record in caplog.records)
+    assert any(record.name == "py.warnings" and "has not seen" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("failure", ["unexpected", "no file"])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["gpum.persistence", "zipfile", "json", "csv"]):
+with atheris.instrument_imports(include=["gpum.persistence", "gpum.app.tables", "zipfile", "json", "csv"]):
     from mutate import CORPUS, MEMORY, read_model, read_table, sealed
 
     from gpum import GpumError

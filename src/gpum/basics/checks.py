@@ -41,6 +41,11 @@ def cloud(
     """
     from scipy.sparse import issparse  # imported here, so that commands without it start faster
 
+    if hasattr(X, "obsm") and hasattr(X, "obs"):  # single cells, as scanpy has them
+        raise GpumError(
+            f"{name} is an AnnData; pass its numbers: log-normalise it, then {name}.obsm['X_pca'] (components "
+            f"instead of thousands of genes), and {name}.obs[...] as y"
+        )
     if issparse(X):
         raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
     try:
