@@ -29,7 +29,7 @@ from sklearn.cluster import KMeans
 from ..basics import neighbours
 from ..manifold import Chart, StraightChart, evaluate, grid, straighten
 from . import brownian, jumps, paths
-from .kernel import step_sizes, warn_of_waiting
+from .kernel import step_sizes, warn_of_outside
 
 TIMES = 10
 SMALLEST, LARGEST = 0.03, 0.25  # √t over the cloud's extent
@@ -45,7 +45,7 @@ class Accuracy:
     geometry_step: float  # the step that the geometry needs; a larger one is used where it changes a regression little
     table_error: float  # relative error of a step's size
     misplaced: float  # fraction of points on the wrong side of the table's boundary
-    waited: float = 0.0  # fraction of steps in which a path waited, in the worst call so far
+    outside: float = 0.0  # fraction of paths outside when they were counted, in the worst call so far
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class PathFeatures:
         plan = paths.Plan(
             self.moving, points, self.dts, self.counts, n_blocks, block, self.seed, paths.histogram, extra, ids
         )  # fmt: skip
-        counts, waited = paths.run(plan, self.n_jobs, by_block=False)
-        self.accuracy.waited = max(self.accuracy.waited, waited)
-        warn_of_waiting(waited, float(self.dts.max()))
+        counts, outside = paths.run(plan, self.n_jobs, by_block=False)
+        self.accuracy.outside = max(self.accuracy.outside, outside)
+        warn_of_outside(outside, float(self.dts.max()))
         found = []
         for k, t in enumerate(self.times):
             volumes = self.volumes(t)

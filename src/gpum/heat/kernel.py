@@ -26,7 +26,7 @@ from .atlas import TIMES, Atlas, AtlasNodes
 from .spectral import MAX_SPECTRAL_DIM, eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
-MAX_WAITED = 0.02
+MAX_OUTSIDE = 0.02
 HALVING_CHANGE = 0.01  # of the peak, below which a change is not worth a warning
 HALVING_ALARMS = 0.01  # how often the check warns although the step has no error
 
@@ -202,8 +202,8 @@ def _from_paths(
 
     def run(points: np.ndarray, record: Any, extra: Any) -> np.ndarray:
         plan = paths.Plan(moving, points, dts, counts, n_blocks, block, seed, record, extra)
-        counted, waited = paths.run(plan, n_jobs, by_block=with_std and cells is not None)
-        warn_of_waiting(waited, float(dts.max()))
+        counted, outside = paths.run(plan, n_jobs, by_block=with_std and cells is not None)
+        warn_of_outside(outside, float(dts.max()))
         return counted
 
     if cells is None:
@@ -249,12 +249,12 @@ def step_sizes(chart: Chart, legs: np.ndarray, step_size: float | None) -> np.nd
     return np.full(len(legs), checks.positive(step_size, "step_size", "None chooses it from the geometry"))
 
 
-def warn_of_waiting(waited: float, dt: float) -> None:
-    """Warn if paths waited in many of their steps because these ended outside the boundary."""
-    if waited > MAX_WAITED:
+def warn_of_outside(outside: float, dt: float) -> None:
+    """Warn if many paths were outside the boundary when they were counted."""
+    if outside > MAX_OUTSIDE:
         warnings.warn(
-            f"in {waited:.1%} of the steps a path left the domain, could not be mirrored back and waited: the step "
-            f"size {dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
+            f"{outside:.1%} of the paths were outside the domain when they were counted, and could not be mirrored "
+            f"back: the step size {dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
             stacklevel=4,
         )
 
