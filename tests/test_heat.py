@@ -22,14 +22,15 @@ INTERVAL = EmbeddedChart(lambda x: x, [(0.0, 4.0)])
 def geometry_at(table, points):
     """Drift [n, q], root [n, q, q], depth [n] and normal [n, q] that a table has at points [n, q]."""
     with jax.enable_x64(True):
-        drift, root, depth, normal = tables.lookup(table, tuple(jnp.asarray(points.T)))
-        return np.stack(drift, -1), np.stack([np.stack(row, -1) for row in root], -1), np.asarray(depth), np.stack(normal, -1)
+        mean, rows, depth, normal, _ = tables.lookup(table, tuple(jnp.asarray(points.T)))
+        root = np.stack([np.stack(row, -1) for row in rows], -1)
+        return np.stack(mean, -1), root, np.asarray(depth), np.stack(normal, -1)
 
 
 def test_a_table_has_the_geometry_of_the_middles_of_its_cells_and_the_depth_of_points():
     table = tables.tabulate(ROLL)
     points = np.random.default_rng(0).uniform([2, 0], [12.5, 12], (2000, 2))
-    sizes = np.array([10.5, 12]) / table.values.shape[:2]
+    sizes = (table.high - table.low) / table.values.shape[:2]
     middles = (np.floor((points - [2, 0]) / sizes) + 0.5) * sizes + [2, 0]
     mean, root, depth, normal = geometry_at(table, points)
     np.testing.assert_allclose(mean, evaluate(ROLL, drift, middles), atol=1e-6)
@@ -39,22 +40,22 @@ def test_a_table_has_the_geometry_of_the_middles_of_its_cells_and_the_depth_of_p
     assert np.quantile(error, 0.99) ** 2 < tables.TABLE_ERROR
     walls = np.concatenate([points - [2.0, 0.0], [12.5, 12.0] - points], 1)  # the roll fills its box
     near = np.abs(np.sort(walls, 1)[:, 0] - np.sort(walls, 1)[:, 1]) > 2 * sizes.max()  # one wall is the nearest
-    np.testing.assert_allclose(depth[near], walls.min(1)[near], atol=1e-5)
+    np.testing.assert_allclose(depth[near], walls.min(1)[near], atol=1e-4)
     np.testing.assert_allclose(np.abs(normal).sum(1), 1.0)
     beyond = geometry_at(table, np.array([[1.9, 3.0], [8.0, 12.3]]))
     np.testing.assert_allclose(beyond[2], [-0.1, -0.3], atol=1e-5)
 
 
 def test_table_at_a_curved_edge():
-    """Outside drift and root are those of the boundary below; depths are the distance to it."""
+    """Outside, depths are the distance to the edge, and drift and root those of the mirrored point."""
     ring = Ring(0.7, 0.3)
     table = tables.tabulate(ring)
-    size = np.ptp(ring.bounds, axis=1).max() / table.values.shape[0]
+    size = np.max((table.high - table.low) / table.values.shape[:2])
     angle = np.linspace(0, 2 * np.pi, 400)
     circle = np.stack([np.cos(angle), np.sin(angle)], 1)
     for edge, side in ((0.55, 1.0), (0.85, -1.0)):
         _, root, depth, normal = geometry_at(table, (edge - 0.08 * side) * circle)
-        exact = evaluate(ring, inverse_root, edge * circle)
+        exact = evaluate(ring, inverse_root, (edge + 0.08 * side) * circle)
         error = np.linalg.norm(root - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
         assert error.max() < 2 * 2 * edge / (1 + edge**2) * size  # two cells, times the rate at which the root changes
         np.testing.assert_allclose(depth, -0.08, atol=0.5 * size)

@@ -9,12 +9,12 @@ steps. Paths of such steps alone would end on a lattice where the metric is cons
 first step of each leg is normal, which spreads them.
 
 A step that ends outside is mirrored at the boundary along γ, which is orthogonal to it on the surface, when the next
-step begins: one look at the geometry serves both, since outside it is that of the boundary (`table`). The error in law
-is then of order dt (Bossy, Gobet and Talay 2004), while drawing again until a proposal is inside (algorithm 1 of the
-paper) has an error of order √dt. In corners and in corridors narrower than a step one mirror may not suffice; the next
-steps go on from there. At the end of a leg up to MIRRORS are tried, and paths that are still outside are counted. A
-chart without a table has a depth at the faces of its box only; elsewhere a step that ends outside is not taken, and its
-error is of order √dt.
+step begins: one look at the geometry serves both, since outside it is that of the mirrored point (`table`). The error
+in law is then of order dt (Bossy, Gobet and Talay 2004), while drawing again until a proposal is inside (algorithm 1 of
+the paper) has an error of order √dt. In corners and in corridors narrower than a step one mirror may not suffice; the
+next steps go on from there. At the end of a leg up to MIRRORS are tried, and paths that are still outside are counted.
+A chart without a table has a depth at the faces of its box only; elsewhere a step that ends outside is not taken, and
+its error is of order √dt.
 
 Paths come in blocks: block b of start i is simulated from the key folded by i and by b, so that results do not depend
 on how blocks are divided among batches, workers or devices.
@@ -66,7 +66,7 @@ class Direct:
 
 
 def direct(geometry: Direct, x: Coordinates) -> Geometry:
-    """Drift, root, depth and normal of the chart itself at points x; without a normal, but at the faces of its box."""
+    """The geometry of the chart itself at points x; without a normal, but at the faces of its box."""
     chart, q = geometry.chart, len(x)
     within = tuple(
         each if wraps else jnp.clip(each, low, high)
@@ -86,13 +86,17 @@ def direct(geometry: Direct, x: Coordinates) -> Geometry:
                 depth = jnp.where(nearer, wall, depth)
                 normal = [jnp.where(nearer, side * (a == b), old) for b, old in enumerate(normal)]
     rows = tuple(tuple(root[..., a, b] for b in range(q)) for a in range(q))
-    return tuple(mean[..., a] for a in range(q)), rows, depth, tuple(normal)
+    across = [sum(r * n for r, n in zip(row, normal, strict=True)) for row in rows]
+    slope = sum(c**2 for c in across)
+    scale = jnp.where(slope > 0, 1 / jnp.where(slope > 0, slope, 1), 0)
+    direction = tuple(scale * sum(r * c for r, c in zip(row, across, strict=True)) for row in rows)
+    return tuple(mean[..., a] for a in range(q)), rows, depth, tuple(normal), direction
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["geometry"], meta_fields=["at"])
 @dataclass(frozen=True)
 class Motion:
-    """A chart prepared for paths: `at(geometry, x)` gives drift, root, depth and its gradient."""
+    """A chart prepared for paths: `at(geometry, x)` gives its `table.Geometry` at points."""
 
     geometry: Table | Direct
     at: Callable[[Any, Coordinates], Geometry]
@@ -142,8 +146,8 @@ def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, fir
 
     def step(state: tuple[Coordinates, Coordinates], z: Coordinates) -> tuple[Coordinates, Coordinates]:
         x, before = state
-        mean, root, depth, normal = look(x)
-        x = mirrored(x, before, depth, normal, root)
+        mean, root, *edge = look(x)
+        x = mirrored(x, before, *edge)
         moved = []
         for a in range(q):
             # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
@@ -160,15 +164,17 @@ def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, fir
             z = (increment(bits[a // COORDINATES] >> (BITS * (j * q + a % COORDINATES)), dtype) for a in range(q))
             return step(state, tuple(z))
 
-        return jax.lax.fori_loop(0, jnp.minimum(per_word, count - done), lambda j, s: one(j.astype(jnp.uint32), s), state)
+        return jax.lax.fori_loop(
+            0, jnp.minimum(per_word, count - done), lambda j, s: one(j.astype(jnp.uint32), s), state
+        )
 
     state = step((x, x), tuple(jax.random.normal(jax.random.fold_in(key, first), (q, *x[0].shape), dtype)))
     state = jax.lax.fori_loop(0, -((1 - count) // per_word), of_word, state)
 
     def mirror(state: tuple[Coordinates, Coordinates], _: None) -> tuple[tuple[Coordinates, Coordinates], None]:
         x, before = state
-        _, root, depth, normal = look(x)
-        return (_wrap(moving, mirrored(x, before, depth, normal, root)), before), None
+        _, _, *edge = look(x)
+        return (_wrap(moving, mirrored(x, before, *edge)), before), None
 
     (x, _), _ = jax.lax.scan(mirror, state, length=MIRRORS)
     return x, jnp.sum(look(x)[2] < 0, dtype=jnp.int32)
@@ -180,15 +186,13 @@ def increment(bits: Array, dtype: Any) -> Array:
     return jnp.where((bits & 1) == 0, size, -size)
 
 
-def mirrored(x: Coordinates, before: Coordinates, depth: Array, normal: Coordinates, root: tuple) -> Coordinates:
+def mirrored(x: Coordinates, before: Coordinates, depth: Array, normal: Coordinates, direction: Coordinates) -> Any:
     """The ends x of steps, mirrored at the boundary where they are outside; `before` where that has no normal."""
-    across = [sum(r * n for r, n in zip(row, normal, strict=True)) for row in root]
-    direction = [sum(r * c for r, c in zip(row, across, strict=True)) for row in root]  # the root is symmetric
-    slope = sum(c**2 for c in across)
-    known = slope > 0
-    turn = 2 * depth / jnp.where(known, slope, 1)
+    known = sum(n * along for n, along in zip(normal, direction, strict=True)) > 0
+    # A depth without a normal may be infinite.
+    twice = jnp.where(known, 2 * depth, 0)
     return tuple(
-        jnp.where(depth < 0, jnp.where(known, each - turn * along, old), each)
+        jnp.where(depth < 0, jnp.where(known, each - twice * along, old), each)
         for each, old, along in zip(x, before, direction, strict=True)
     )
 

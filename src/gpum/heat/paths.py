@@ -77,7 +77,8 @@ def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, flo
     tasks = [np.arange(k, min(k + size, units)) for k in range(0, units, size)]
     found: Any = None
     outside = 0
-    for task, (counts, out) in zip(tasks, results([partial(_run, plan, task, size) for task in tasks], n_jobs), strict=True):
+    counted = results([partial(_run, plan, task, size) for task in tasks], n_jobs)
+    for task, (counts, out) in zip(tasks, counted, strict=True):
         if found is None:
             found = np.zeros((len(plan.starts), plan.n_blocks if by_block else 1, *counts.shape[1:]), counts.dtype)
         start, block = np.divmod(task, plan.n_blocks)

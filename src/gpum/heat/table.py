@@ -1,13 +1,15 @@
 """Tables of a chart's geometry, which paths read instead of the chart itself.
 
-For q ≤ 3 the chart's box is divided into n^q cells, and a path reads one row of the table: at the middle of its cell
+For q ≤ 3 the chart's box is divided into n^q cells, with some more beyond its faces, and a path reads one row of the
+table, that of the middle of its cell:
 
-    drift [q], root [q, q] (symmetric: its upper triangle), depth, normal [q]
+    drift [q], root [q, q] (symmetric: its upper triangle), depth d, normal n [q], direction γ/(n·γ) [q]
 
 Drift and root are constant in a cell. What they miss has mean zero over the cell, so that over many cells only its
 square remains: this is the error of the table. The depth is the distance to the boundary in the chart's coordinates,
-negative outside, and the normal its gradient; a path at x is at the depth d + n·(x - middle). Cells outside have drift
-and root of the boundary point below them (along γ = G⁻¹n), where paths are mirrored.
+negative outside, and the normal its gradient; a path at x is at the depth d + n·(x - middle). Cells outside have the
+direction γ = G⁻¹n of the boundary point below them, at which paths are mirrored, and drift and root of the point to
+which these go.
 
 The table is refined until its error is below TABLE_ERROR at all but one in a hundred of points inside, and at most
 MISPLACED of the points in its cells are on the wrong side of its boundary. The table carries the errors that it
@@ -30,7 +32,7 @@ from scipy import ndimage
 from scipy.spatial import KDTree
 
 from ..basics.checks import NoSurface
-from ..manifold import Chart, drift, evaluate, grid, inverse_root
+from ..manifold import Chart, drift, evaluate, inverse_root
 from ..persistence.programs import cached_programs
 
 TABLE_ERROR = 2e-3
@@ -39,10 +41,12 @@ TOO_FEW = 0.1  # fraction of misplaced points above which narrow parts of the do
 PROBES = 1000  # points at which a table is checked
 TABLE_SIZES = {1: (256, 1024, 4096), 2: (128, 256, 512), 3: (24, 48, 96)}
 SMOOTH = 1.0  # cells over which the fraction inside is smoothed for the direction of the boundary
+MARGIN = 1 / 12  # of the box, by which the table extends beyond each of its faces
 NEAR = 1.5  # cells along the boundary up to which it is taken to be flat
 
 Coordinates = tuple[Array, ...]  # of many points: one array for each of the q coordinates
-Geometry = tuple[Coordinates, tuple[Coordinates, ...], Array, Coordinates]  # drift, root, depth and its gradient
+# Drift, root, depth, its gradient, and the direction of mirrors: across it the depth changes by 1 per unit.
+Geometry = tuple[Coordinates, tuple[Coordinates, ...], Array, Coordinates, Coordinates]
 
 
 @partial(
@@ -52,10 +56,7 @@ Geometry = tuple[Coordinates, tuple[Coordinates, ...], Array, Coordinates]  # dr
 )
 @dataclass(frozen=True)
 class Table:
-    """Drift [q], root [q (q + 1) / 2], depth and normal [q] of the cells of a grid: values [n, ..., n, 2^k].
-
-    A row is padded to a power of two: aligned rows are read faster.
-    """
+    """Drift, root [q (q + 1) / 2], depth, normal and direction in the cells of a grid: values [n, ..., n, columns]."""
 
     low: Any
     high: Any
@@ -66,7 +67,7 @@ class Table:
 
 
 def tabulate(chart: Chart, n: int | None = None) -> Table:
-    """A table of the chart with n cells per coordinate, by default as many as the error bound needs."""
+    """A table of the chart with n cells per coordinate of its box, by default as many as the error bound needs."""
     q = chart.dim
     if q not in TABLE_SIZES:
         raise NoSurface(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
@@ -92,16 +93,15 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
 def _checked(chart: Chart, table: Table, partly: np.ndarray) -> Table:
     """The table with its errors, which are measured at random points of the cells `partly` inside, [n, ..., n]."""
     q = chart.dim
-    low, high = np.asarray(chart.bounds, float).T
     cells = np.argwhere(partly)
     if not len(cells):
         return table
     rng = np.random.default_rng(0)
     positions = cells[rng.integers(len(cells), size=4 * PROBES)] + rng.uniform(0, 1, (4 * PROBES, q))
-    probes = low + positions / table.values.shape[:q] * (high - low)
+    probes = table.low + positions / table.values.shape[:q] * (table.high - table.low)
     inside = evaluate(chart, "inside", probes)
     with jax.enable_x64(True), cached_programs():
-        _, rows, depth, _ = lookup(table, tuple(jnp.asarray(probes.T)))
+        _, rows, depth, _, _ = lookup(table, tuple(jnp.asarray(probes.T)))
         root, depth = np.stack([np.stack(row, -1) for row in rows], -1), np.asarray(depth)
     chosen = np.flatnonzero(inside)[:PROBES]
     if not len(chosen):
@@ -113,12 +113,15 @@ def _checked(chart: Chart, table: Table, partly: np.ndarray) -> Table:
 
 def _table(chart: Chart, n: int) -> tuple[Table, np.ndarray]:
     """A table, and which of its cells are partly inside, [n, ..., n]."""
-    q, shape = chart.dim, (n,) * chart.dim
-    low, high = np.asarray(chart.bounds, float).T
-    points, _ = grid(chart, n)
-    cell = (high - low) / n
-    fraction = _fraction_inside(chart, points, cell, n)
-    partly = (fraction > 0).reshape(shape)
+    q, periodic = chart.dim, tuple(chart.periodic)
+    box = np.asarray(chart.bounds, float)
+    cell = (box[:, 1] - box[:, 0]) / n
+    beyond = np.where(periodic, 0, int(np.ceil(MARGIN * n)))
+    low, high, shape = box[:, 0] - beyond * cell, box[:, 1] + beyond * cell, tuple(int(m) for m in n + 2 * beyond)
+    axes = [a + h * (np.arange(m) + 0.5) for a, h, m in zip(low, cell, shape, strict=True)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, q)
+    fraction = _fraction_inside(chart, points, cell, shape)
+    partly = ((fraction > 0) & np.all((points > box[:, 0]) & (points < box[:, 1]), axis=1)).reshape(shape)
     upper = np.triu_indices(q)
     values = np.full((len(points), q + len(upper[0])), np.nan)
     useful = np.flatnonzero(partly)
@@ -127,31 +130,38 @@ def _table(chart: Chart, n: int) -> tuple[Table, np.ndarray]:
     sound = np.isfinite(values).all(1)
     if not sound.any():
         sound[:], values[:] = True, 0.0  # no cell is inside: the caller is told by the table's errors
-    nearest = ndimage.distance_transform_edt(
-        ~sound.reshape(shape), cell, return_distances=False, return_indices=True
-    )
+    nearest = ndimage.distance_transform_edt(~sound.reshape(shape), cell, return_distances=False, return_indices=True)
     values = values[np.ravel_multi_index(tuple(nearest), shape).ravel()]
-    depth, normal = _depth(fraction.reshape(shape), points, cell, tuple(chart.periodic))
-    root = np.zeros((len(points), q, q))
-    root[:, *upper] = values[:, q:]
-    root[:, *upper[::-1]] = values[:, q:]
-    flux = np.einsum("nab,nbc,nc->na", root, root, normal)
-    slope = np.sum(flux * normal, 1)
-    outside = np.flatnonzero((depth < 0) & (slope > 0))
-    feet = points[outside] - (depth[outside] / slope[outside])[:, None] * flux[outside]
-    index = np.clip(((feet - low) / cell).astype(int), 0, n - 1)
-    values[outside] = values[np.ravel_multi_index(tuple(index.T), shape)]
-    depth, normal = _with_walls(points, low, high, tuple(chart.periodic), depth, normal)
-    rows = np.column_stack([values, depth, normal])
-    rows = np.pad(rows, ((0, 0), (0, 2 ** int(np.ceil(np.log2(rows.shape[1]))) - rows.shape[1])))
-    return Table(low, high, rows.astype(np.float32).reshape(*shape, -1), tuple(chart.periodic)), partly
+    edge = _depth(fraction.reshape(shape), points, cell, periodic)
+    depth, normal = _with_walls(points, *box.T, periodic, *edge)
+
+    def cell_at(places: np.ndarray) -> np.ndarray:
+        index = np.clip(((places - low) / cell).astype(int), 0, np.array(shape) - 1)
+        return np.ravel_multi_index(tuple(index.T), shape)
+
+    def direction(values: np.ndarray, normal: np.ndarray) -> np.ndarray:
+        root = np.zeros((len(values), q, q))
+        root[:, *upper] = root[:, *upper[::-1]] = values[:, q:]
+        flux = np.einsum("nab,nbc,nc->na", root, root, normal)
+        slope = np.sum(flux * normal, 1, keepdims=True)
+        return np.divide(flux, slope, out=np.zeros_like(flux), where=slope > 0)
+
+    outside = np.flatnonzero(depth < 0)
+    below = points[outside] - depth[outside, None] * direction(values[outside], normal[outside])
+    at_boundary = direction(values[cell_at(below)], normal[outside])
+    values[outside] = values[cell_at(points[outside] - 2 * depth[outside, None] * at_boundary)]
+    along = direction(values, normal)
+    along[outside] = at_boundary
+    rows = np.column_stack([values, depth, normal, along]).astype(np.float32)
+    return Table(low, high, rows.reshape(*shape, -1), periodic), partly
 
 
-def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int) -> np.ndarray:
-    """The fraction of each cell that is inside, [cells]."""
+def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The fraction of each cell that is inside, [cells]; a cell beyond the box is like those at its face."""
     q = points.shape[1]
-    inside = evaluate(chart, "inside", points).astype(float)
-    field = inside.reshape((n,) * q)
+    box = np.asarray(chart.bounds, float).T
+    inside = evaluate(chart, "inside", np.clip(points, *box)).astype(float)
+    field = inside.reshape(shape)
     edge = np.zeros(field.shape, bool)
     for a in range(q):
         change = np.diff(field, axis=a) != 0
@@ -165,7 +175,7 @@ def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int)
     m = 5
     offsets = np.array(list(product((np.arange(m) + 0.5) / m - 0.5, repeat=q))) * cell
     fine = (points[at_edge][:, None] + offsets).reshape(-1, q)
-    inside[at_edge] = evaluate(chart, "inside", fine).reshape(len(at_edge), -1).mean(1)
+    inside[at_edge] = evaluate(chart, "inside", np.clip(fine, *box)).reshape(len(at_edge), -1).mean(1)
     return inside
 
 
@@ -239,7 +249,7 @@ def _with_walls(
 
 
 def lookup(table: Table, x: Coordinates) -> Geometry:
-    """Drift, root, depth and its gradient at points x: the row of each point's cell."""
+    """The geometry at points x: the row of each point's cell."""
     q, shape = len(x), table.values.shape[: len(x)]
     row: Any = 0
     offsets = []
@@ -254,6 +264,6 @@ def lookup(table: Table, x: Coordinates) -> Geometry:
     upper = {(i, j): column[q + k] for k, (i, j) in enumerate(zip(*np.triu_indices(q), strict=True))}
     root = tuple(tuple(upper[min(a, b), max(a, b)] for b in range(q)) for a in range(q))
     at = q + len(upper)
-    normal = tuple(column[at + 1 : at + 1 + q])
+    normal, direction = tuple(column[at + 1 : at + 1 + q]), tuple(column[at + 1 + q :])
     depth = column[at] + sum(n * offset for n, offset in zip(normal, offsets, strict=True))
-    return tuple(column[:q]), root, depth, normal
+    return tuple(column[:q]), root, depth, normal, direction
