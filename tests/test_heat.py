@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import eval_legendre
 from scipy.stats import ks_2samp
 
 from gpum import EmbeddedChart, brownian_path, heat_kernel
@@ -337,3 +338,63 @@ def test_several_starts_have_a_path_each():
     np.testing.assert_array_equal(paths[0], brownian_path(ROLL, starts[0], 1.0, n_steps=20, random_state=0))
     moves = np.diff(paths, axis=1)
     assert np.abs(moves[0] - moves[1]).max() > 0
+
+
+def test_increments_have_the_first_five_moments_of_a_normal_number():
+    words = jnp.arange(8, dtype=jnp.uint32)
+    with jax.enable_x64(True):
+        z = np.asarray(brownian.increment(words, np.float64))
+    np.testing.assert_allclose([np.mean(z**k) for k in range(1, 6)], [0, 1, 0, 3, 0], atol=1e-14)
+
+
+def flat_space(geometry, x):
+    """No drift, the identity as root, far from any boundary."""
+    zero, one = jnp.zeros_like(x[0]), jnp.ones_like(x[0])
+    zeros = (zero,) * len(x)
+    root = tuple(tuple(one if a == b else zero for b in range(len(x))) for a in range(len(x)))
+    return zeros, root, one, zeros, zeros
+
+
+@pytest.mark.parametrize("q", [1, 2, 4, 11])
+def test_every_coordinate_and_step_has_random_bits_of_its_own(q):
+    """In flat space the moves along all coordinates in all steps are uncorrelated, of variance dt."""
+    box = brownian.Direct(None, np.zeros(q), np.full(q, 1000.0), (False,) * q)
+    moving, n = brownian.Motion(box, flat_space), 20_000
+    keys, start = brownian.block_keys(jax.random.key(0), [0], [0]), jnp.full((1, q), 500.0)
+    ends = []
+    with jax.enable_x64(True):
+        for count in (2, 3, 4, 7):
+            legs = jnp.asarray([0.25]), jnp.asarray([count], jnp.int32)
+            ends.append(brownian.simulate(moving, keys, start, *legs, None, n, _positions)[0][0, 0])
+    z = np.diff(np.stack(ends), axis=0) / np.sqrt(0.25 * np.array([1, 1, 3]))[:, None, None]
+    z = z.transpose(0, 2, 1).reshape(-1, n)
+    np.testing.assert_allclose(z @ z.T / n, np.eye(len(z)), atol=5 * np.sqrt(2 / n))
+
+
+def test_single_precision_changes_paths_by_far_less_than_a_step():
+    """The same random numbers in both precisions, 200 steps, with mirrors at the edges of a ring."""
+    even = straighten(Ring(0.7, 0.3))
+    start, step, ends = even.coordinates(np.array([[0.7, 0.0]])), 1e-3, []
+    for dtype in (np.float32, np.float64):
+        moving = brownian.motion(even, dtype=dtype)
+        with jax.enable_x64(bool(dtype == np.float64)):
+            keys = brownian.block_keys(jax.random.key(0), [0], [0])
+            legs = jnp.asarray([step], dtype), jnp.asarray([200], jnp.int32)
+            simulated = brownian.simulate(moving, keys, jnp.asarray(start, dtype), *legs, None, 2000, _positions)
+            ends.append(np.asarray(simulated[0][0, 0], float))
+    gap = np.linalg.norm(ends[0] - ends[1], axis=1)
+    print(f"gap over a step: median {np.median(gap) / step**0.5:.1e}, 99 % {np.quantile(gap, 0.99) / step**0.5:.1e}")
+    assert np.quantile(gap, 0.99) < 1e-3 * np.sqrt(step)
+
+
+def test_paths_cross_the_pole_of_a_sphere():
+    """In longitude and latitude the metric is singular there: no path meets it, and kernels beside it are right."""
+    angles = np.array([[0.3, 1.0], [1.2, 2.0], [1.5, 0.5], [1.5, 3.6]])
+    points = np.stack([np.asarray(SPHERE.phi(x)) for x in angles])
+    degree = np.arange(60)[:, None, None]
+    waves = (2 * degree + 1) / (4 * np.pi) * np.exp(-degree * (degree + 1) * 0.15)
+    exact = (waves * eval_legendre(degree, np.clip(points @ points.T, -1, 1))).sum(0)
+    options = {"n_paths": 10_000, "random_state": 0, "return_std": True, "step_size": 5e-4}
+    with pytest.warns(UserWarning, match="largest table of the geometry"):
+        found, std = heat_kernel(SPHERE, angles, None, [0.3], "brownian", **options)
+    assert np.all(np.abs(found[0] - exact) < 4 * std[0] + 0.01 * exact.max())

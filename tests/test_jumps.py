@@ -8,7 +8,7 @@ from joblib import parallel_config
 from scipy.linalg import eigh, expm
 from scipy.sparse import csr_matrix, diags
 
-from gpum import Atlas, GPUMRegressor, KernelOptions, heat_kernel
+from gpum import Atlas, GPUMRegressor, KernelOptions, brownian_path, heat_kernel
 from gpum.geometry.path_spaces import of_jumps
 from gpum.heat.atlas import AtlasNodes
 from gpum.heat.jumps import HASTE, jump_nodes, node_fractions
@@ -183,3 +183,21 @@ def test_regression_with_paths_along_a_curve(tmp_path):
     again = GPUMRegressor.load(tmp_path / "paths.gpum")
     new = X[5:8] + 0.002
     np.testing.assert_allclose(again.predict(new), model.predict(new), rtol=1e-6)
+
+
+def test_a_path_on_an_atlas_goes_round_a_circle():
+    """It visits nodes of the atlas, and the angle that it has travelled is that of Brownian motion."""
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    circle = np.stack([np.cos(angle), np.sin(angle)], 1)
+    atlas = Atlas(1).fit(circle)
+    n_paths, time = 100, 0.2
+    starts = np.repeat(circle[:1], n_paths, 0)
+    found = brownian_path(atlas, starts, time, n_steps=400, random_state=0)
+    assert found.shape == (n_paths, 401, 2)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=2), 1, atol=0.01)
+    turned = np.unwrap(np.arctan2(found[..., 1], found[..., 0]), axis=1)
+    travelled = (turned[:, -1] - turned[:, 0]) ** 2
+    assert abs(travelled.mean() - time) < 4 * np.sqrt(2 / n_paths) * time
+    np.testing.assert_array_equal(brownian_path(atlas, circle[0], time, n_steps=400, random_state=0), found[0])
+    with pytest.raises(ValueError, match="start"):
+        brownian_path(atlas, [0.0, 1.0, 2.0], time)

@@ -176,10 +176,9 @@ class AtlasNodes:
 
     atlas: Atlas
 
-    @property
-    def points(self) -> np.ndarray:
-        """Points of the nodes, [n, d]."""
-        return self.atlas.surface_.nodes[self._index]
+    def points_in_data(self, nodes: np.ndarray) -> np.ndarray:
+        """Points of the given nodes in the data space, [k, p]."""
+        return self.atlas.nodes_[self._index[nodes]]
 
     @property
     def mass(self) -> np.ndarray:

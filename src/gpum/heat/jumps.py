@@ -207,3 +207,16 @@ def _counts_of_task(
         jnp.asarray(padding.fill(upto, full, value=1.0), jnp.float32), jnp.asarray(spans), n_paths,
     )  # fmt: skip
     return np.asarray(found)[:n]
+
+
+def trajectory(process: JumpProcess, first: int, times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The node at which one path from the node `first` is at each of the ascending times."""
+    found = np.empty(len(times), int)
+    node, clock, done = first, 0.0, 0
+    while done < len(times):
+        rate = float(process.rate[node])
+        clock += rng.exponential(1 / rate) if rate > 0 else np.inf  # a node without neighbours is never left
+        until = int(np.searchsorted(times, clock))
+        found[done:until], done = node, max(until, done)
+        node = int(process.other[node, np.searchsorted(process.chance[node], rng.random())])
+    return found

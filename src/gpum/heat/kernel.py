@@ -11,6 +11,7 @@ Which method to use:
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -128,26 +129,49 @@ def _across_atlas(
 
 
 def brownian_path(
-    chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
+    chart: Chart | Atlas, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
-    """Brownian paths on a chart until `time`, all their positions, for plots.
+    """Brownian paths on a chart or an `Atlas` until `time`, with their positions at n_steps + 1 times, for plots.
 
     One start gives one path [n_steps + 1, q]; several starts [n, q] give one path each, [n, n_steps + 1, q]. The
-    first path does not depend on how many there are. Steps are taken in even coordinates (`manifold.straight`), where
-    they are all of one size on the surface.
+    first path does not depend on how many there are. In a chart, steps are taken in even coordinates
+    (`manifold.straight`), where they are all of one size on the surface. On an atlas starts are rows of the data space,
+    as are the positions [n_steps + 1, p]: paths jump from node to node, and cross from chart to chart.
     """
-    starts = _points(chart, start, "start")
+    if isinstance(chart, Atlas):
+        starts = checks.cloud(np.atleast_2d(start), "start", columns=chart.n_features_in_)
+    else:
+        starts = _points(chart, start, "start")
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; use a shorter one")
-    key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
-    even = straighten(chart)
-    keys = [key, *(jax.random.fold_in(key, k) for k in range(1, len(starts)))]
-    positions = even.coordinates(starts)
-    paths_of = [brownian.path(even, x, time, own_key, n_steps) for x, own_key in zip(positions, keys, strict=True)]
-    found = np.stack([evaluate(even, "original", path) for path in paths_of])
+    seed = int(checks.random_state(random_state).randint(2**31 - 1))
+    of_each = (
+        _atlas_paths(chart, starts, time, n_steps, seed)
+        if isinstance(chart, Atlas)
+        else _chart_paths(chart, starts, time, n_steps, seed)
+    )
+    found = np.stack(list(of_each))
     return found[0] if len(found) == 1 else found
+
+
+def _chart_paths(chart: Chart, starts: np.ndarray, time: float, n_steps: int, seed: int) -> Iterator[np.ndarray]:
+    key, even = jax.random.key(seed), straighten(chart)
+    keys = [key, *(jax.random.fold_in(key, k) for k in range(1, len(starts)))]
+    for x, own_key in zip(even.coordinates(starts), keys, strict=True):
+        yield evaluate(even, "original", brownian.path(even, x, time, own_key, n_steps))
+
+
+def _atlas_paths(atlas: Atlas, starts: np.ndarray, time: float, n_steps: int, seed: int) -> Iterator[np.ndarray]:
+    surface = AtlasNodes(atlas)
+    nodes = jumps.jump_nodes(surface.stiffness(), surface.mass, time)
+    times = time * np.arange(1, n_steps + 1) / n_steps
+    for k, (corners, weights) in enumerate(zip(*surface.corners(starts), strict=True)):
+        rng = np.random.default_rng([seed, k])
+        first = int(rng.choice(corners, p=weights / weights.sum()))
+        visited = jumps.trajectory(nodes.process, first, times, rng)
+        yield surface.points_in_data(np.append(first, visited))
 
 
 def _compare(

@@ -42,6 +42,7 @@ PROBES = 1000  # points at which a table is checked
 TABLE_SIZES = {1: (256, 1024, 4096), 2: (128, 256, 512), 3: (24, 48, 96)}
 SMOOTH = 1.0  # cells over which the fraction inside is smoothed for the direction of the boundary
 MARGIN = 1 / 12  # of the box, by which the table extends beyond each of its faces
+CLOSE = 8.0  # cells from the boundary up to which distances are exact: far away their sign is what counts
 NEAR = 1.5  # cells along the boundary up to which it is taken to be flat
 
 Coordinates = tuple[Array, ...]  # of many points: one array for each of the q coordinates
@@ -185,8 +186,8 @@ def _depth(
     """Signed distance of each cell's middle to the boundary [cells], and its gradient [cells, q].
 
     The boundary is the contour of ½ of the fraction inside. It crosses some of the lines between neighbouring middles.
-    A middle next to it has the distance to the plane through the nearest crossing, any other one that to the crossing
-    itself. The box is not part of it.
+    A middle next to it has the distance to the plane through the nearest crossing, other close ones that to the
+    crossing itself, and those far away that to the nearest middle on the other side. The box is not part of it.
     """
     q, shape = fraction.ndim, fraction.shape
     modes = ["wrap" if wraps else "nearest" for wraps in periodic]
@@ -210,12 +211,23 @@ def _depth(
             turn = np.eye(q)[a] * cell[a] * shape[a]
             at, normal = np.concatenate([at, at - turn, at + turn]), np.tile(normal, (3, 1))
     normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
-    distance, nearest = KDTree(at).query(points)
-    offset = points - at[nearest]
+    depth = _distance(sign.reshape(shape) > 0, cell, periodic).ravel() - 0.5 * cell.mean()
+    close = np.flatnonzero(depth < CLOSE * cell.max())
+    distance, nearest = KDTree(at).query(points[close])
+    offset = points[close] - at[nearest]
     across = np.sum(offset * normal[nearest], 1)
     beside = np.linalg.norm((offset - across[:, None] * normal[nearest]) / cell, axis=1)
-    depth = sign * np.where(beside <= NEAR, np.abs(across), distance)
+    depth[close] = np.where(beside <= NEAR, np.abs(across), distance)
+    depth *= sign
     return depth, _gradient(depth.reshape(shape), cell, periodic)
+
+
+def _distance(side: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray:
+    """Distance of each middle to the nearest one on the other side of the boundary, [n, ..., n]."""
+    width = [int(np.ceil(CLOSE * cell.max() / h)) if wraps else 0 for h, wraps in zip(cell, periodic, strict=True)]
+    padded = np.pad(side, [(min(w, n),) * 2 for w, n in zip(width, side.shape, strict=True)], mode="wrap")
+    found = sum(ndimage.distance_transform_edt(one, cell) for one in (padded, ~padded))
+    return found[tuple(slice(min(w, n), min(w, n) + n) for w, n in zip(width, side.shape, strict=True))]
 
 
 def _gradient(field: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray:
