@@ -22,9 +22,11 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from ..basics.memory import Memory
 from ..geometry.family import Family
+from ..persistence.store import Store
 from . import angles, classes, design, gp, known_noise, likelihoods, observations
+from .left_out import leave_one_out
+from .nearest import EXACT
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
@@ -42,6 +44,11 @@ class Target:
     period: float | None = None
     noise_std: np.ndarray | None = None
     trials: np.ndarray | None = None
+
+    @property
+    def has_normal_noise(self) -> bool:
+        """Whether labels are a function and normal noise, which is learned: any number of them can be used."""
+        return self.likelihood == "gaussian" and self.period is None and self.noise_std is None
 
     def only(self, some: np.ndarray) -> Target:
         """The same for some of the labels."""
@@ -104,7 +111,7 @@ class Output:
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels)
+        mean, variance, ends = leave_one_out(self.posterior, self.labels, levels)
         return mean, np.sqrt(variance), ends
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
@@ -313,7 +320,7 @@ def regress(
     labels: np.ndarray,
     target: Target,
     rows: np.ndarray,
-    memory: Memory | None = None,
+    store: Store | None = None,
 ) -> Output:
     """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
     averaged = target.hyperparameters == "average"
@@ -341,7 +348,7 @@ def regress(
     if target.noise_std is not None:
         posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
         return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
-    infer = partial(gp.average, memory=memory) if averaged else gp.best
+    infer = partial(gp.average, store=store) if averaged else gp.best
     return Output(infer(family, known, (labels - mean) / scale), mean, scale, rows, labels)
 
 
@@ -349,9 +356,11 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
     """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None: none are learned.
 
     Angles become their cosine and sine, counts logs of rates, successes log odds; gross errors are cut. With
-    hyperparameters="evidence" nothing is averaged, and the single best length scales would be overconfident.
+    hyperparameters="evidence" nothing is averaged, and the single best length scales of few labels would be
+    overconfident.
     """
-    if target.hyperparameters != "average" or len(labels) < 2:
+    few = len(labels) <= EXACT or not target.has_normal_noise
+    if len(labels) < 2 or (few and target.hyperparameters != "average"):
         return None
     columns = labels[:, None].astype(float)
     if target.period is not None:
@@ -366,7 +375,7 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
         middle, scale = robust_units(labels)
         columns = np.clip(columns, middle - GROSS * scale, middle + GROSS * scale)
     mean, scale = gp.units(columns[:, 0])
-    return (columns - mean) / scale if np.ptp(columns) > 0 else None
+    return (columns - mean) / scale if np.ptp(columns) > 0 or not few else None
 
 
 def robust_units(y: np.ndarray) -> tuple[float, float]:

@@ -29,7 +29,7 @@ TAGS: dict[str, str] = {
     "encoding": "basics.encoding:Encoding",
     "encoding-column": "basics.encoding:Column",
     "geometries": "fitted.geometries:Geometries",
-    "geometries-of-table": "report.labelling.learned:LearnedGeometries",
+    "geometries-of-table": "estimators.learned:LearnedGeometries",
     # posteriors
     "output": "inference.outputs:Output",
     "output-known-noise": "inference.outputs:KnownNoise",
@@ -42,7 +42,8 @@ TAGS: dict[str, str] = {
     "component": "inference.posterior:Component",
     "component-classes": "inference.classes:ClassComponent",
     "doubt": "inference.doubt:Doubt",
-    "decomposition": "inference.posterior:Decomposed",
+    "decomposition": "inference.exact:Decomposed",
+    "nearest-labels": "inference.nearest:Nearest",
     "counts": "inference.observations:Counts",
     "successes": "inference.observations:Successes",
     # geometries, their spaces and settings
@@ -62,13 +63,15 @@ TAGS: dict[str, str] = {
     "graph-space": "geometry.features:GraphSpace",
     "diffusion-space": "geometry.features:DiffusionSpace",
     "scaled-space": "geometry.features:ScaledSpace",
+    "induced-space": "geometry.features:InducedSpace",
     "separate-space": "geometry.features:SeparateSpace",
     "connected-components": "geometry.features:Components",
     # kernels
     "covariance-features": "heat.covariances:Features",
     "covariance-spectral": "heat.covariances:Spectral",
     "covariance-stationary": "heat.covariances:Stationary",
-    # what checkpoints hold beside
+    # what the folder of a store holds beside
+    "finished-start": "gplvm.race:Finished",
     "chart-domain": "geometry.domains:Domain",
     "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
     "complex": "manifold.complex:Complex",
