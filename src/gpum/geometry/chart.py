@@ -198,9 +198,9 @@ class ChartGeometry:
                 if nodes is not None:
                     law = partial(of_jumps, nodes, n_modes, *starts)
                     space = self.store.once(("jumps", at, *starts, n_modes), law, NodeFeatures)
-                    rows, q = space.at(places), chart.dim
+                    rows, values = space.at(places), np.asarray(space.eigenvalues)
                     settings = spectral_settings(
-                        space.eigenvalues, rows, q, task.smoothness, weight, task.options.max_time, level=level
+                        values, rows, chart.dim, task.smoothness, weight, task.options.max_time, level=level
                     )
                     members.append((space, rows, settings))
                 else:

@@ -146,8 +146,8 @@ def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, fir
 
     def step(state: tuple[Coordinates, Coordinates], z: Coordinates) -> tuple[Coordinates, Coordinates]:
         x, before = state
-        mean, root, *edge = look(x)
-        x = mirrored(x, before, *edge)
+        mean, root, depth, normal, direction = look(x)
+        x = mirrored(x, before, depth, normal, direction)
         moved = []
         for a in range(q):
             # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
@@ -168,17 +168,17 @@ def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, fir
             0, jnp.minimum(per_word, count - done), lambda j, s: one(j.astype(jnp.uint32), s), state
         )
 
-    z = jax.random.normal(jax.random.fold_in(key, first), (q, *x[0].shape), jnp.float32).astype(dtype)
-    state = step((x, x), tuple(z))
+    normals = jax.random.normal(jax.random.fold_in(key, first), (q, *x[0].shape), jnp.float32).astype(dtype)
+    state = step((x, x), tuple(normals))
     state = jax.lax.fori_loop(0, -((1 - count) // per_word), of_word, state)
 
-    def mirror(state: tuple[Coordinates, Coordinates], _: None) -> tuple[tuple[Coordinates, Coordinates], None]:
+    def mirror(state: tuple[Coordinates, Coordinates], turn: None) -> tuple[tuple[Coordinates, Coordinates], None]:
         x, before = state
-        _, _, *edge = look(x)
-        return (_wrap(moving, mirrored(x, before, *edge)), before), None
+        _, _, depth, normal, direction = look(x)
+        return (_wrap(moving, mirrored(x, before, depth, normal, direction)), before), None
 
-    (x, _), _ = jax.lax.scan(mirror, state, length=MIRRORS)
-    return x, jnp.sum(look(x)[2] < 0, dtype=jnp.int32)
+    ends, _ = jax.lax.scan(mirror, state, length=MIRRORS)[0]
+    return ends, jnp.sum(look(ends)[2] < 0, dtype=jnp.int32)
 
 
 def increment(bits: Array, dtype: Any) -> Array:

@@ -82,7 +82,7 @@ def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, flo
         if found is None:
             found = np.zeros((len(plan.starts), plan.n_blocks if by_block else 1, *counts.shape[1:]), counts.dtype)
         start, block = np.divmod(task, plan.n_blocks)
-        np.add.at(found, (start, block if by_block else 0), counts)
+        np.add.at(found, (start, block if by_block else np.zeros_like(block)), counts)
         outside += int(out.sum())
     return found, outside / (units * plan.block * len(plan.counts))
 

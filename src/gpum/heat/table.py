@@ -103,13 +103,13 @@ def _checked(chart: Chart, table: Table, partly: np.ndarray) -> Table:
     inside = evaluate(chart, "inside", probes)
     with jax.enable_x64(True), cached_programs():
         _, rows, depth, _, _ = lookup(table, tuple(jnp.asarray(probes.T)))
-        root, depth = np.stack([np.stack(row, -1) for row in rows], -1), np.asarray(depth)
+        root, within = np.stack([np.stack(row, -1) for row in rows], -1), np.asarray(depth) >= 0
     chosen = np.flatnonzero(inside)[:PROBES]
     if not len(chosen):
         return table
     exact = evaluate(chart, inverse_root, probes[chosen])
     error = np.linalg.norm(root[chosen] - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
-    return replace(table, error=np.quantile(error, 0.99) ** 2, misplaced=np.mean((depth >= 0) != inside))
+    return replace(table, error=np.quantile(error, 0.99) ** 2, misplaced=np.mean(within != inside))
 
 
 def _table(chart: Chart, n: int) -> tuple[Table, np.ndarray]:
@@ -134,7 +134,7 @@ def _table(chart: Chart, n: int) -> tuple[Table, np.ndarray]:
     nearest = ndimage.distance_transform_edt(~sound.reshape(shape), cell, return_distances=False, return_indices=True)
     values = values[np.ravel_multi_index(tuple(nearest), shape).ravel()]
     edge = _depth(fraction.reshape(shape), points, cell, periodic)
-    depth, normal = _with_walls(points, *box.T, periodic, *edge)
+    depth, normal = _with_walls(points, box[:, 0], box[:, 1], periodic, *edge)
 
     def cell_at(places: np.ndarray) -> np.ndarray:
         index = np.clip(((places - low) / cell).astype(int), 0, np.array(shape) - 1)
@@ -273,7 +273,9 @@ def lookup(table: Table, x: Coordinates) -> Geometry:
     rows = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
     found = rows.at[row].get(mode="promise_in_bounds").astype(x[0].dtype)
     column = [found[..., k] for k in range(found.shape[-1])]
-    upper = {(i, j): column[q + k] for k, (i, j) in enumerate(zip(*np.triu_indices(q), strict=True))}
+    upper = {
+        (i, j): column[q + k] for k, (i, j) in enumerate(zip(*map(np.ndarray.tolist, np.triu_indices(q)), strict=True))
+    }
     root = tuple(tuple(upper[min(a, b), max(a, b)] for b in range(q)) for a in range(q))
     at = q + len(upper)
     normal, direction = tuple(column[at + 1 : at + 1 + q]), tuple(column[at + 1 + q :])
