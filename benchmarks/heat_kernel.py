@@ -1,13 +1,14 @@
 """Brownian motion and heat kernels, on generated data, in one run on one machine.
 
-1. nanoseconds per path and step on a learned chart (two cores): our tabulated paths (float32), the same with the chart
-   evaluated at every step, and diffrax's Euler solver with the same drift and root (it has no boundary);
+1. nanoseconds per path and step on a learned chart, on the clock and of the processor: our tabulated paths, the same
+   with the chart evaluated at every step, and diffrax's Euler solver with the same drift and root (it has no boundary);
 2. seconds to come within 1 % of the exact kernel of the Swiss roll, t = 10, 24 starts × 474 targets: 99 % of the
    entries have an error of at most 1 % of the kernel's peak (the largest error is printed beside it). Spectral, path
    histograms, and the paper's ball count with the step and the radius that make it cheapest;
-3. `--device`: nanoseconds per path and step for 10⁷ paths of 100 steps on whatever device JAX finds.
+3. `--device`: nanoseconds per path and step for 10⁷ paths of 100 steps on whatever device JAX finds, with different
+   numbers of paths at once.
 
-Run by `make bench`; `--errors` runs part 2 alone.
+Run by `make bench`; `--steps` runs part 1 alone, `--errors` part 2.
 """
 
 from __future__ import annotations
@@ -36,21 +37,26 @@ def nothing(x, leg, extra):
     return x.mean(0)
 
 
-def per_step(moving, start, dt: float, n_paths: int, n_steps: int, units: int) -> float:
-    """Nanoseconds per path and step, compiled beforehand."""
+def timed(call, steps: int) -> tuple[float, float]:
+    """Nanoseconds per step on the clock and of the processor, compiled beforehand."""
+    jax.block_until_ready(call())
+    begin, used = time.perf_counter(), time.process_time()
+    jax.block_until_ready(call())
+    return 1e9 * (time.perf_counter() - begin) / steps, 1e9 * (time.process_time() - used) / steps
+
+
+def per_step(moving, start, dt: float, n_paths: int, n_steps: int, units: int) -> tuple[float, float]:
+    """Nanoseconds per path and step, on the clock and of the processor."""
     dtype = moving.low.dtype
     with jax.enable_x64(bool(dtype == np.float64)):
         keys = brownian.block_keys(jax.random.key(0), np.zeros(units), np.arange(units))
         starts = jnp.asarray(np.repeat(np.asarray(start)[None], units, 0), dtype)
         legs = jnp.asarray([dt], dtype), jnp.asarray([n_steps], jnp.int32)
         call = partial(brownian.simulate, moving, keys, starts, *legs, None, n_paths, nothing)
-        jax.block_until_ready(call())
-        begin = time.perf_counter()
-        jax.block_until_ready(call())
-        return 1e9 * (time.perf_counter() - begin) / (units * n_paths * n_steps)
+        return timed(call, units * n_paths * n_steps)
 
 
-def diffrax_per_step(chart, start, dt: float, n_paths: int, n_steps: int) -> float:
+def diffrax_per_step(chart, start, dt: float, n_paths: int, n_steps: int) -> tuple[float, float]:
     """The same for diffrax's Euler solver, in float64, one solve for all paths by vmap."""
     import diffrax
 
@@ -68,10 +74,7 @@ def diffrax_per_step(chart, start, dt: float, n_paths: int, n_steps: int) -> flo
 
         run = jax.jit(jax.vmap(solve))
         keys = jax.random.split(jax.random.key(0), n_paths)
-        jax.block_until_ready(run(keys))
-        begin = time.perf_counter()
-        jax.block_until_ready(run(keys))
-        return 1e9 * (time.perf_counter() - begin) / (n_paths * n_steps)
+        return timed(partial(run, keys), n_paths * n_steps)
 
 
 def speed() -> None:
@@ -83,18 +86,18 @@ def speed() -> None:
     moving = brownian.motion(chart)
     table_seconds = time.perf_counter() - begin
     rows = {
-        "tabulated, float32": per_step(moving, start, dt, 5000, 400, 8),
-        "tabulated, float64": per_step(brownian.motion(chart, dtype=np.float64), start, dt, 5000, 400, 8),
+        "tabulated, float32": per_step(moving, start, dt, 2000, 400, 16),
+        "tabulated, float64": per_step(brownian.motion(chart, dtype=np.float64), start, dt, 2000, 400, 16),
         "direct evaluation, float64": per_step(brownian.motion(chart, tabulated=False), start, dt, 2000, 20, 1),
         "diffrax Euler, float64": diffrax_per_step(chart, start, dt, 2000, 20),
     }
     title = f"Brownian motion on the learned chart of a roll (474 points; table made in {table_seconds:.1f} s)"
     table = Table(title=title)
-    for column in ("paths", "ns per path and step", "million per second", "times faster than direct"):
+    for column in ("paths", "ns per path and step", "ns of the processor", "times faster than direct"):
         table.add_column(column, justify="left" if column == "paths" else "right")
-    for name, ns in rows.items():
-        ratio = rows["direct evaluation, float64"] / ns
-        table.add_row(name, f"{ns:.0f}", f"{1e3 / ns:.2f}", f"{ratio:.1f}")
+    for name, (ns, used) in rows.items():
+        ratio = rows["direct evaluation, float64"][0] / ns
+        table.add_row(name, f"{ns:.1f}", f"{used:.1f}", f"{ratio:.1f}")
     console.print(table)
 
 
@@ -210,11 +213,9 @@ def on_device() -> None:
     chart = straighten(SwissRoll())
     moving = jax.device_put(brownian.motion(chart))
     start = chart.coordinates([[6.0, 6.0]])[0]
-    for n_paths, units in ((10_000_000, 1), (1_000_000, 10)):
-        ns = per_step(moving, start, 0.05, n_paths, 100, units)
-        console.print(
-            f"{jax.devices()[0]}: {units} × {n_paths} paths of 100 steps, float32: {ns:.4f} ns per path and step"
-        )
+    for n_paths in (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000):
+        ns, _ = per_step(moving, start, 0.05, n_paths, 100, 1)
+        console.print(f"{jax.devices()[0]}: {n_paths} paths of 100 steps, float32: {ns:.4f} ns per path and step")
 
 
 if __name__ == "__main__":
@@ -224,4 +225,5 @@ if __name__ == "__main__":
     else:
         if "--errors" not in sys.argv:
             speed()
-        error_for_time()
+        if "--steps" not in sys.argv:
+            error_for_time()

@@ -1,14 +1,16 @@
 """Brownian motion from node to node: against closed forms, across the charts of an atlas, in regression."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from joblib import parallel_config
-from scipy.linalg import eigh
+from scipy.linalg import eigh, expm
 from scipy.sparse import csr_matrix, diags
 
-from gpum import Atlas, GPUMRegressor, KernelOptions, heat_kernel
+from gpum import Atlas, GPUMRegressor, KernelOptions, brownian_path, heat_kernel
+from gpum.geometry.path_spaces import of_jumps
 from gpum.heat.atlas import AtlasNodes
-from gpum.heat.histograms import cleaned, jump_features
 from gpum.heat.jumps import HASTE, jump_nodes, node_fractions
 
 
@@ -85,21 +87,30 @@ def test_what_conducts_less_than_nothing_is_left_out_and_counted():
     assert np.all(nodes.process.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
 
 
-@pytest.mark.slow
-def test_features_are_the_kernel_and_depend_on_nothing_else():
-    """Inner products are K_t less its mean; a point's features do not depend on the others, nor on workers."""
-    K, mass, points = ring(48)
-    rows = np.arange(0, 48, 2).reshape(-1, 1)
-    features = jump_features(K, mass, points, at_nodes, rows, 2000, None, None, seed=0)
-    raw = features(rows)
-    clean = cleaned(features, raw)
-    k = len(features.times) // 2
-    exact = circle_kernel((rows - rows.T) / 48, features.times[k]) - 1
-    F = clean.clean(raw)[k]
-    assert np.linalg.norm(F @ F.T - exact) < 0.1 * np.linalg.norm(exact)
-    assert np.array_equal(features(rows[5:7])[k], raw[k][5:7])
-    with parallel_config("threading", n_jobs=2):
-        assert np.array_equal(features(rows)[k], raw[k])
+def test_paths_depend_on_their_point_alone():
+    """Neither on the other points nor on workers; also among many nodes, where each path jumps from node to node."""
+    for n in (48, 1600):  # drawn at the recorded times, and jump by jump
+        K, mass, _ = ring(n)
+        nodes, times = jump_nodes(K, mass, 0.01), np.array([0.01 * 48 / n])
+        rows = np.arange(0, n, n // 24).reshape(-1, 1)
+        all_of_them = node_fractions(nodes, at_nodes.corners(rows), rows * 1.0, times, 100, 0)[0]
+        few = node_fractions(nodes, at_nodes.corners(rows[5:7]), rows[5:7] * 1.0, times, 100, 0)[0]
+        np.testing.assert_array_equal(few, all_of_them[5:7])
+        with parallel_config("threading", n_jobs=2):
+            again = node_fractions(nodes, at_nodes.corners(rows), rows * 1.0, times, 100, 0)[0]
+        np.testing.assert_array_equal(again, all_of_them)
+
+
+def test_the_law_of_the_jumps_along_a_curve_is_the_kernel_of_the_curve():
+    """Eigenfunctions of lumped elements give the chances exp(tQ) of the jumps, and nearly the kernel of a circle."""
+    n, t = 120, 0.02
+    K, mass, _ = ring(n)
+    space = of_jumps(SimpleNamespace(stiffness=K, mass=mass, curves=at_nodes), 60, np.arange(n), None)
+    law = (space.values_at_nodes * np.exp(-space.eigenvalues * t / 2)) @ space.values_at_nodes.T
+    Q = -0.5 * K.toarray() / mass[:, None]
+    np.testing.assert_allclose(law, expm(t * Q) / mass, atol=1e-5 * law.max())
+    gap = np.abs(np.arange(n)[:, None] - np.arange(n)) / n
+    assert np.abs(law - circle_kernel(gap, t)).max() < 0.01 * law.max()
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +155,7 @@ def test_regression_with_paths_on_an_atlas(sphere):
     )
     error, best = (np.sqrt(np.mean((model.predict(X) - truth)[60:] ** 2)) for model in (paths, exact))
     assert best < 0.05
-    assert error < 0.12  # of a target of standard deviation 0.26
+    assert error < 1.2 * best
     new = X[60:64] * 1.0001  # rows never seen
     assert np.allclose(paths.predict(new), paths.predict(X[60:64]), atol=0.2)
 
@@ -172,3 +183,21 @@ def test_regression_with_paths_along_a_curve(tmp_path):
     again = GPUMRegressor.load(tmp_path / "paths.gpum")
     new = X[5:8] + 0.002
     np.testing.assert_allclose(again.predict(new), model.predict(new), rtol=1e-6)
+
+
+def test_a_path_on_an_atlas_goes_round_a_circle():
+    """It visits nodes of the atlas, and the angle that it has travelled is that of Brownian motion."""
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    circle = np.stack([np.cos(angle), np.sin(angle)], 1)
+    atlas = Atlas(1).fit(circle)
+    n_paths, time = 100, 0.2
+    starts = np.repeat(circle[:1], n_paths, 0)
+    found = brownian_path(atlas, starts, time, n_steps=400, random_state=0)
+    assert found.shape == (n_paths, 401, 2)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=2), 1, atol=0.01)
+    turned = np.unwrap(np.arctan2(found[..., 1], found[..., 0]), axis=1)
+    travelled = (turned[:, -1] - turned[:, 0]) ** 2
+    assert abs(travelled.mean() - time) < 4 * np.sqrt(2 / n_paths) * time
+    np.testing.assert_array_equal(brownian_path(atlas, circle[0], time, n_steps=400, random_state=0), found[0])
+    with pytest.raises(ValueError, match="start"):
+        brownian_path(atlas, [0.0, 1.0, 2.0], time)

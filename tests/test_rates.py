@@ -33,7 +33,9 @@ def bias(start, target, steps, n_paths, t=2.0, s=2.0):
     found = []
     for dt in steps:
         legs = jnp.asarray([dt], jnp.float32), jnp.asarray([round(t / dt)], jnp.int32)
-        recorded = np.asarray(brownian.simulate(moving, keys, starts, *legs, extra, BLOCK, moments)[0], float)[:, 0]
+        every = zip(keys, starts, strict=True)
+        one = [brownian.simulate(moving, k[None], x[None], *legs, extra, BLOCK, moments)[0] for k, x in every]
+        recorded = np.concatenate(one).astype(float)[:, 0]
         spread = np.sqrt(recorded[:, 1].mean() - recorded[:, 0].mean() ** 2)
         found.append((recorded[:, 0].mean(), spread / np.sqrt(n_blocks * BLOCK)))
     return np.array(found).T

@@ -7,13 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..basics.progress import Reporter
-from ..heat.atlas import Atlas, AtlasEigenpairs, AtlasNodes, atlas_unless_rough
-from ..heat.histograms import jump_features
+from ..heat.atlas import Atlas, AtlasEigenpairs, atlas_unless_rough, eigenpairs_of
 from .base import KernelTask, Projection
 from .family import Family
 from .features import NodeFeatures
-from .path_spaces import PathFeatures, of_paths
 from .settings import spectral_settings, unreached
 from .surface import SurfaceGeometry
 
@@ -55,23 +52,14 @@ class AtlasGeometry:
         return self._built.project(X)
 
     def family(self, task: KernelTask) -> Family:
-        """One space: eigenfunctions, or histograms of paths that cross from chart to chart."""
+        """One space: eigenfunctions of the surface, or of the jump process of paths, which cross from chart to chart.
+
+        The law of the jumps is known, so that no path is drawn.
+        """
         notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
-        if task.options.method == "brownian":
-            nodes = AtlasNodes(self.atlas)
-            asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
-            features = jump_features(
-                nodes.stiffness(), nodes.mass, nodes.points, nodes, self.cloud, *asked, n_jobs=task.n_jobs
-            )  # fmt: skip
-            with Reporter(task.verbose, None, "simulating Brownian paths"):
-                paths = PathFeatures.of(features, self.atlas.nodes_)
-            return Family.of(
-                [of_paths(paths, self._built.places, self.atlas.dim, task.smoothness, 0.0)],
-                [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
-            )
-        space = NodeFeatures(self.pairs.vectors.astype(np.float32), self.pairs.values)
+        jumps = task.options.method == "brownian"
+        pairs = eigenpairs_of(self.atlas, task.options.n_modes or ATLAS_MODES, lumped=True) if jumps else self.pairs
+        space = NodeFeatures(pairs.vectors.astype(np.float32), pairs.values)
         rows = space.at(self._built.places)
-        settings = spectral_settings(
-            self.pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
-        )
-        return Family.of([(space, rows, settings)], [*notes, *unreached(self.title, self.pairs)])
+        settings = spectral_settings(pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time)
+        return Family.of([(space, rows, settings)], [*notes, *unreached(self.title, pairs)])

@@ -51,7 +51,7 @@ class KernelOptions:
         mean (0).
     max_time : the largest diffusion time; None: from the extent of the surface.
     n_paths, step_size : of Brownian kernels: paths from each point, and their step (None: from the geometry).
-    n_path_starts : of Brownian kernels: the rows that paths start from, for many labels; None: every row.
+    n_path_starts : of Brownian kernels on charts: the rows that paths start from, for many labels; None: every row.
     """
 
     method: str = "auto"

@@ -17,11 +17,10 @@ import numpy as np
 from ..basics.checks import GpumError
 from ..basics.progress import Reporter
 from ..basics.workers import results
-from ..heat.elements import LinearNodes
-from ..heat.histograms import jump_features, path_features
+from ..heat.histograms import path_features
 from ..heat.spectral import MAX_SPECTRAL_DIM
 from ..manifold.boundary import CorridorBoundary, variance_boundary
-from ..manifold.chart import Chart, evaluate
+from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
 from ..manifold.straight import straighten
 from ..manifold.surface import Surface
@@ -32,7 +31,7 @@ from .chart_mesh import ChartMesh, coordinate_mesh
 from .domains import Domain, domain_of, judged, levels_of
 from .family import NO_BOUNDARY, Family, Setting
 from .features import NodeFeatures
-from .path_spaces import PathFeatures, of_paths, path_levels
+from .path_spaces import PathFeatures, of_jumps, of_paths, path_levels
 from .settings import spectral_settings, stationary_settings
 from .surface import SurfaceGeometry
 
@@ -188,25 +187,28 @@ class ChartGeometry:
     def _brownian(self, chart: Chart, task: KernelTask) -> Family:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
         levels = path_levels(chart, levels_of(chart, task.options.boundary))
-        starts = self._starts
+        starts, n_modes = self._starts, task.options.n_modes or N_MODES
         surface = self._surface(task)
+        places = self._places(surface)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
-        notes = []
         with Reporter(task.verbose, len(levels), "simulating Brownian paths") as report:
             for k, (level, nodes, log_prior) in enumerate(levels):
                 at = self._at_level(chart, level)[0]
-
-                def make(at: Chart = at, nodes: Any = nodes) -> PathFeatures:
-                    return self._jumps(at, nodes, task) if nodes is not None else self._paths(at, task)
-
-                key = "paths", at, nodes is None, self.rows, *starts, *_of_paths(task)
-                paths = self.store.once(key, make, PathFeatures)
                 weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
-                places = self._places(surface)
-                members.append(of_paths(paths, places, chart.dim, task.smoothness, weight, level=level))
-                notes += [f"{self.title}, paths at boundary level {level:.2g}: {note}" for note in paths.notes]
+                if nodes is not None:
+                    law = partial(of_jumps, nodes, n_modes, *starts)
+                    space = self.store.once(("jumps", at, *starts, n_modes), law, NodeFeatures)
+                    rows, values = space.at(places), np.asarray(space.eigenvalues)
+                    settings = spectral_settings(
+                        values, rows, chart.dim, task.smoothness, weight, task.options.max_time, level=level
+                    )
+                    members.append((space, rows, settings))
+                else:
+                    key = "paths", at, self.rows, *starts, *_of_paths(task)
+                    paths = self.store.once(key, partial(self._paths, at, task), PathFeatures)
+                    members.append(of_paths(paths, places, chart.dim, task.smoothness, weight, level=level))
                 report.advance(f"paths of domain {k + 1} of {len(levels)}", 1)
-        return Family.of([*members, self._plane(chart, task)] if with_plane else members, notes)
+        return Family.of([*members, self._plane(chart, task)] if with_plane else members, [])
 
     @property
     def _starts(self) -> tuple[np.ndarray, np.ndarray | None]:
@@ -216,15 +218,6 @@ class ChartGeometry:
     def _paths(self, chart: Chart, task: KernelTask) -> PathFeatures:
         """Paths of Euler steps in the chart."""
         features = path_features(chart, self.rows, *_of_paths(task), n_jobs=task.n_jobs)
-        return PathFeatures.of(features, *self._starts)
-
-    def _jumps(self, chart: Chart, nodes: LinearNodes, task: KernelTask) -> PathFeatures:
-        """Paths of a jump process from node to node along curves."""
-        points = evaluate(chart, "mean", nodes.curves.nodes)
-        asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
-        features = jump_features(
-            nodes.stiffness, nodes.mass, points, nodes.curves, self.rows, *asked, n_jobs=task.n_jobs
-        )
         return PathFeatures.of(features, *self._starts)
 
 

@@ -7,13 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..basics.progress import Reporter
-from ..heat.histograms import jump_features
-from ..heat.meshes import Mesh, SurfaceNodes
+from ..heat.meshes import Mesh
 from .base import KernelTask, Projection
 from .family import Family
 from .features import NodeFeatures
-from .path_spaces import PathFeatures, of_paths
 from .settings import spectral_settings, unreached
 from .surface import SurfaceGeometry
 
@@ -46,21 +43,10 @@ class MeshGeometry:
         return self._built.project(X)
 
     def family(self, task: KernelTask) -> Family:
-        """One space: eigenfunctions, or histograms of paths from vertex to vertex."""
+        """One space: eigenfunctions of the mesh, or of the jump process of paths from vertex to vertex."""
         notes = [f"{self.title}: {note}" for note in self.mesh.notes]
-        if task.options.method == "brownian":
-            nodes = SurfaceNodes(self.mesh)
-            asked = (task.options.n_paths, task.options.max_time, task.options.n_path_starts, task.seed)
-            features = jump_features(
-                nodes.stiffness(), nodes.mass, nodes.points, nodes, self.cloud, *asked, n_jobs=task.n_jobs
-            )  # fmt: skip
-            with Reporter(task.verbose, None, "simulating Brownian paths"):
-                paths = PathFeatures.of(features, self.mesh.vertices)
-            return Family.of(
-                [of_paths(paths, self._built.places, self.mesh.dim, task.smoothness, 0.0)],
-                [*notes, *(f"{self.title}, paths: {note}" for note in paths.notes)],
-            )
-        spectrum = self.mesh.spectrum(task.options.n_modes or MESH_MODES)
+        solve = self.mesh.spectrum_of_jumps if task.options.method == "brownian" else self.mesh.spectrum
+        spectrum = solve(task.options.n_modes or MESH_MODES)
         space = NodeFeatures(spectrum.functions.astype(np.float32), spectrum.values)
         rows = space.at(self._built.places)
         settings = spectral_settings(spectrum.values, rows, self.mesh.dim, task.smoothness, 0.0, task.options.max_time)

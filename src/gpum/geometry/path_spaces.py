@@ -1,6 +1,8 @@
-"""Spaces of path histograms, and the settings on them: the Brownian kernels of charts and atlases.
+"""Spaces of Brownian paths on charts, and the settings on them.
 
-Heat kernels come at TIMES times from the same paths; a Matérn kernel is a gamma mixture of heat kernels over time,
+Along curves paths jump from node to node, and their law is known: its eigenfunctions are a space like those of the
+surface itself. In domains of more dimensions it is estimated by histograms of paths. Heat kernels come at TIMES times
+from the same paths; a Matérn kernel is a gamma mixture of heat kernels over time,
 
     (2ν/κ² + λ)^{-ν-q/2} ∝ ∫ t^{ν+q/2-1} e^{-νt/κ²} e^{-λt/2} dt
 """
@@ -15,18 +17,17 @@ from math import log
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix, diags
 
 from ..heat.covariances import SMOOTHNESS, Features
 from ..heat.elements import LinearNodes, linear_nodes
-from ..heat.histograms import cleaned
-from ..heat.jumps import JumpFeatures
+from ..heat.histograms import InducedFeatures, cleaned
+from ..heat.lanczos import lowest
 from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
 from .chart_mesh import with_middles
 from .family import Setting
 from .features import NodeFeatures
-
-SLOWED = 0.05  # fraction of pairs of nodes whose conductance was reduced, above which a note reports it
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,6 @@ class PathFeatures:
 
     times: np.ndarray
     at_nodes: list[np.ndarray]
-    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, features: Any, points: np.ndarray, ends: np.ndarray | None = None) -> PathFeatures:
@@ -44,14 +44,17 @@ class PathFeatures:
         The Monte Carlo noise is removed where paths start from every point.
         """
         values = features(points)
-        base = getattr(features, "base", features)
-        if base is features:
+        if not isinstance(features, InducedFeatures):
             values = cleaned(features, values).clean(values)
-        slowed = base.nodes.slowed if isinstance(base, JumpFeatures) else 0.0
-        notes = (
-            (f"{slowed:.0%} of the nodes are so close that paths are slowed between them",) if slowed > SLOWED else ()
-        )
-        return cls(features.times, values if ends is None else [with_middles(v, ends) for v in values], notes)
+        return cls(features.times, values if ends is None else [with_middles(v, ends) for v in values])
+
+
+def of_jumps(nodes: LinearNodes, n_modes: int, points: np.ndarray, ends: np.ndarray | None) -> NodeFeatures:
+    """Eigenfunctions of the jump process along curves at `points`, and in the middle of each of the sides `ends`."""
+    found = lowest(nodes.stiffness, csr_matrix(diags(nodes.mass)), n_modes)
+    index, weights = nodes.curves.corners(points)
+    values = np.einsum("nc,nck->nk", weights, found.vectors[index])
+    return NodeFeatures((values if ends is None else with_middles(values, ends)).astype(np.float32), found.values)
 
 
 def of_paths(

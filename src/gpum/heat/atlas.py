@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import diags
 from sklearn.exceptions import NotFittedError
 
 from ..basics import checks, renamed
@@ -167,10 +168,9 @@ class AtlasNodes:
 
     atlas: Atlas
 
-    @property
-    def points(self) -> np.ndarray:
-        """Points of the nodes, [n, d]."""
-        return self.atlas.surface_.nodes[self._index]
+    def points_in_data(self, nodes: np.ndarray) -> np.ndarray:
+        """Points of the given nodes in the data space, [k, p]."""
+        return self.atlas.nodes_[self._index[nodes]]
 
     @property
     def positions(self) -> np.ndarray:
@@ -201,14 +201,15 @@ def atlas_unless_rough(X: np.ndarray, dim: int, roughest: float) -> Atlas:
     return Atlas(dim)._fit(X, roughest)
 
 
-def eigenpairs_of(atlas: Atlas, n: int) -> AtlasEigenpairs:
+def eigenpairs_of(atlas: Atlas, n: int, lumped: bool = False) -> AtlasEigenpairs:
     """The n smallest eigenvalues and their functions at all nodes [nodes, n], each 0 but on one connected component.
 
-    Where the solver did not reach all pairs of a component, higher pairs of all components are left out.
+    With `lumped` mass they are those of the jump process from node to node (see `jumps`). Where the solver did not
+    reach all pairs of a component, higher pairs of all components are left out.
     """
     surface = atlas.surface_
     components = [np.flatnonzero(surface.component == k) for k in range(int(surface.component.max()) + 1)]
-    solved = [_solve_component(surface, nodes, n) for nodes in components]
+    solved = [_solve_component(surface, nodes, n, lumped) for nodes in components]
     last = min((found.values[-1] for found in solved if found.missing), default=np.inf)
     every = np.concatenate([found.values for found in solved])
     order = np.argsort(every, kind="stable")[:n]
@@ -221,8 +222,9 @@ def eigenpairs_of(atlas: Atlas, n: int) -> AtlasEigenpairs:
     return AtlasEigenpairs(every[order], vectors, atlas, max(f.residual for f in solved), n - len(order))
 
 
-def _solve_component(surface: SimplicialSurface, nodes: np.ndarray, n: int) -> Lowest:
+def _solve_component(surface: SimplicialSurface, nodes: np.ndarray, n: int, lumped: bool) -> Lowest:
     K, M = operators(surface.stars, nodes)
+    M = diags(surface.stars.mass[nodes]) if lumped else M
     found = lowest(K.tocsr(), M.tocsr(), n)
     found.values[0], found.vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
     return found

@@ -1,26 +1,32 @@
-"""Brownian motion on a chart: Euler steps of eq. (eqnBM), reflected at the boundary.
+"""Brownian motion on a chart: weak Euler steps of eq. (eqnBM), reflected at the boundary.
 
-    y = x + drift(x) dt + √dt G(x)^{-1/2} z,    z ~ N(0, I)
-    y ← y - 2 d γ / (n·γ),    γ = G⁻¹ n,    where the depth d of y is negative (outside); n is the depth's gradient
+    x ← x - 2 d γ / (n·γ),   γ = G⁻¹ n,    where the depth d of x is negative (outside); n is the depth's gradient
+    x ← x + drift(x) dt + √dt G(x)^{-1/2} z
 
-A step that ends outside is mirrored at the boundary along γ, which is orthogonal to it on the surface. The error in law
-is then of order dt (Bossy, Gobet and Talay 2004), while drawing again until a proposal is inside (algorithm 1 of the
-paper) has an error of order √dt. G⁻¹ is the mean of those at x and y, which cancels its change across the boundary.
-In corners and in corridors narrower than a step it may take several mirrors. A path that is still outside after MIRRORS
-of them waits where it is for this step, and such steps are counted. A chart without a table has a depth at the faces of
-its box only; elsewhere a step that ends outside is turned around, and its error is of order √dt.
+A kernel is an expectation over paths, and for expectations z need not be normal: its moments up to the fifth must be
+those of a normal number. Four values do (`increment`), which take three random bits of a word that serves several
+steps. Paths of such steps alone would end on a lattice where the metric is constant, which histograms would show: the
+first step of each leg is normal, which spreads them.
+
+A step that ends outside is mirrored at the boundary along γ, which is orthogonal to it on the surface, when the next
+step begins: one look at the geometry serves both, since outside it is that of the mirrored point (`table`). The error
+in law is then of order dt (Bossy, Gobet and Talay 2004), while drawing again until a proposal is inside (algorithm 1 of
+the paper) has an error of order √dt. In corners and in corridors narrower than a step one mirror may not suffice; the
+next steps go on from there. At the end of a leg up to MIRRORS are tried, and paths that are still outside are counted.
+A chart without a table has a depth at the faces of its box only; elsewhere a step that ends outside is not taken, and
+its error is of order √dt.
 
 Paths come in blocks: block b of start i is simulated from the key folded by i and by b, so that results do not depend
 on how blocks are divided among batches, workers or devices.
 
-For q ≤ 3 the geometry is read from a table (`table`), and paths run in float32: positions are exact to 1e-7 of the
-chart's extent, far below one step.
+For q ≤ 3 the geometry is read from a table (`table`), and paths run in float32. They take the same random numbers in
+float64, and their ends differ by less than a thousandth of a step (`tests/test_heat.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,16 +35,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..basics.device import compiled
+from ..basics.device import accelerated, compiled
 from ..manifold import Chart, drift, evaluate, grid, inverse_root
 from ..persistence.programs import cached_programs
-from .table import TABLE_SIZES, Geometry, Table, lookup, tabulate, walls
+from .table import TABLE_SIZES, Coordinates, Geometry, Table, lookup, tabulate
 
-MIRRORS = 4  # of one step
+MIRRORS = 4  # at the end of a leg
 WITHOUT_TABLE = 20_000  # steps of a single path, up to which making a table takes longer than it saves
 BLOCK = 2000  # paths
+AT_ONCE = 2**15  # paths that are simulated together: they stay in a processor's cache
+AT_ONCE_ON_DEVICE = 2**22
 SMALL_STEP = 0.02  # length of a step by default, as a fraction of the domain's shortest side
 STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step may meet
+
+BITS, COORDINATES = 3, 10  # random bits of an increment, and how many increments a word of 32 bits has
+# ±LARGE with probability 1/4 and ±SMALL with 3/4: variance 1, fourth moment 3.
+SMALL = np.sqrt(1 - np.sqrt(2 / 3))
+LARGE = np.sqrt(4 - 3 * SMALL**2)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["chart", "low", "high"], meta_fields=["periodic"])
@@ -52,22 +65,41 @@ class Direct:
     periodic: tuple[bool, ...]
 
 
-def direct(geometry: Direct, x: Array) -> Geometry:
-    """Drift and root at one point x [q] of the chart itself; a depth with a gradient at the faces of its box only."""
-    chart = geometry.chart
-    within = jnp.clip(x, geometry.low, geometry.high)
-    depth = jnp.where(chart.inside(within), jnp.inf, -jnp.inf)
-    depth, gradient = walls(geometry, x, depth, jnp.zeros_like(x))
-    return drift(chart, within), inverse_root(chart, within), depth, gradient
+def direct(geometry: Direct, x: Coordinates) -> Geometry:
+    """The geometry of the chart itself at points x; without a normal, but at the faces of its box."""
+    chart, q = geometry.chart, len(x)
+    within = tuple(
+        each if wraps else jnp.clip(each, low, high)
+        for each, low, high, wraps in zip(x, geometry.low, geometry.high, geometry.periodic, strict=True)
+    )
+    at = jnp.stack(within, -1).reshape(-1, q)
+    mean, root, inside = jax.vmap(lambda point: (drift(chart, point), inverse_root(chart, point), chart.inside(point)))(
+        at
+    )
+    mean, root, inside = (each.reshape(*x[0].shape, *each.shape[1:]) for each in (mean, root, inside))
+    depth = jnp.where(inside, jnp.inf, -jnp.inf)
+    normal = [jnp.zeros_like(each) for each in x]
+    for a, wraps in enumerate(geometry.periodic):
+        if not wraps:
+            for wall, side in ((x[a] - geometry.low[a], 1.0), (geometry.high[a] - x[a], -1.0)):
+                nearer = wall < depth
+                depth = jnp.where(nearer, wall, depth)
+                normal = [jnp.where(nearer, side * (a == b), old) for b, old in enumerate(normal)]
+    rows = tuple(tuple(root[..., a, b] for b in range(q)) for a in range(q))
+    across = [sum(r * n for r, n in zip(row, normal, strict=True)) for row in rows]
+    slope = sum(c**2 for c in across)
+    scale = jnp.where(slope > 0, 1 / jnp.where(slope > 0, slope, 1), 0)
+    direction = tuple(scale * sum(r * c for r, c in zip(row, across, strict=True)) for row in rows)
+    return tuple(mean[..., a] for a in range(q)), rows, depth, tuple(normal), direction
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["geometry"], meta_fields=["at"])
 @dataclass(frozen=True)
 class Motion:
-    """A chart prepared for paths: `at(geometry, x)` gives drift, root, depth and its gradient."""
+    """A chart prepared for paths: `at(geometry, x)` gives its `table.Geometry` at points."""
 
     geometry: Table | Direct
-    at: Callable[[Any, Array], Geometry]
+    at: Callable[[Any, Coordinates], Geometry]
 
     @property
     def low(self) -> Any:
@@ -92,65 +124,86 @@ class Motion:
 
 
 def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float32) -> Motion:
-    """Prepare a chart: tabulated (default for q ≤ 3, in `dtype`) or evaluated directly (float64)."""
+    """Prepare a chart: tabulated (default for q ≤ 3, paths in `dtype`) or evaluated directly (float64)."""
     tabulated = chart.dim in TABLE_SIZES if tabulated is None else tabulated
     if not tabulated:
         low, high = np.asarray(chart.bounds, float).T
         return Motion(Direct(chart, low, high, tuple(chart.periodic)), direct)
-    return Motion(jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tabulate(chart)), lookup)
+    table = tabulate(chart)
+    return Motion(replace(table, low=table.low.astype(dtype), high=table.high.astype(dtype)), lookup)
 
 
-def leg(moving: Motion, key: Array, x: Array, dt: Array, count: Array, first: Array) -> tuple[Array, Array]:
-    """Paths x [n, q] after `count` steps, and how many steps were waited; step k draws from the key folded by k."""
-    look = jax.vmap(partial(moving.at, moving.geometry))
-    sd = jnp.sqrt(dt)
+def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, first: Array) -> tuple[Coordinates, Array]:
+    """Paths x (q arrays [n]) after `count` steps, and how many of them are outside.
 
-    def step(k: Array, state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        x, mean, root, waited = state
-        z = jax.random.normal(jax.random.fold_in(key, k), x.shape, x.dtype)
-        # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
-        most = sd * jnp.sqrt(jnp.sum(root**2, -1))
-        new = _wrap(moving, x + jnp.clip(dt * mean, -most, most) + sd * jnp.einsum("nab,nb->na", root, z))
-
-        def reflect(found: tuple[Array, Array, Geometry]) -> tuple[Array, Array, Geometry]:
-            turn, y, (_, its_root, depth, normal) = found
-            y = _wrap(moving, jax.vmap(mirrored)(x, y, depth, normal, root, its_root))
-            return turn + 1, y, look(y)
-
-        outside = lambda found: (found[0] < MIRRORS) & jnp.any(found[2][2] < 0)
-        _, new, (new_mean, new_root, depth, _) = jax.lax.while_loop(outside, reflect, (jnp.asarray(0), new, look(new)))
-        moves = depth >= 0
-        x, mean, root = (
-            jnp.where(moves.reshape(-1, *(1,) * (old.ndim - 1)), now, old)
-            for now, old in ((new, x), (new_mean, mean), (new_root, root))
-        )
-        return x, mean, root, waited + jnp.sum(~moves, dtype=jnp.int32)
-
-    mean, root, _, _ = look(x)
-    x, *_, waited = jax.lax.fori_loop(first, first + count, step, (x, mean, root, jnp.asarray(0, jnp.int32)))
-    return x, waited
-
-
-def mirrored(x: Array, y: Array, depth: Array, normal: Array, *roots: Array) -> Array:
-    """The end y [q] of a step from x, mirrored at the boundary if it is outside, or turned around without a normal.
-
-    The roots [q, q] are those whose G⁻¹ are averaged.
+    The words of random bits are drawn from the key folded by the number of the first step that they serve; `first` is
+    that of the leg's first step.
     """
-    direction = sum(root @ (root.T @ normal) for root in roots)
-    slope = normal @ direction
-    known = slope > 0
-    back = jnp.where(known, y - 2 * jnp.where(known, depth / jnp.where(known, slope, 1.0), 0.0) * direction, 2 * x - y)
-    return jnp.where(depth < 0, back, y)
+    look = partial(moving.at, moving.geometry)
+    q, dtype = len(x), x[0].dtype
+    sd = jnp.sqrt(dt)
+    per_word, words = max(COORDINATES // q, 1), -(-q // COORDINATES)
+
+    def step(state: tuple[Coordinates, Coordinates], z: Coordinates) -> tuple[Coordinates, Coordinates]:
+        x, before = state
+        mean, root, depth, normal, direction = look(x)
+        x = mirrored(x, before, depth, normal, direction)
+        moved = []
+        for a in range(q):
+            # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
+            most = sd * jnp.sqrt(sum(r**2 for r in root[a]))
+            noise = sd * sum(r * each for r, each in zip(root[a], z, strict=True))
+            moved.append(x[a] + jnp.clip(dt * mean[a], -most, most) + noise)
+        return _wrap(moving, tuple(moved)), x
+
+    def of_word(number: Array, state: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
+        done = 1 + number * per_word
+        bits = jax.random.bits(jax.random.fold_in(key, first + done), (words, *x[0].shape), jnp.uint32)
+
+        def one(j: Array, state: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
+            z = (increment(bits[a // COORDINATES] >> (BITS * (j * q + a % COORDINATES)), dtype) for a in range(q))
+            return step(state, tuple(z))
+
+        return jax.lax.fori_loop(
+            0, jnp.minimum(per_word, count - done), lambda j, s: one(j.astype(jnp.uint32), s), state
+        )
+
+    normals = jax.random.normal(jax.random.fold_in(key, first), (q, *x[0].shape), jnp.float32).astype(dtype)
+    state = step((x, x), tuple(normals))
+    state = jax.lax.fori_loop(0, -((1 - count) // per_word), of_word, state)
+
+    def mirror(state: tuple[Coordinates, Coordinates], turn: None) -> tuple[tuple[Coordinates, Coordinates], None]:
+        x, before = state
+        _, _, depth, normal, direction = look(x)
+        return (_wrap(moving, mirrored(x, before, depth, normal, direction)), before), None
+
+    ends, _ = jax.lax.scan(mirror, state, length=MIRRORS)[0]
+    return ends, jnp.sum(look(ends)[2] < 0, dtype=jnp.int32)
 
 
-def _wrap(moving: Motion, x: Array) -> Array:
-    if not any(moving.periodic):
-        return x
-    low, high = jnp.asarray(moving.low), jnp.asarray(moving.high)
-    return jnp.where(np.asarray(moving.periodic), low + jnp.mod(x - low, high - low), x)
+def increment(bits: Array, dtype: Any) -> Array:
+    """A number with the first five moments of a normal one, from the three lowest of random bits."""
+    size = jnp.where((bits & 6) == 0, np.asarray(LARGE, dtype), np.asarray(SMALL, dtype))
+    return jnp.where((bits & 1) == 0, size, -size)
 
 
-@partial(compiled, static_argnames=("n_paths", "record", "add", "at_once"))
+def mirrored(x: Coordinates, before: Coordinates, depth: Array, normal: Coordinates, direction: Coordinates) -> Any:
+    """The ends x of steps, mirrored at the boundary where they are outside; `before` where that has no normal."""
+    known = sum(n * along for n, along in zip(normal, direction, strict=True)) > 0
+    # A depth without a normal may be infinite.
+    twice = jnp.where(known, 2 * depth, 0)
+    return tuple(
+        jnp.where(depth < 0, jnp.where(known, each - twice * along, old), each)
+        for each, old, along in zip(x, before, direction, strict=True)
+    )
+
+
+def _wrap(moving: Motion, x: Coordinates) -> Coordinates:
+    ends = zip(x, moving.low, moving.high, moving.periodic, strict=True)
+    return tuple(low + jnp.mod(each - low, high - low) if wraps else each for each, low, high, wraps in ends)
+
+
+@partial(compiled, static_argnames=("n_paths", "record"))
 def simulate(
     moving: Motion,
     keys: Array,
@@ -160,37 +213,31 @@ def simulate(
     extra: Any,
     n_paths: int,
     record: Callable[[Array, Array, Any], Array],
-    add: bool = False,
-    at_once: int = 1,
 ) -> tuple[Array, Array]:
     """Simulate blocks of n_paths from starts [u, q], one key each, with record(x, leg number, extra) after each leg.
 
     Leg j takes counts[j] steps of dts[j]. Returns what `record` makes of the positions [n_paths, q] of a block,
-    [u, legs, ...], and how many steps were waited, [u]; with `add` the sums over blocks. `at_once` blocks are simulated
-    together, which is faster for small ones.
+    [u, legs, ...], and how many paths were outside when that was done, [u].
     """
 
-    def block(args):
-        key, start = args
-
-        def one_leg(state, settings):
-            x, first, waited = state
+    def block(key: Array, start: Array) -> tuple[Array, Array]:
+        def one_leg(state: tuple[Coordinates, Array, Array], settings: tuple[Array, Array, Array]) -> Any:
+            x, first, outside = state
             dt, count, number = settings
             x, more = leg(moving, key, x, dt, count, first)
-            return (x, first + count, waited + more), record(x, number, extra)
+            return (x, first + count, outside + more), record(jnp.stack(x, -1), number, extra)
 
-        x = jnp.broadcast_to(start, (n_paths, start.shape[0]))
+        x = tuple(jnp.broadcast_to(each, n_paths) for each in start)
         zero = jnp.asarray(0, jnp.int32)
-        (_, _, waited), recorded = jax.lax.scan(one_leg, (x, zero, zero), (dts, counts, jnp.arange(len(dts))))
-        return recorded, waited
+        (_, _, outside), recorded = jax.lax.scan(one_leg, (x, zero, zero), (dts, counts, jnp.arange(len(dts))))
+        return recorded, outside
 
-    if add:  # one block after the other; only their sum is stored
-        shape = jax.eval_shape(block, (keys[0], starts[0]))
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
-        return jax.lax.scan(lambda total, one: (jax.tree.map(jnp.add, total, block(one)), None), zero, (keys, starts))[
-            0
-        ]
-    return jax.lax.map(block, (keys, starts), batch_size=at_once if at_once > 1 else None)
+    return jax.vmap(block)(keys, starts)
+
+
+def at_once(block: int, units: int) -> int:
+    """How many blocks to simulate together, of which there are `units`."""
+    return max(1, min((AT_ONCE_ON_DEVICE if accelerated() else AT_ONCE) // block, units))
 
 
 def block_keys(key: Array, starts: np.ndarray, blocks: np.ndarray) -> Array:
@@ -215,9 +262,9 @@ def _positions(moving, key, x, dt, n_steps):
 
     def one(y, k):
         y, _ = leg(moving, key, y, dt, jnp.asarray(1, jnp.int32), k)
-        return y, y[0]
+        return y, jnp.concatenate(y)
 
-    return jax.lax.scan(one, x, jnp.arange(n_steps, dtype=jnp.int32))[1]
+    return jax.lax.scan(one, tuple(x.T), jnp.arange(n_steps, dtype=jnp.int32))[1]
 
 
 def step_size(chart: Chart) -> float:

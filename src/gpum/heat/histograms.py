@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -28,11 +28,11 @@ from sklearn.cluster import KMeans
 
 from ..basics import neighbours
 from ..manifold import Chart, StraightChart, evaluate, grid, straighten
-from . import brownian, jumps, paths
-from .kernel import step_sizes, warn_of_waiting
+from . import brownian, paths
+from .kernel import step_sizes, warn_of_outside
 
-TIMES = 10
-SMALLEST, LARGEST = 0.03, 0.25  # √t over the cloud's extent
+TIMES = 14
+SMALLEST, LARGEST = 0.03, 0.7  # √t over the extent; above, a heat kernel is almost constant
 COARSEST, FINEST = 10, 20  # steps that the duration of paths so far would be divided into
 NEIGHBOURS, PROBES = 10, 5  # edges from each row, and points on an edge that must be inside
 
@@ -45,7 +45,7 @@ class Accuracy:
     geometry_step: float  # the step that the geometry needs; a larger one is used where it changes a regression little
     table_error: float  # relative error of a step's size
     misplaced: float  # fraction of points on the wrong side of the table's boundary
-    waited: float = 0.0  # fraction of steps in which a path waited, in the worst call so far
+    outside: float = 0.0  # fraction of paths outside when they were counted, in the worst call so far
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class PathFeatures:
         plan = paths.Plan(
             self.moving, points, self.dts, self.counts, n_blocks, block, self.seed, paths.histogram, extra, ids
         )  # fmt: skip
-        counts, waited = paths.run(plan, self.n_jobs, by_block=False)
-        self.accuracy.waited = max(self.accuracy.waited, waited)
-        warn_of_waiting(waited, float(self.dts.max()))
+        counts, outside = paths.run(plan, self.n_jobs, by_block=False)
+        self.accuracy.outside = max(self.accuracy.outside, outside)
+        warn_of_outside(outside, float(self.dts.max()))
         found = []
         for k, t in enumerate(self.times):
             volumes = self.volumes(t)
@@ -111,32 +111,11 @@ class PathFeatures:
         return points
 
 
-class Histograms(Protocol):
-    """Features F_t of any points from paths: on a chart (`PathFeatures`), or on nodes (`jumps.JumpFeatures`)."""
-
-    @property
-    def times(self) -> np.ndarray:
-        """The diffusion times t, ascending."""
-
-    @property
-    def total(self) -> int:
-        """The number of paths from each point."""
-
-    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """F_t [n, cells] at each time."""
-
-    def volumes(self, time: float) -> np.ndarray:
-        """Volumes of the cells, [cells]."""
-
-    def around(self, points: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Cells around points, and the weights of a point on them, [n, c] each."""
-
-
 @dataclass(frozen=True)
 class CleanFeatures:
     """Features F_t V of any points; V are the directions in which the cloud's features exceed their noise."""
 
-    base: Histograms
+    base: PathFeatures
     times: np.ndarray
     directions: list[np.ndarray]  # V, [cells, k] at each time
 
@@ -149,7 +128,7 @@ class CleanFeatures:
         return [F @ V for F, V in zip(features, self.directions, strict=True)]
 
 
-def cleaned(base: Histograms, cloud: list[np.ndarray]) -> CleanFeatures:
+def cleaned(base: PathFeatures, cloud: list[np.ndarray]) -> CleanFeatures:
     """Features without most of their noise; the directions come from F_t [N, cells] of the cloud at each time."""
     directions = [_directions(base.volumes(t), base.total, F) for t, F in zip(base.times, cloud, strict=True)]
     return CleanFeatures(base, base.times, directions)
@@ -172,7 +151,7 @@ def _directions(volumes: np.ndarray, n_paths: int, F: np.ndarray) -> np.ndarray:
 class InducedFeatures:
     """Features F_t of any points, computed from the paths of inducing points only."""
 
-    base: Histograms
+    base: PathFeatures
     times: np.ndarray
     kernels: list[np.ndarray]  # K_t(z, cell) - 1/V, [m, cells] at each time
     roots: list[np.ndarray]  # K_zz^{-1/2} without the directions below the noise
@@ -199,28 +178,6 @@ def path_features(
     return induced(prepare, times, rows, points, n_inducing, seed)
 
 
-def jump_features(
-    K: csr_matrix, mass: np.ndarray, points: np.ndarray, surface: Any,
-    rows: np.ndarray, n_paths: int, max_time: float | None, n_inducing: int | None, seed: int,
-    n_jobs: int | None = None,
-) -> Any:  # fmt: skip
-    """Prepare features on the nodes of a surface, from their stiffness K, lumped mass and points [n, p].
-
-    `surface.corners` says between which nodes a row lies. The spacing of the rows [N, ...] of the cloud sets the
-    smallest time, and inducing points are chosen among them.
-    """
-    index, weights = surface.corners(rows)
-    of_rows = np.einsum("nc,ncd->nd", weights, points[index])
-    extent = max(jumps.longest_distance(points, K), 1e-12)
-    times = times_between(float(neighbours.spacing(of_rows).mean()), extent, max_time)
-    nodes = jumps.jump_nodes(K, mass, float(times[0]))
-
-    def prepare(times: np.ndarray) -> Histograms:
-        return jumps.JumpFeatures(surface, nodes, times, n_paths, seed, n_jobs)
-
-    return induced(prepare, times, rows, of_rows, n_inducing, seed)
-
-
 def times_between(spacing: float, extent: float, max_time: float | None) -> np.ndarray:
     """TIMES diffusion times, from the spacing of rows to the time in which heat spreads over the whole surface."""
     largest = (LARGEST * extent) ** 2 if max_time is None else max_time
@@ -229,7 +186,7 @@ def times_between(spacing: float, extent: float, max_time: float | None) -> np.n
 
 
 def induced(
-    prepare: Callable[[np.ndarray], Histograms], times: np.ndarray, rows: np.ndarray, points: np.ndarray,
+    prepare: Callable[[np.ndarray], PathFeatures], times: np.ndarray, rows: np.ndarray, points: np.ndarray,
     n_inducing: int | None, seed: int,
 ) -> Any:  # fmt: skip
     """Features from the paths of every point, or of `n_inducing` rows that are spread over the points [N, d]."""

@@ -14,8 +14,9 @@ Where nodes are few, paths are drawn at the recorded times only, from the chance
 where Q are the rates: the law is the same, and no jump between these times is simulated. Among many nodes each path
 jumps from node to node.
 
-Histograms at the nodes are features as in `histograms`; nodes are the cells. A point between nodes starts its paths
-from these nodes, in proportion to its barycentric weights. The random key of a path depends on its point alone.
+Histograms count paths at the nodes, which are their cells. A point between nodes starts its paths from these nodes, in
+proportion to its barycentric weights. The random key of a path depends on its point alone. A kernel of a regression
+needs no paths: with K φ = λ M φ, M the lumped mass, the law of the jumps is Σ_i e^{-λ_i t/2} φ_i φ_iᵀ M.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from jax import Array
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from ..basics import neighbours, padding
+from ..basics import padding
 from ..basics.device import compiled
 from ..basics.workers import results
 
@@ -147,42 +148,6 @@ def counts(process: JumpProcess, keys: Array, corners: Array, upto: Array, spans
     return jax.lax.map(start, (keys, corners, upto), batch_size=AT_ONCE)
 
 
-@dataclass(frozen=True)
-class JumpFeatures:
-    """Features F_t of any points (see `histograms`); `surface.corners` says between which nodes points lie."""
-
-    surface: Any
-    nodes: Nodes
-    times: np.ndarray
-    n_paths: int
-    seed: int
-    n_jobs: int | None = None
-
-    @property
-    def total(self) -> int:
-        """The number of paths from each point."""
-        return self.n_paths
-
-    def volumes(self, time: float) -> np.ndarray:
-        """Volumes of the nodes, [n]."""
-        return self.nodes.volumes
-
-    def around(self, points: np.ndarray, time: float) -> Corners:
-        """Nodes around points, and the weights of a point on them."""
-        return self.surface.corners(points)
-
-    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """F_t [points, n] at each time; the mean that is subtracted is that of the point's connected component."""
-        points = np.asarray(points, float)
-        corners, weights = between = self.surface.corners(points)
-        volumes, component = self.nodes.volumes, self.nodes.component
-        own = np.zeros((len(points), component.max() + 1))
-        np.add.at(own, (np.arange(len(points))[:, None], component[corners]), weights)
-        mean = (own / np.bincount(component, volumes))[:, component] * np.sqrt(volumes)
-        found = node_fractions(self.nodes, between, points, self.times, self.n_paths, self.seed, self.n_jobs)
-        return [h / np.sqrt(volumes) - mean for h in found]
-
-
 def node_fractions(
     nodes: Nodes, between: Corners, points: np.ndarray, times: np.ndarray, n_paths: int, seed: int,
     n_jobs: int | None = None,
@@ -255,11 +220,3 @@ def _counts_of_task(
         jnp.asarray(padding.fill(upto, full, value=1.0), jnp.float32), jnp.asarray(spans), n_paths,
     )  # fmt: skip
     return np.asarray(found)[:n]
-
-
-def longest_distance(points: np.ndarray, K: csr_matrix) -> float:
-    """About the longest distance between two nodes at points [n, d], along the edges of K."""
-    edges = coo_matrix(K)
-    i, j = edges.row[edges.row != edges.col], edges.col[edges.row != edges.col]
-    length = np.maximum(np.linalg.norm(points[i] - points[j], axis=1), 1e-300)
-    return neighbours.reach(csr_matrix((length, (i, j)), shape=K.shape))

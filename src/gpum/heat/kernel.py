@@ -11,6 +11,7 @@ Which method to use:
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from .meshes import MeshedSurface, SurfaceNodes
 from .spectral import MAX_SPECTRAL_DIM, eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
-MAX_WAITED = 0.02
+MAX_OUTSIDE = 0.02
 HALVING_CHANGE = 0.01  # of the peak, below which a change is not worth a warning
 HALVING_ALARMS = 0.01  # how often the check warns although the step has no error
 
@@ -157,12 +158,12 @@ def _across_nodes(
 def brownian_path(
     chart: Chart | Atlas | MeshedSurface, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
-    """Brownian paths on a chart until `time`, all their positions, for plots.
+    """Brownian paths until `time`, with their positions at n_steps + 1 times, for plots.
 
     On an `Atlas`, a `Mesh` or one of `surfaces_` they are rows of the data space: paths jump from node to node.
     One start gives one path [n_steps + 1, q]; several starts [n, q] give one path each, [n, n_steps + 1, q]. The
-    first path does not depend on how many there are. Steps are taken in even coordinates (`manifold.straight`), where
-    they are all of one size on the surface.
+    first path does not depend on how many there are. In a chart, steps are taken in even coordinates
+    (`manifold.straight`), where they are all of one size on the surface.
     """
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
@@ -171,12 +172,8 @@ def brownian_path(
     starts = _points(chart, start, "start")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; use a shorter one")
-    key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
-    even = straighten(chart)
-    keys = [key, *(jax.random.fold_in(key, k) for k in range(1, len(starts)))]
-    positions = even.coordinates(starts)
-    paths_of = [brownian.path(even, x, time, own_key, n_steps) for x, own_key in zip(positions, keys, strict=True)]
-    found = np.stack([evaluate(even, "original", path) for path in paths_of])
+    seed = int(checks.random_state(random_state).randint(2**31 - 1))
+    found = np.stack(list(_chart_paths(chart, starts, time, n_steps, seed)))
     return found[0] if len(found) == 1 else found
 
 
@@ -195,6 +192,13 @@ def _walks(
         begin = int(rng.choice(nodes[k], p=weights[k] / weights[k].sum()))
         found.append(nodes_of.positions[jumps.walk(process, begin, time, n_steps, rng)])
     return found[0] if len(found) == 1 else np.stack(found)
+
+
+def _chart_paths(chart: Chart, starts: np.ndarray, time: float, n_steps: int, seed: int) -> Iterator[np.ndarray]:
+    key, even = jax.random.key(seed), straighten(chart)
+    keys = [key, *(jax.random.fold_in(key, k) for k in range(1, len(starts)))]
+    for x, own_key in zip(even.coordinates(starts), keys, strict=True):
+        yield evaluate(even, "original", brownian.path(even, x, time, own_key, n_steps))
 
 
 def _compare(
@@ -249,8 +253,8 @@ def _from_paths(
 
     def run(points: np.ndarray, record: Any, extra: Any) -> np.ndarray:
         plan = paths.Plan(moving, points, dts, counts, n_blocks, block, seed, record, extra)
-        counted, waited = paths.run(plan, n_jobs, by_block=with_std and cells is not None)
-        warn_of_waiting(waited, float(dts.max()))
+        counted, outside = paths.run(plan, n_jobs, by_block=with_std and cells is not None)
+        warn_of_outside(outside, float(dts.max()))
         return counted
 
     if cells is None:
@@ -296,12 +300,12 @@ def step_sizes(chart: Chart, legs: np.ndarray, step_size: float | None) -> np.nd
     return np.full(len(legs), checks.positive(step_size, "step_size", "None chooses it from the geometry"))
 
 
-def warn_of_waiting(waited: float, dt: float) -> None:
-    """Warn if paths waited in many of their steps because these ended outside the boundary."""
-    if waited > MAX_WAITED:
+def warn_of_outside(outside: float, dt: float) -> None:
+    """Warn if many paths were outside the boundary when they were counted."""
+    if outside > MAX_OUTSIDE:
         warnings.warn(
-            f"in {waited:.1%} of the steps a path left the domain, could not be mirrored back and waited: the step "
-            f"size {dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
+            f"{outside:.1%} of the paths were outside the domain when they were counted, and could not be mirrored "
+            f"back: the step size {dt:.3g} is too large for the narrow parts of the domain; pass a smaller step_size",
             stacklevel=4,
         )
 

@@ -255,19 +255,26 @@ class Mesh(MeshedSurface):
         Fewer where the mesh has fewer vertices. Functions are linear on faces.
         """
         checks.integer(n, "n", 1, None, "it is the number of eigenpairs")
-        used = np.unique(self.faces)
-        n_asked, n = n, min(n, len(used))
+        n_asked, n = n, min(n, len(np.unique(self.faces)))
         solved: Spectrum | None = vars(self).get("_solved")
         if solved is None or len(solved.values) + solved.missing < n:
-            K, mass = self.elements()
-            M = CONSISTENT * self._consistent_mass() + (1 - CONSISTENT) * diags(mass)
-            found = lowest(K[used][:, used].tocsr(), csr_matrix(M)[used][:, used], n)
-            functions = np.zeros((len(self.vertices), len(found.values)))
-            functions[used] = found.vectors
-            solved = Spectrum(found.values, functions, self, self.volume, self.dim, found.missing)
-            vars(self)["_solved"] = solved
+            solved = vars(self)["_solved"] = self._solve(n, CONSISTENT)
         values, functions = solved.values[:n], solved.functions[:, :n]
         return replace(solved, values=values, functions=functions, missing=max(min(n_asked, n) - len(values), 0))
+
+    def spectrum_of_jumps(self, n: int) -> Spectrum:
+        """As `spectrum`, of the jump process from vertex to vertex, whose masses are lumped (see `jumps`)."""
+        return self._solve(min(n, len(np.unique(self.faces))), 0.0)
+
+    def _solve(self, n: int, consistent: float) -> Spectrum:
+        """The first n eigenpairs with so much of the consistent mass, the rest lumped."""
+        used = np.unique(self.faces)
+        K, mass = self.elements()
+        M = consistent * self._consistent_mass() + (1 - consistent) * diags(mass)
+        found = lowest(K[used][:, used].tocsr(), csr_matrix(M)[used][:, used], n)
+        functions = np.zeros((len(self.vertices), len(found.values)))
+        functions[used] = found.vectors
+        return Spectrum(found.values, functions, self, self.volume, self.dim, found.missing)
 
     def elements(self) -> tuple[csr_matrix, np.ndarray]:
         """Stiffness [V, V] and lumped mass [V] of linear elements."""

@@ -41,7 +41,6 @@ SELF_FRACTION = 0.01  # of a flat kernel's peak: what paths that meet themselves
 MAX_CELLS = 20_000
 SUBCELLS = 4  # per coordinate, to integrate a cell's volume (2 above three dimensions)
 EMPTY = 0.2  # of the median volume, below which a cell at the edge is too noisy to interpolate from
-UNITS = 80  # blocks of paths in one task, about
 
 
 @dataclass(frozen=True)
@@ -68,44 +67,37 @@ def plan_legs(times: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, float]:
-    """What `record` counts, [starts, blocks, legs, ...], and the fraction of steps in which a path waited.
+    """What `record` counts, [starts, blocks, legs, ...], and the fraction of paths that were outside at that time.
 
-    Unless `by_block`, the blocks of a start are added up at once into one, which bounds the memory. Tasks run in
-    parallel; each block of each start has its own random key, so that results do not depend on how tasks are divided.
+    Unless `by_block`, the blocks of a start are added up into one, which bounds the memory. Tasks run in parallel; each
+    block of each start has its own random key, so that results do not depend on how tasks are divided.
     """
-    starts = np.arange(len(plan.starts))
-    size = max(1, UNITS // plan.n_blocks)
-    tasks = [starts[k : k + size] for k in range(0, len(starts), size)]
-    found = list(results([partial(_run_starts, plan, some, by_block) for some in tasks], n_jobs))
-    waited = float(sum(r[1] for r in found))
-    steps = len(starts) * plan.n_blocks * plan.block * float(plan.counts.sum())
-    return np.concatenate([r[0] for r in found]), waited / steps
+    units = len(plan.starts) * plan.n_blocks
+    size = brownian.at_once(plan.block, units)
+    tasks = [np.arange(k, min(k + size, units)) for k in range(0, units, size)]
+    found: Any = None
+    outside = 0
+    counted = results([partial(_run, plan, task, size) for task in tasks], n_jobs)
+    for task, (counts, out) in zip(tasks, counted, strict=True):
+        if found is None:
+            found = np.zeros((len(plan.starts), plan.n_blocks if by_block else 1, *counts.shape[1:]), counts.dtype)
+        start, block = np.divmod(task, plan.n_blocks)
+        np.add.at(found, (start, block if by_block else np.zeros_like(block)), counts)
+        outside += int(out.sum())
+    return found, outside / (units * plan.block * len(plan.counts))
 
 
-def _run_starts(plan: Plan, starts: np.ndarray, by_block: bool) -> tuple[np.ndarray, float]:
-    """The task of a few starts: their counts, and how many steps were waited."""
+def _run(plan: Plan, units: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of some blocks [units, legs, ...], and how many paths were outside; `size` blocks share one program."""
     dtype = plan.moving.low.dtype
-    found, waits = [], 0.0
-    ids = starts if plan.ids is None else plan.ids[starts]
+    start, block = np.divmod(np.resize(units, size), plan.n_blocks)  # resize repeats them
+    ids = start if plan.ids is None else plan.ids[start]
     with jax.enable_x64(bool(dtype == np.float64)), cached_programs():
-        key, simulate = jax.random.key(plan.seed), partial(_simulate, plan, dtype)
-        if plan.n_blocks == 1:  # starts side by side
-            keys = brownian.block_keys(key, ids, np.zeros(len(ids)))
-            counts, waited = simulate(keys, plan.starts[starts], at_once=max(1, brownian.BLOCK // plan.block))
-            return np.asarray(counts)[:, None], float(np.sum(np.asarray(waited, float)))
-        for i, own in zip(starts, ids, strict=True):
-            keys = brownian.block_keys(key, np.full(plan.n_blocks, own), np.arange(plan.n_blocks))
-            same = np.broadcast_to(plan.starts[i], (plan.n_blocks, plan.starts.shape[1]))
-            counts, waited = simulate(keys, same, add=not by_block)
-            found.append(np.asarray(counts) if by_block else np.asarray(counts)[None])
-            waits += float(np.sum(np.asarray(waited, float)))
-    return np.stack(found), waits
-
-
-def _simulate(plan: Plan, dtype: Any, keys: Any, starts: np.ndarray, **how: Any) -> Any:
-    dts, counts = jnp.asarray(plan.dts, dtype), jnp.asarray(plan.counts, jnp.int32)
-    points = jnp.asarray(starts, dtype)
-    return brownian.simulate(plan.moving, keys, points, dts, counts, plan.extra, plan.block, plan.record, **how)
+        keys = brownian.block_keys(jax.random.key(plan.seed), ids, block)
+        legs = jnp.asarray(plan.dts, dtype), jnp.asarray(plan.counts, jnp.int32)
+        points = jnp.asarray(plan.starts[start], dtype)
+        counts, outside = brownian.simulate(plan.moving, keys, points, *legs, plan.extra, plan.block, plan.record)
+        return np.asarray(counts)[: len(units)], np.asarray(outside)[: len(units)]
 
 
 @dataclass(frozen=True)

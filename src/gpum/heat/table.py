@@ -1,10 +1,19 @@
 """Tables of a chart's geometry, which paths read instead of the chart itself.
 
-For q ≤ 3 drift [q], root [q, q] and depth are tabulated on a grid and interpolated multilinearly. The depth is the
-distance to the boundary in the chart's coordinates, negative outside; its gradient is the boundary's normal. The grid
-is refined until the interpolation error of the root, relative to the root, is below TABLE_ERROR at all but one in a
-hundred of points inside, and at most MISPLACED of the points in its cells are on the wrong side of its boundary. The
-table carries the errors that it reaches, and a warning is given if those of the largest table are too large.
+For q ≤ 3 the chart's box is divided into n^q cells, with some more beyond its faces, and a path reads one row of the
+table, that of the middle of its cell:
+
+    drift [q], root [q, q] (symmetric: its upper triangle), depth d, normal n [q], direction γ/(n·γ) [q]
+
+Drift and root are constant in a cell. What they miss has mean zero over the cell, so that over many cells only its
+square remains: this is the error of the table. The depth is the distance to the boundary in the chart's coordinates,
+negative outside, and the normal its gradient; a path at x is at the depth d + n·(x - middle). Cells outside have the
+direction γ = G⁻¹n of the boundary point below them, at which paths are mirrored, and drift and root of the point to
+which these go.
+
+The table is refined until its error is below TABLE_ERROR at all but one in a hundred of points inside, and at most
+MISPLACED of the points in its cells are on the wrong side of its boundary. The table carries the errors that it
+reaches, and a warning is given if those of the largest table are too large.
 """
 
 from __future__ import annotations
@@ -13,7 +22,6 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from math import prod
 from typing import Any
 
 import jax
@@ -31,11 +39,15 @@ TABLE_ERROR = 2e-3
 MISPLACED = 0.01  # fraction of points in cells that touch the inside: the volume is then right to a percent
 TOO_FEW = 0.1  # fraction of misplaced points above which narrow parts of the domain are lost, which needs a warning
 PROBES = 1000  # points at which a table is checked
-TABLE_SIZES = {1: (256, 1024, 4096), 2: (64, 128, 256, 512), 3: (24, 48, 96)}
+TABLE_SIZES = {1: (256, 1024, 4096), 2: (128, 256, 512), 3: (24, 48, 96)}
 SMOOTH = 1.0  # cells over which the fraction inside is smoothed for the direction of the boundary
+MARGIN = 1 / 12  # of the box, by which the table extends beyond each of its faces
+CLOSE = 8.0  # cells from the boundary up to which distances are exact: far away their sign is what counts
 NEAR = 1.5  # cells along the boundary up to which it is taken to be flat
 
-Geometry = tuple[Array, Array, Array, Array]  # drift [q], root [q, q], depth and its gradient [q]
+Coordinates = tuple[Array, ...]  # of many points: one array for each of the q coordinates
+# Drift, root, depth, its gradient, and the direction of mirrors: across it the depth changes by 1 per unit.
+Geometry = tuple[Coordinates, tuple[Coordinates, ...], Array, Coordinates, Coordinates]
 
 
 @partial(
@@ -45,21 +57,18 @@ Geometry = tuple[Array, Array, Array, Array]  # drift [q], root [q, q], depth an
 )
 @dataclass(frozen=True)
 class Table:
-    """Drift [q], root [q, q] and depth at the nodes of a grid: values [n, ..., n, q + q² + 1 or more].
-
-    A row is padded to a power of two: aligned rows are read faster.
-    """
+    """Drift, root [q (q + 1) / 2], depth, normal and direction in the cells of a grid: values [n, ..., n, columns]."""
 
     low: Any
     high: Any
     values: Any
     periodic: tuple[bool, ...]
-    error: Any = np.nan  # relative error of the root, at all but one in a hundred of points inside
+    error: Any = np.nan  # squared relative error of the root, at all but one in a hundred of points inside
     misplaced: Any = np.nan  # fraction of points that are on the wrong side of the table's boundary
 
 
 def tabulate(chart: Chart, n: int | None = None) -> Table:
-    """A table of the chart with n nodes per coordinate, by default as many as the error bound needs."""
+    """A table of the chart with n cells per coordinate of its box, by default as many as the error bound needs."""
     q = chart.dim
     if q not in TABLE_SIZES:
         raise NoSurface(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
@@ -69,12 +78,12 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
             return table
     if np.isnan(table.error):
         raise NoSurface(
-            f"no node of a table with {size} nodes per coordinate is inside the boundary: the domain is too narrow "
+            f"no cell of a table with {size} cells per coordinate is inside the boundary: the domain is too narrow "
             "to be tabulated; loosen the boundary level or pass tabulated=False"
         )
     if n is None and (table.error > TABLE_ERROR or table.misplaced > TOO_FEW):
         warnings.warn(
-            f"the largest table of the geometry ({size} nodes per coordinate) has an error of {table.error:.2%} in its "
+            f"the largest table of the geometry ({size} cells per coordinate) has an error of {table.error:.2%} in its "
             f"step (target {TABLE_ERROR:.2%}), and {table.misplaced:.1%} of the points in its cells are on the wrong "
             f"side of its boundary (target {MISPLACED:.0%}); tabulated=False is exact, and slow",
             stacklevel=3,
@@ -83,58 +92,77 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
 
 
 def _checked(chart: Chart, table: Table, partly: np.ndarray) -> Table:
-    """The table with its errors, which are measured at random points around the nodes `partly` inside, [n, ..., n]."""
+    """The table with its errors, which are measured at random points of the cells `partly` inside, [n, ..., n]."""
     q = chart.dim
-    shape = np.array(table.values.shape[:q])
-    low, high = np.asarray(chart.bounds, float).T
-    nodes = np.argwhere(partly)
-    if not len(nodes):
+    cells = np.argwhere(partly)
+    if not len(cells):
         return table
     rng = np.random.default_rng(0)
-    positions = nodes[rng.integers(len(nodes), size=4 * PROBES)] + rng.uniform(-0.5, 0.5, (4 * PROBES, q))
-    probes = np.clip(low + positions / (shape - 1) * (high - low), low, high)
+    positions = cells[rng.integers(len(cells), size=4 * PROBES)] + rng.uniform(0, 1, (4 * PROBES, q))
+    probes = table.low + positions / table.values.shape[:q] * (table.high - table.low)
     inside = evaluate(chart, "inside", probes)
     with jax.enable_x64(True), cached_programs():
-        _, root, depth, _ = jax.vmap(partial(lookup, table))(jnp.asarray(probes))
+        _, rows, depth, _, _ = lookup(table, tuple(jnp.asarray(probes.T)))
+        root, within = np.stack([np.stack(row, -1) for row in rows], -1), np.asarray(depth) >= 0
     chosen = np.flatnonzero(inside)[:PROBES]
     if not len(chosen):
         return table
     exact = evaluate(chart, inverse_root, probes[chosen])
-    error = np.linalg.norm(np.asarray(root)[chosen] - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
-    return replace(table, error=np.quantile(error, 0.99), misplaced=np.mean((np.asarray(depth) >= 0) != inside))
+    error = np.linalg.norm(root[chosen] - exact, axis=(1, 2)) / np.linalg.norm(exact, axis=(1, 2))
+    return replace(table, error=np.quantile(error, 0.99) ** 2, misplaced=np.mean(within != inside))
 
 
 def _table(chart: Chart, n: int) -> tuple[Table, np.ndarray]:
-    """A table, and which of its nodes have cells that are partly inside, [n, ..., n]."""
-    q = chart.dim
-    low, high = np.asarray(chart.bounds, float).T
-    # Nodes stay a hair away from the box's faces, where an analytic metric may be singular (poles).
-    margin = 1e-6 * (high - low)
-    axes = [np.linspace(a + e, b - e, n) for a, b, e in zip(low, high, margin, strict=True)]
+    """A table, and which of its cells are partly inside, [n, ..., n]."""
+    q, periodic = chart.dim, tuple(chart.periodic)
+    box = np.asarray(chart.bounds, float)
+    cell = (box[:, 1] - box[:, 0]) / n
+    beyond = np.where(periodic, 0, int(np.ceil(MARGIN * n)))
+    low, high, shape = box[:, 0] - beyond * cell, box[:, 1] + beyond * cell, tuple(int(m) for m in n + 2 * beyond)
+    axes = [a + h * (np.arange(m) + 0.5) for a, h, m in zip(low, cell, shape, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, q)
-    cell = (high - low) / (n - 1)
-    fraction = _fraction_inside(chart, points, cell, n)
-    inside = (fraction > 0).reshape((n,) * q)
-    # Cells at the edge have corners outside. These have the chart's values, or else those of the nearest node inside.
-    useful = np.flatnonzero(ndimage.binary_dilation(inside, np.ones((3,) * q)))
-    values = np.zeros((len(points), q + q * q + 1))
+    fraction = _fraction_inside(chart, points, cell, shape)
+    partly = ((fraction > 0) & np.all((points > box[:, 0]) & (points < box[:, 1]), axis=1)).reshape(shape)
+    upper = np.triu_indices(q)
+    values = np.full((len(points), q + len(upper[0])), np.nan)
+    useful = np.flatnonzero(partly)
     values[useful, :q] = evaluate(chart, drift, points[useful])
-    values[useful, q:-1] = evaluate(chart, inverse_root, points[useful]).reshape(-1, q * q)
-    sound = np.isfinite(values).all(1).reshape(inside.shape)
-    if not sound.all() and (sound & inside).any():
-        nearest = ndimage.distance_transform_edt(~(sound & inside), return_distances=False, return_indices=True)
-        home = np.ravel_multi_index(tuple(nearest), inside.shape).ravel()
-        values = np.where(sound.reshape(-1, 1), values, values[home])
-    values[:, -1] = _depth(fraction.reshape(inside.shape), points, cell, tuple(chart.periodic)).ravel()
-    values = np.pad(values, ((0, 0), (0, 2 ** int(np.ceil(np.log2(values.shape[1]))) - values.shape[1])))
-    return Table(low, high, values.reshape(*(n,) * q, -1), tuple(chart.periodic)), inside
+    values[useful, q:] = evaluate(chart, inverse_root, points[useful])[:, *upper]
+    sound = np.isfinite(values).all(1)
+    if not sound.any():
+        sound[:], values[:] = True, 0.0  # no cell is inside: the caller is told by the table's errors
+    nearest = ndimage.distance_transform_edt(~sound.reshape(shape), cell, return_distances=False, return_indices=True)
+    values = values[np.ravel_multi_index(tuple(nearest), shape).ravel()]
+    edge = _depth(fraction.reshape(shape), points, cell, periodic)
+    depth, normal = _with_walls(points, box[:, 0], box[:, 1], periodic, *edge)
+
+    def cell_at(places: np.ndarray) -> np.ndarray:
+        index = np.clip(((places - low) / cell).astype(int), 0, np.array(shape) - 1)
+        return np.ravel_multi_index(tuple(index.T), shape)
+
+    def direction(values: np.ndarray, normal: np.ndarray) -> np.ndarray:
+        root = np.zeros((len(values), q, q))
+        root[:, *upper] = root[:, *upper[::-1]] = values[:, q:]
+        flux = np.einsum("nab,nbc,nc->na", root, root, normal)
+        slope = np.sum(flux * normal, 1, keepdims=True)
+        return np.divide(flux, slope, out=np.zeros_like(flux), where=slope > 0)
+
+    outside = np.flatnonzero(depth < 0)
+    below = points[outside] - depth[outside, None] * direction(values[outside], normal[outside])
+    at_boundary = direction(values[cell_at(below)], normal[outside])
+    values[outside] = values[cell_at(points[outside] - 2 * depth[outside, None] * at_boundary)]
+    along = direction(values, normal)
+    along[outside] = at_boundary
+    rows = np.column_stack([values, depth, normal, along]).astype(np.float32)
+    return Table(low, high, rows.reshape(*shape, -1), periodic), partly
 
 
-def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int) -> np.ndarray:
-    """The fraction of each node's cell that is inside, [nodes]."""
+def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The fraction of each cell that is inside, [cells]; a cell beyond the box is like those at its face."""
     q = points.shape[1]
-    inside = evaluate(chart, "inside", points).astype(float)
-    field = inside.reshape((n,) * q)
+    box = np.asarray(chart.bounds, float).T
+    inside = evaluate(chart, "inside", np.clip(points, *box)).astype(float)
+    field = inside.reshape(shape)
     edge = np.zeros(field.shape, bool)
     for a in range(q):
         change = np.diff(field, axis=a) != 0
@@ -148,22 +176,23 @@ def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, n: int)
     m = 5
     offsets = np.array(list(product((np.arange(m) + 0.5) / m - 0.5, repeat=q))) * cell
     fine = (points[at_edge][:, None] + offsets).reshape(-1, q)
-    low, high = np.asarray(chart.bounds, float).T
-    fine = np.clip(fine, low, high)
-    inside[at_edge] = evaluate(chart, "inside", fine).reshape(len(at_edge), -1).mean(1)
+    inside[at_edge] = evaluate(chart, "inside", np.clip(fine, *box)).reshape(len(at_edge), -1).mean(1)
     return inside
 
 
-def _depth(fraction: np.ndarray, points: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray:
-    """Signed distance of each node to the boundary, the contour of ½ of the fraction inside, [n, ..., n].
+def _depth(
+    fraction: np.ndarray, points: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Signed distance of each cell's middle to the boundary [cells], and its gradient [cells, q].
 
-    The contour crosses some of the edges between neighbouring nodes. A node next to it has the distance to the plane
-    through the nearest crossing, any other node that to the crossing itself. The box is not part of it.
+    The boundary is the contour of ½ of the fraction inside. It crosses some of the lines between neighbouring middles.
+    A middle next to it has the distance to the plane through the nearest crossing, other close ones that to the
+    crossing itself, and those far away that to the nearest middle on the other side. The box is not part of it.
     """
     q, shape = fraction.ndim, fraction.shape
     modes = ["wrap" if wraps else "nearest" for wraps in periodic]
     smooth = ndimage.gaussian_filter(fraction, SMOOTH, mode=modes)
-    slope = np.stack(np.gradient(smooth, *cell) if q > 1 else [np.gradient(smooth, cell[0])], -1).reshape(-1, q)
+    slope = _gradient(smooth, cell, periodic)
     number = np.arange(fraction.size).reshape(shape)
     crossings, normals = [], []
     for a in range(q):
@@ -176,49 +205,79 @@ def _depth(fraction: np.ndarray, points: np.ndarray, cell: np.ndarray, periodic:
     at, normal = np.concatenate(crossings), np.concatenate(normals)
     sign = np.where(fraction.ravel() >= 0.5, 1.0, -1.0)
     if not len(at):  # the box alone
-        return sign.reshape(shape) * float(np.max(cell * np.array(shape)))
+        return sign * float(np.max(cell * np.array(shape))), np.zeros_like(points)
     for a in range(q):
         if periodic[a]:
-            turn = np.eye(q)[a] * cell[a] * (shape[a] - 1)
+            turn = np.eye(q)[a] * cell[a] * shape[a]
             at, normal = np.concatenate([at, at - turn, at + turn]), np.tile(normal, (3, 1))
     normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
-    distance, nearest = KDTree(at).query(points)
-    offset = points - at[nearest]
+    depth = _distance(sign.reshape(shape) > 0, cell, periodic).ravel() - 0.5 * cell.mean()
+    close = np.flatnonzero(depth < CLOSE * cell.max())
+    distance, nearest = KDTree(at).query(points[close])
+    offset = points[close] - at[nearest]
     across = np.sum(offset * normal[nearest], 1)
     beside = np.linalg.norm((offset - across[:, None] * normal[nearest]) / cell, axis=1)
-    return (sign * np.where(beside <= NEAR, np.abs(across), distance)).reshape(shape)
+    depth[close] = np.where(beside <= NEAR, np.abs(across), distance)
+    depth *= sign
+    return depth, _gradient(depth.reshape(shape), cell, periodic)
 
 
-def lookup(table: Table, x: Array) -> Geometry:
-    """Drift, root, depth and its gradient at one point x [q], interpolated multilinearly in a table."""
-    q = x.shape[-1]
-    shape = table.values.shape[:q]
-    scale = (np.array(shape) - 1) / (table.high - table.low)
-    position = (x - table.low) * scale
-    cell = jnp.clip(jnp.floor(position).astype(jnp.int32), 0, np.array(shape) - 2)
-    within = jnp.clip(position - cell, 0.0, 1.0).astype(x.dtype)
-    flat = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
-    stride = np.array([int(np.prod(shape[a + 1 :])) for a in range(q)], np.int32)
-    base = jnp.sum(cell * stride)
-    found: Any = 0.0
-    normal: list[Any] = [0.0] * q
-    for corner in product((0, 1), repeat=q):
-        values = flat[base + int(np.dot(corner, stride))]
-        sides = [within[a] if c else 1 - within[a] for a, c in enumerate(corner)]
-        found = found + prod(sides) * values
-        for a, c in enumerate(corner):
-            others = prod(side for b, side in enumerate(sides) if b != a)
-            normal[a] = normal[a] + (1 if c else -1) * scale[a] * others * values[q + q * q]
-    depth, gradient = walls(table, x, found[q + q * q], jnp.stack(normal).astype(x.dtype))
-    return found[:q], found[q : q + q * q].reshape(q, q), depth, gradient
+def _distance(side: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray:
+    """Distance of each middle to the nearest one on the other side of the boundary, [n, ..., n]."""
+    width = [int(np.ceil(CLOSE * cell.max() / h)) if wraps else 0 for h, wraps in zip(cell, periodic, strict=True)]
+    padded = np.pad(side, [(min(w, n),) * 2 for w, n in zip(width, side.shape, strict=True)], mode="wrap")
+    found = sum(ndimage.distance_transform_edt(one, cell) for one in (padded, ~padded))
+    return found[tuple(slice(min(w, n), min(w, n) + n) for w, n in zip(width, side.shape, strict=True))]
 
 
-def walls(box: Any, x: Array, depth: Array, gradient: Array) -> tuple[Array, Array]:
-    """Depth and gradient at x [q] in a domain that ends at the faces of its box (low, high, periodic), too."""
-    for a, periodic in enumerate(box.periodic):
-        if not periodic:
-            for wall, side in ((x[a] - box.low[a], 1.0), (box.high[a] - x[a], -1.0)):
+def _gradient(field: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray:
+    """Central differences of a field on a grid, [cells, q]."""
+    padded = field
+    for a, wraps in enumerate(periodic):
+        padded = np.pad(padded, [(int(a == b),) * 2 for b in range(field.ndim)], mode="wrap" if wraps else "edge")
+    inner = (slice(1, -1),) * field.ndim
+    found = []
+    for a, wraps in enumerate(periodic):
+        change = np.gradient(padded, cell[a], axis=a)[inner]
+        if not wraps:  # one-sided at the box
+            for end in (0, -1):
+                change[(slice(None),) * a + (end,)] *= 2
+        found.append(change.ravel())
+    return np.stack(found, -1)
+
+
+def _with_walls(
+    points: np.ndarray, low: np.ndarray, high: np.ndarray, periodic: tuple[bool, ...],
+    depth: np.ndarray, normal: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Depth [n] and normal [n, q] in a domain that ends at the faces of its box, too."""
+    for a, wraps in enumerate(periodic):
+        if not wraps:
+            for wall, side in ((points[:, a] - low[a], 1.0), (high[a] - points[:, a], -1.0)):
                 nearer = wall < depth
-                depth = jnp.where(nearer, wall, depth)
-                gradient = jnp.where(nearer, side * jnp.eye(len(x), dtype=x.dtype)[a], gradient)
-    return depth, gradient
+                depth = np.where(nearer, wall, depth)
+                normal = np.where(nearer[:, None], side * np.eye(len(low))[a], normal)
+    return depth, normal
+
+
+def lookup(table: Table, x: Coordinates) -> Geometry:
+    """The geometry at points x: the row of each point's cell."""
+    q, shape = len(x), table.values.shape[: len(x)]
+    row: Any = 0
+    offsets = []
+    for a in range(q):
+        size = (table.high[a] - table.low[a]) / shape[a]
+        cell = jnp.clip(jnp.floor((x[a] - table.low[a]) / size), 0, shape[a] - 1)
+        row = row * shape[a] + cell.astype(jnp.int32)
+        offsets.append(x[a] - (table.low[a] + (cell + 0.5) * size))
+    rows = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
+    found = rows.at[row].get(mode="promise_in_bounds").astype(x[0].dtype)
+    column = [found[..., k] for k in range(found.shape[-1])]
+    upper = {
+        (i, j): column[q + k] for k, (i, j) in enumerate(zip(*map(np.ndarray.tolist, np.triu_indices(q)), strict=True))
+    }
+    root = tuple(tuple(upper[min(a, b), max(a, b)] for b in range(q)) for a in range(q))
+    at = q + len(upper)
+    normal, direction = tuple(column[at + 1 : at + 1 + q]), tuple(column[at + 1 + q :])
+    depth = column[at] + sum(n * offset for n, offset in zip(normal, offsets, strict=True))
+    return tuple(column[:q]), root, depth, normal, direction
