@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.memory import Memory
-from ..basics.threads import blas_threads
+from ..basics.threads import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
 from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
@@ -153,7 +153,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
 def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
-    with blas_threads(len(known)):
+    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         return regress(*geometries.labelled(known), y[known], target, known)
 
 
@@ -162,7 +162,7 @@ def infer_with_lengths(
 ) -> tuple[Geometries, Output]:
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
-    with blas_threads(len(known)):
+    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
         return found.geometries, regress(found.family, found.at, y[known], target, known, memory)
 
@@ -173,7 +173,7 @@ def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target, memor
     0 where no lengths are learned.
     """
     known = np.flatnonzero(~np.isnan(y))
-    with blas_threads(len(known)):
+    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
         family, values = found.family, []
         of_lengths = [member.title == LENGTHS for member in found.geometries.members]

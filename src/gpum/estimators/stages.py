@@ -69,7 +69,9 @@ def in_stages(
             "used; name other geometries to learn them"
         )
     model = estimator.latent_model if _learns(estimator.latent_model, names) else None
-    found = once("subset", partial(subset.chosen, rows, seed, random, model, not default, "graph" in names))
+    found = once(
+        "subset", partial(subset.chosen, rows, seed, random, model, not default, "graph" in names, estimator.n_jobs)
+    )
     base = found.cloud
     notes += found.notes
     slow = [name for name in names if name not in units.CHEAP] if found.smooth or not default else []

@@ -40,7 +40,7 @@ class AtRows:
 
     def _each_block(self, of: Callable[[RowsInSpaces, slice], T]) -> list[T]:
         """What `of` computes for each block of the rows, with the positions of its rows."""
-        return self.rows.each_block(of, self.model.geometries.kernels.n_jobs)
+        return self.rows.each_block(of, self.model.settings.get("n_jobs"))
 
 
 @dataclass(frozen=True, eq=False)
