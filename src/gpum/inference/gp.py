@@ -339,10 +339,27 @@ def leave_one_out(
     the weights, σ_h² and units of the other labels), but for settings too light to be components of the posterior. For
     "evidence" the hyperparameters stay those of all labels.
     """
-    n, averaged = len(y), bool(np.isfinite(posterior.dof))
+    n = len(y)
     if n < 2:
         raise GpumError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
     mean, s = np.array([units(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
+    weights, means, variances = left_out(posterior, y, mean, s)
+    middle = np.sum(weights * means, 0)
+    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
+    dof = 2 * A0 + n - 1 if np.isfinite(posterior.dof) else np.inf
+    some, m, v = posterior.observed(weights, means, variances)
+    ends = mixture_quantiles(some, m, np.sqrt(v), dof, np.asarray(levels, float))
+    return middle, variance + posterior.gross * posterior.gross_variance, ends
+
+
+def left_out(
+    posterior: Posterior, y: np.ndarray, mean: np.ndarray, s: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and variances [components and ratios, n] of the mixture that predicts each label from the others.
+
+    mean and s [n, 1] are the units of the labels other than each one.
+    """
+    n, averaged = len(y), bool(np.isfinite(posterior.dof))
     one, y0 = np.ones(n), y - y.mean()
     m = mean - y.mean()
     a = A0 + (n - 1) / 2
@@ -360,12 +377,8 @@ def leave_one_out(
             log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
-    weights = posterior.doubted([log_p for log_p, _, _ in found])
     means, variances = (np.concatenate([one[k] for one in found], 1).T for k in (1, 2))
-    middle = np.sum(weights * means, 0)
-    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
-    dof = 2 * a if averaged else np.inf
-    return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
+    return posterior.doubted([log_p for log_p, _, _ in found]), means, variances
 
 
 def inverse_parts(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
