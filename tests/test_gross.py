@@ -33,7 +33,7 @@ def density_and_coverage(model, X, y):
 
 @pytest.fixture(scope="module")
 def spiky():
-    X, y, labelled = copies(1)
+    X, _, labelled = copies(1)
     return GPUMRegressor(geometry="flat", random_state=0).fit(X, labelled)
 
 

@@ -9,7 +9,8 @@ others predict them show it. With probability e an observation has a further err
 where p_i is the predictive mixture without label i, and g_i has its mean, and its variance plus v. e and √v run over a
 grid with equal prior weights, both log-uniform, √v up to the largest error of a left-out label: larger ones have not
 been seen. That there are gross errors at all has the prior probability NOISY of `gp`; where it does not become more
-probable than not, nothing changes. Nor does f: `likelihood="student"` finds a function that does not follow such labels.
+probable than not, nothing changes. Nor does f ever: `likelihood="student"` finds a function that does not follow such
+labels.
 """
 
 from __future__ import annotations

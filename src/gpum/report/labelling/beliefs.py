@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...basics.checks import GpumError
-from ...basics.threads import blas_threads
+from ...basics.threads import blas_threads, with_jobs
 from ...estimators.classifier import infer as infer_classes
 from ...estimators.targets import LARGEST_LABEL
 from ...fitted.relevance import TITLE, with_lengths
@@ -164,7 +164,7 @@ class Numbers(Target):
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """Predictions from all settings; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
-        with blas_threads(len(rows)):
+        with blas_threads(len(rows)), with_jobs(self.fitted.settings.get("n_jobs")):
             found = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
             output = regress(found.family, found.at, y, TargetKind(), rows)
         if stop():
