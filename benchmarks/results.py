@@ -114,7 +114,7 @@ def paper(experiment: str, figure: str = "") -> Callable[[], Figures]:
     """One experiment of the paper. Finished label sets are stored in reproduction/, as `gpum reproduce` does."""
 
     def run() -> Figures:
-        from gpum.reproduce import reproduce
+        from gpum.app.reproduce import reproduce
 
         if experiment in ("wifi", "coil") and not os.environ.get("GPUM_DATA"):
             raise Missing("GPUM_DATA does not name the folder of the paper's data")

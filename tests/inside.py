@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpum.app.report import document
 from gpum.basics import workers
 from gpum.estimators import subset
 from gpum.fitted import Geometries, cloud, rows
@@ -13,7 +14,6 @@ from gpum.geometry.chart import ChartGeometry
 from gpum.gplvm import bound, lbfgs, optimise, projection
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
-from gpum.report import document
 
 # Sizes at which the library changes its ways, lowered so that small problems go the ways of large ones.
 SIZES = {

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, diagnostics, heat_kernel
+from gpum.app.tables import tables
 from gpum.basics import large_neighbours, workers
 from gpum.basics.threads import as_worker, at_once, with_jobs
 from gpum.fitted import rows as fitted_rows
@@ -22,7 +23,6 @@ from gpum.geometry.base import KernelTask
 from gpum.geometry.family import smoothness_names
 from gpum.geometry.surface import SurfaceGeometry
 from gpum.inference import gp
-from gpum.persistence import tables
 from oracles import ROLL
 from test_cli import gpum
 

@@ -163,7 +163,7 @@ def infer_with_lengths(
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
+        found = with_lengths(geometries, known, as_numbers(y[known], target), memory, target.has_normal_noise)
         return found.geometries, regress(found.family, found.at, y[known], target, known, memory)
 
 
@@ -174,7 +174,7 @@ def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target, memor
     """
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
+        found = with_lengths(geometries, known, as_numbers(y[known], target), memory, target.has_normal_noise)
         family, values = found.family, []
         of_lengths = [member.title == LENGTHS for member in found.geometries.members]
         for own in (True, False):

@@ -15,7 +15,7 @@ from ..basics import renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries
-from ..geometry.base import KernelOptions
+from ..geometry.base import KernelOptions, with_kernel
 from ..geometry.graphs import cluster_spaces
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
@@ -119,6 +119,10 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     _repr_mimebundle_, _repr_html_inner = shell.mime_bundle, shell.html
     __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
     __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
+        return super().set_params(**with_kernel(self.kernel, params))
 
     @blocks.lazy(lambda self: blocks.Answer((len(self.classes_),)))
     def predict_proba(self, X: Any) -> np.ndarray:

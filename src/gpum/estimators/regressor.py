@@ -8,7 +8,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..basics import renamed
 from ..fitted import Cloud, Geometries
-from ..geometry.base import KernelOptions
+from ..geometry.base import KernelOptions, with_kernel
 from ..geometry.graphs import graph_spaces
 from . import blocks, learning, shell, stages
 from .base import GPRegressor, infer, lead_of_lengths
@@ -108,6 +108,10 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
+        return super().set_params(**with_kernel(self.kernel, params))
 
     def _read_cloud(self, X: Any) -> Cloud:
         return learning.read_cloud(self, X)

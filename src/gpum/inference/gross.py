@@ -21,7 +21,8 @@ from math import log
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from .gp import NOISY, left_out
+from .gp import NOISY
+from .left_out import dof_without_one, predictions
 from .posterior import Posterior
 
 SIZES = np.geomspace(0.03, 1.0, 8)  # √v over the largest error of a left-out label
@@ -34,11 +35,11 @@ def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float) -> Post
     n = len(y)
     if n < 3:
         return posterior
-    w, m, v = left_out(posterior.heaviest(HEAVIEST), y, np.zeros((n, 1)), np.ones((n, 1)))
+    w, m, v = predictions(posterior.heaviest(HEAVIEST), y)
     mean = np.sum(w * m, 0)
     variance = np.sum(w * (v + (m - mean) ** 2), 0)
     away = np.abs(y - mean)
-    dof = n + 1.0 if np.isfinite(posterior.dof) else np.inf
+    dof = dof_without_one(posterior, n)
     v_gross = (SIZES * away.max()) ** 2
     log_p = logsumexp(_log_density(y - m, v, dof), axis=0, b=w)
     log_g = _log_density(away, variance + v_gross[:, None], dof)

@@ -24,6 +24,8 @@ from ..basics.checks import GpumError
 from ..basics.memory import Memory
 from ..geometry.family import Family
 from . import angles, classes, design, gp, gross, known_noise, likelihoods, observations
+from .left_out import leave_one_out
+from .nearest import EXACT
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
@@ -41,6 +43,11 @@ class Target:
     period: float | None = None
     noise_std: np.ndarray | None = None
     trials: np.ndarray | None = None
+
+    @property
+    def has_normal_noise(self) -> bool:
+        """Whether labels are a function and normal noise, which is learned: any number of them can be used."""
+        return self.likelihood == "gaussian" and self.period is None and self.noise_std is None
 
     def only(self, some: np.ndarray) -> Target:
         """The same for some of the labels."""
@@ -103,7 +110,7 @@ class Output:
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = gp.leave_one_out(self.posterior, self.targets("posterior"), levels)
+        mean, variance, ends = leave_one_out(self.posterior, self.targets("posterior"), levels)
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
@@ -350,9 +357,11 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
     """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None: none are learned.
 
     Angles become their cosine and sine, counts logs of rates, successes log odds; gross errors are cut. With
-    hyperparameters="evidence" nothing is averaged, and the single best length scales would be overconfident.
+    hyperparameters="evidence" nothing is averaged, and the single best length scales of few labels would be
+    overconfident.
     """
-    if target.hyperparameters != "average" or len(labels) < 2:
+    few = len(labels) <= EXACT or not target.has_normal_noise
+    if len(labels) < 2 or (few and target.hyperparameters != "average"):
         return None
     columns = labels[:, None].astype(float)
     if target.period is not None:
@@ -367,7 +376,7 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
         middle, scale = robust_units(labels)
         columns = np.clip(columns, middle - GROSS * scale, middle + GROSS * scale)
     mean, scale = gp.units(columns[:, 0])
-    return (columns - mean) / scale if np.ptp(columns) > 0 else None
+    return (columns - mean) / scale if np.ptp(columns) > 0 or not few else None
 
 
 def robust_units(y: np.ndarray) -> tuple[float, float]:

@@ -31,11 +31,11 @@ from threading import Lock
 from typing import Any
 
 import jax
-import platformdirs
 from jax.experimental.compilation_cache import compilation_cache
 
 from ..basics.checks import ForkedProcess
 from ..basics.device import release_programs
+from ..basics.folders import user_cache
 
 VARIABLE = "GPUM_CACHE"
 OFF = ("off", "0", "no", "false")
@@ -153,8 +153,7 @@ def _folder_of(named: str | None, *environment: str | None) -> Path | None:
     """The folder for these values of the environment, made, and tidied once in a process."""
     if named and named.lower() in OFF:
         return None
-    parent = Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("gpum"))
-    folder = parent / SUBFOLDER / _processor()
+    folder = (Path(named).expanduser() if named else user_cache()) / SUBFOLDER / _processor()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tidy(folder)

@@ -29,7 +29,7 @@ TAGS: dict[str, str] = {
     "encoding": "basics.encoding:Encoding",
     "encoding-column": "basics.encoding:Column",
     "geometries": "fitted.geometries:Geometries",
-    "geometries-of-table": "report.labelling.learned:LearnedGeometries",
+    "geometries-of-table": "estimators.learned:LearnedGeometries",
     # posteriors
     "output": "inference.outputs:Output",
     "output-known-noise": "inference.outputs:KnownNoise",
@@ -42,7 +42,8 @@ TAGS: dict[str, str] = {
     "component": "inference.posterior:Component",
     "component-classes": "inference.classes:ClassComponent",
     "doubt": "inference.doubt:Doubt",
-    "decomposition": "inference.posterior:Decomposed",
+    "decomposition": "inference.exact:Decomposed",
+    "nearest-labels": "inference.nearest:Nearest",
     "counts": "inference.observations:Counts",
     "successes": "inference.observations:Successes",
     # geometries, their spaces and settings
@@ -62,6 +63,7 @@ TAGS: dict[str, str] = {
     "graph-space": "geometry.features:GraphSpace",
     "diffusion-space": "geometry.features:DiffusionSpace",
     "scaled-space": "geometry.features:ScaledSpace",
+    "induced-space": "geometry.features:InducedSpace",
     "separate-space": "geometry.features:SeparateSpace",
     "connected-components": "geometry.features:Components",
     # kernels
