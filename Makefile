@@ -65,6 +65,7 @@ bench: .venv/.oracles
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/quick.py
+	$(BIN)/python benchmarks/labels.py --most 2001
 
 demo: .venv/.installed
 	$(BIN)/gpum demo

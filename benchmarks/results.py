@@ -220,6 +220,8 @@ def parts() -> dict[str, Part]:
         "scaling/files": Part(script("scaling.py", "--files", "50000", "200000", library="distributed")),
         "scaling/steps": Part(script("growth.py")),
         "scaling/pictures": Part(script("scaling.py", "--pictures", file=SHARED / "large" / "mnist.npz")),
+        "labels/curves": Part(script("labels.py", "--jobs", str(max(CORES // 2, 1)))),
+        "labels/tables": Part(script("labels.py", "--tables", file=SHARED / "many")),
         "speed": Part(script("quick.py", *rows), (*NUMERICS, "persistence", "cli")),
         "latent": Part(script("latent_model.py", library="GPy"), ("gplvm",)),
         "heat": Part(script("heat_kernel.py", library="diffrax"), HEAT),

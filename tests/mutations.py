@@ -159,7 +159,7 @@ MUTANTS = [
     mutant(
         "report: units of pictures", "document", "_main_directions(X / unit, 3)", "_main_directions(X, 3)", "report"
     ),
-    mutant("checkpoint: key", "checkpoint", "{**settings, **data}.items()", "settings.items()", "checkpoint"),
+    mutant("store: key", "store", "{array.dtype.str} {array.shape}", "{array.dtype.str}", "checkpoint"),
 ]
 
 

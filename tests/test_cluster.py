@@ -172,7 +172,7 @@ def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_th
     monkeypatch.setattr(chart_module, "domain_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         again.family(wanted)
-    assert len(again.cache) == 2
+    assert inside.computed(again.store) == 2
     with joblib.parallel_config(backend="workers", n_jobs=2):
         found = again.family(wanted)
     levels = len(domains.levels_of(chart, "average"))

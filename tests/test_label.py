@@ -265,7 +265,7 @@ def test_the_geometry_is_stored(label_table, monkeypatch, cls, settings):
     make = lambda **more: cls(**FAST | settings | more)
     path = label_table.parent / "own.geometry"
     first = learned.learn(make(), X, path)
-    monkeypatch.setattr("gpum.estimators.learning.build", lambda *_, **__: pytest.fail("geometries were learned again"))
+    monkeypatch.setattr("gpum.estimators.plan.build", lambda *_, **__: pytest.fail("geometries were learned again"))
     second = learned.learn(make(n_jobs=1), X, path, learned.stored(make(n_jobs=1), X, path))
     y = np.full(N, np.nan)
     y[[2, 20, 35]] = 1.0, 2.0, 1.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -16,17 +16,17 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries
 from ..geometry.base import KernelOptions, with_kernel
-from ..geometry.graphs import cluster_spaces
+from ..geometry.graphs import OF_CLUSTERS
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
-from . import blocks, learning, shell, stages, units
+from . import blocks, learning, plan, shell, units
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
 
 @renamed.parameters(**learning.RENAMED)
 @learning.transforms_with_a_chart
-class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, shell.FittedEstimator):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows, and -1, NaN,
@@ -96,29 +96,12 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
-        def evidence(geometries: Geometries) -> float:
-            some = units.judges(len(labels.known))
-            found = infer(geometries, labels.known[some], labels.codes[some], len(labels.classes))
-            return found.posterior.log_evidence
+        return plan.learn(self, cloud, labels, OF_CLUSTERS, random=True)
 
-        return learning.learn(self, cloud, labels.everyone, cluster_spaces, stages.Judges(evidence), random=True)
-
-    model_: Any = shell.model
-    __sklearn_is_fitted__ = shell.is_fitted
-    notes_: Any = shell.notes
-    log_evidence_: Any = shell.log_evidence
-    best_setting_: Any = shell.best_setting
     geometry_weights_: Any = shell.geometry_weights
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart
     latent_: Any = shell.latent
-    save, load = shell.save, shell.load
-    predictive = shell.predictive
-    far_from_surface = shell.far_from_surface
-    suggest, suggestions = shell.suggest, shell.suggestions
-    _repr_mimebundle_, _repr_html_inner = shell.mime_bundle, shell.html
-    __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
-    __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
@@ -186,7 +169,6 @@ class ClassLabels:
     known: np.ndarray
     codes: np.ndarray
     classes: np.ndarray
-    everyone: np.ndarray  # the codes of all rows, -1 without a label
 
     @classmethod
     def of(cls, y: Any, n: int, unlabelled: Any) -> ClassLabels:
@@ -198,9 +180,16 @@ class ClassLabels:
         check_classification_targets(labels)
         found, codes = np.unique(labels, return_inverse=True)
         _check_classes(found, y, labelled, unlabelled)
-        everyone = np.full(n, -1)
-        everyone[labelled] = codes
-        return cls(np.flatnonzero(labelled), codes, found, everyone)
+        return cls(np.flatnonzero(labelled), codes, found)
+
+    def evidence(self, geometries: Geometries) -> float:
+        """The log evidence of some of them, of geometries; see `plan.LabelScores`."""
+        some = units.judges(len(self.known))
+        return infer(geometries, self.known[some], self.codes[some], len(self.classes)).posterior.log_evidence
+
+    def alone(self, geometries: Geometries) -> list[dict[str, float]]:
+        """Nothing: how far a chart may be ahead of the graph was not studied for classes."""
+        return []
 
 
 def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:

@@ -20,7 +20,7 @@ from ..basics.checks import GpumError
 from ..fitted import Cloud, Geometries
 from ..geometry.family import Family, Setting
 from ..persistence import container, model_io
-from .learning import reuse
+from .plan import reuse
 from .stored import NOT_RESULTS
 
 ENDING = ".geometry"

@@ -9,9 +9,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions, with_kernel
-from ..geometry.graphs import graph_spaces
-from . import blocks, learning, shell, stages
-from .base import GPRegressor, infer, lead_of_lengths
+from ..geometry.graphs import OF_SURFACES
+from . import blocks, learning, plan, shell
+from .base import GPRegressor, NumberScores
 from .targets import Labels
 
 
@@ -51,7 +51,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     warm_start : True stores every geometry for the next fit to the same X with the same settings: a fit of other labels
         then takes a fraction of a second.
     checkpoint : a folder that stores each finished run of a latent model, atlas, graph and domain. An interrupted fit,
-        repeated with the same data, continues from there, with the same result. Other settings or data are refused.
+        repeated with the same data, continues from there, with the same result. Other fits may use the same folder.
     n_jobs : how many charts, starts of latent models, domains, atlases, graphs and blocks of paths are computed at the
         same time, in threads: -1 (default) is one a core, None is 1. `joblib.parallel_config(backend="loky")` or
         "dask" takes processes or a cluster instead. Results do not depend on it.
@@ -117,13 +117,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         return learning.read_cloud(self, X)
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
-        def evidence(geometries: Geometries) -> float:
-            return sum(infer(geometries, *some).posterior.log_evidence for some in labels.judges())
-
-        def lead(geometries: Geometries) -> float:
-            return min(lead_of_lengths(geometries, *some, labels.memory) for some in labels.judges())
-
-        return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, lead), random=False)
+        return plan.learn(self, cloud, NumberScores(labels), OF_SURFACES, random=False)
 
     geometry_weights_: Any = shell.geometry_weights
     relevance_: Any = shell.relevance

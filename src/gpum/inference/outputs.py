@@ -21,8 +21,8 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from ..basics.memory import Memory
 from ..geometry.family import Family
+from ..persistence.store import Store
 from . import angles, classes, design, gp, gross, known_noise, likelihoods, observations
 from .left_out import leave_one_out
 from .nearest import EXACT
@@ -319,7 +319,7 @@ def regress(
     labels: np.ndarray,
     target: Target,
     rows: np.ndarray,
-    memory: Memory | None = None,
+    store: Store | None = None,
 ) -> Output:
     """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
     averaged = target.hyperparameters == "average"
@@ -348,7 +348,7 @@ def regress(
         posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
         return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
     y = (labels - mean) / scale
-    posterior = gp.average(family, known, y, memory=memory) if averaged else gp.best(family, known, y)
+    posterior = gp.average(family, known, y, store=store) if averaged else gp.best(family, known, y)
     posterior = gross.with_gross_errors(posterior, y, scale) if averaged else posterior
     return Output(posterior, mean, scale, rows, labels)
 

@@ -70,7 +70,8 @@ TAGS: dict[str, str] = {
     "covariance-features": "heat.covariances:Features",
     "covariance-spectral": "heat.covariances:Spectral",
     "covariance-stationary": "heat.covariances:Stationary",
-    # what checkpoints hold beside
+    # what the folder of a store holds beside
+    "finished-start": "gplvm.race:Finished",
     "chart-domain": "geometry.domains:Domain",
     "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
     "complex": "manifold.complex:Complex",
