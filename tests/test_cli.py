@@ -217,6 +217,20 @@ def test_suggestions(model, tmp_path):
     assert "only 30 rows are without a label" in everything.stderr
     refused(gpum("suggest", model, "--criterion", "variants"), "did you mean 'variance'")
     refused(gpum("suggest", model, "-n", 0), "n must be")
+    refused(gpum("suggest", model, "--goal", "maximum"), "y has 2 columns")
+
+
+def test_suggestions_for_a_goal(data, tmp_path):
+    out = tmp_path / "one.gpum"
+    options = ["--target", "y", "--index", "id", "--drop", "note,z", "--geometry", "flat", "--out", out]
+    assert gpum("fit", data, *options).exit_code == 0
+    fitted = model_io.load(out)
+    for goal, level in (("maximum", None), ("level", 0.5)):
+        given = ["--goal", goal] + (["--level", level] if level is not None else [])
+        result = gpum("suggest", out, "-n", 3, *given)
+        found = fitted.model.suggest(3, goal=goal, level=level)
+        assert [line.split()[0] for line in result.stdout.splitlines()[1:4]] == [fitted.rows[i] for i in found]
+    refused(gpum("suggest", out, "--goal", "level"), "give the number that y shall cross")
 
 
 def test_a_model_without_a_chart(data, tmp_path):

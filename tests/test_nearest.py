@@ -39,6 +39,25 @@ def fitted():
     return model, X, f, y
 
 
+def test_gradients_functions_and_goals_with_many_labels(fitted):
+    """As with few labels: the gradient is that of the prediction, draws have its moments, improvements are expected."""
+    model, X, _, y = fitted
+    assert any(isinstance(c.d, Nearest) for c in model.model_.outputs[0].posterior.components)
+    new, h = X[300:306], 1e-4
+    gradient, std = model.predict_gradient(new, return_std=True)
+    moved = [(model.predict(new + h * e) - model.predict(new - h * e)) / (2 * h) for e in np.eye(3)]
+    np.testing.assert_allclose(gradient, np.stack(moved, 1), atol=0.02)  # another label may be nearest at one end
+    assert np.all(std > 0)
+    assert np.sqrt(np.mean((gradient[:, 0] - 2 * np.cos(2 * new[:, 0])) ** 2)) < 0.3
+    n = 400
+    draws = np.stack([f(new) for f in model.sample_functions(n, random_state=0)], 1)
+    mean, std = model.predict(new, return_std=True, include_noise=False)
+    assert np.all(np.abs(draws.mean(1) - mean) < 5 * std / np.sqrt(n))
+    np.testing.assert_allclose(draws.std(1), std, rtol=0.3)
+    found = model.suggestions(2, goal="maximum", candidates=X[300:])
+    assert np.all(y[300:][found.rows] > np.quantile(y, 0.9))
+
+
 def test_a_row_that_sees_all_labels_has_the_exact_prediction():
     X, _, y = simulated(40)
     r, new = 0.05, np.random.default_rng(1).uniform(-2, 2, (7, 3))

@@ -14,10 +14,12 @@ from gpum import (
     GPUMClassifier,
     GPUMRegressor,
     KernelOptions,
+    Mesh,
     brownian_path,
     diagnostics,
     plots,
 )
+from shapes import box, sphere
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +57,13 @@ def test_each_plot_draws_on_the_axes_it_is_given(roll, roll_model, fitted):
         "plot_geometries": lambda ax: plots.plot_geometries(fitted, ax=ax),
     }
     own = {name for name in vars(plots) if name.startswith("plot_")}
-    assert own - set(draws) == {"plot_atlas", "plot_cloud", "plot_diagnostics", "plot_relevance"}  # tested below
+    assert own - set(draws) == {
+        "plot_atlas",
+        "plot_cloud",
+        "plot_diagnostics",
+        "plot_relevance",
+        "plot_surface",
+    }  # tested below
     for name, draw in draws.items():
         ax = plt.figure().subplots()
         assert draw(ax) is ax, name
@@ -133,6 +141,21 @@ def test_an_atlas_shows_its_edges(dim):
         assert (len(unknown._offsets3d[0]), len(known._offsets3d[0])) == (30, 30)
     ax.figure.canvas.draw()
     assert not plots.plot_atlas(atlas).get_title()
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_surfaces(dim):
+    shapes = {1: (np.eye(4)[:, :2], [[0, 1], [1, 2]]), 2: sphere(1), 3: box(2)}
+    mesh = Mesh(*shapes[dim])
+    path = mesh.geodesic(mesh.nodes[0], mesh.nodes[2]).path
+    ax = plots.plot_surface(mesh, mesh.nodes[:, 0], paths=[path], label="x")
+    assert ax.name == "3d"
+    (drawn,) = ax.collections
+    assert len(drawn.get_array()) == (len(mesh.faces) if dim == 2 else len(mesh.surface.edges))
+    assert len(ax.lines) == 1
+    ax.figure.canvas.draw()
+    with pytest.raises(ValueError, match="paths must be arrays"):
+        plots.plot_surface(mesh, paths=[[1.0, 2.0]])
 
 
 def test_without_a_chart_there_is_no_map(roll):

@@ -11,6 +11,8 @@ from gpum import (
     Atlas,
     BayesianGPLVM,
     EmbeddedChart,
+    GPUMRegressor,
+    Mesh,
     SwissRoll,
     brownian_path,
     heat_kernel,
@@ -76,6 +78,55 @@ def test_domains_are_taken_or_refused(data):
     roll = answered(lambda: SwissRoll(data.draw(ends), data.draw(ends)))
     if roll is not None:
         assert np.all(roll.bounds[:, 0] < roll.bounds[:, 1])
+
+
+@st.composite
+def meshes(draw):
+    """Vertices in two or three dimensions and some of the cells between them, now and then something else."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    p, n = draw(st.sampled_from([2, 3])), draw(st.integers(2, 12))
+    corners = draw(st.integers(2, p + 1))
+    vertices = rng.standard_normal((n, p)) * draw(SCALES)
+    faces = rng.integers(0, n, (draw(st.integers(1, 20)), corners))
+    odd = draw(st.integers(0, 9))
+    if odd == 0:
+        faces = faces + draw(st.sampled_from([-1, n, 0.5]))
+    elif odd == 1:
+        vertices[0] = draw(st.sampled_from([np.nan, np.inf, 0.0]))
+    elif odd == 2:
+        return draw(st.sampled_from(ODD)), draw(st.sampled_from(ODD))
+    return vertices, faces
+
+
+@covers("Mesh", "heat.Spectrum", "heat.Geodesic", "fitted.FittedSurface", seconds=0.05, answered=0.7)
+@given(data=st.data())
+def test_meshes_are_surfaces(data):
+    vertices, faces = data.draw(meshes())
+    mesh = answered(lambda: Mesh(vertices, faces))
+    if mesh is None:
+        return
+    X = mesh.vertices[:3] * 1.1
+    spectrum = answered(lambda: mesh.spectrum(data.draw(setting(5, 1))))
+    if spectrum is not None:
+        assert finite(spectrum.values, spectrum.at(X))
+        assert np.all(np.diff(spectrum.values) >= 0)
+        F = answered(
+            lambda: spectrum.features(X, data.draw(setting(None, 0.5)), data.draw(setting("heat", "matern32")))
+        )
+        assert F is None or finite(F)
+    located = mesh.project(X)
+    assert np.all(located.distance >= 0)
+    np.testing.assert_allclose(located.weights.sum(1), 1)
+    away = answered(lambda: mesh.geodesic(X[0], data.draw(setting(X[1:], X[1]))))
+    for one in away if isinstance(away, list) else [away] if away is not None else []:
+        assert one.length == np.inf or finite(one.path)
+    if data.draw(st.integers(0, 9)) == 0 and spectrum is not None:
+        y = mesh.vertices[:, 0]
+        model = answered(lambda: GPUMRegressor(geometry=mesh, n_jobs=1).fit(mesh.vertices, y))
+        if model is not None:
+            (surface,) = model.surfaces_
+            assert finite(surface.spectrum().values, surface.nodes, model.predict_gradient(X))
+            assert finite(model.sample_functions(1)[0](X))
 
 
 @covers(

@@ -18,6 +18,7 @@ from gpum import (
     GPUMClassifier,
     GpumError,
     GPUMRegressor,
+    Mesh,
     SwissRoll,
     diagnostics,
     model_io,
@@ -69,14 +70,18 @@ def test_plots_of_fits(data):
     drawn(lambda: plots.plot_prediction(model, data.draw(setting(y)), std=data.draw(st.booleans())))
 
 
-@covers("plots.plot_cloud", "plots.plot_paths", "plots.plot_atlas", seconds=0.05, answered=0.33)
+@covers("plots.plot_cloud", "plots.plot_paths", "plots.plot_atlas", "plots.plot_surface", seconds=0.05, answered=0.33)
 @given(data=st.data())
 def test_plots_of_clouds(data):
     X, rng = data.draw(clouds())
     values = data.draw(setting(rng.standard_normal(len(X)), None))
-    kind = data.draw(st.sampled_from(["cloud", "paths", "atlas"]))
+    kind = data.draw(st.sampled_from(["cloud", "paths", "atlas", "surface"]))
     if kind == "cloud":
         drawn(lambda: plots.plot_cloud(X, values))
+    elif kind == "surface":
+        mesh = answered(lambda: Mesh(X, np.column_stack([np.arange(len(X) - 1), np.arange(1, len(X))])))
+        if mesh is not None:
+            drawn(lambda: plots.plot_surface(mesh, values, paths=data.draw(setting([mesh.vertices[:2]], []))))
     elif kind == "paths":
         drawn(lambda: plots.plot_paths(data.draw(st.sampled_from([[np.asarray(X, float)], X, [], None]))))
     else:

@@ -192,3 +192,102 @@ def test_chosen_labels_beat_random_ones():
         errors.append([np.sqrt(np.mean((model.fit(cloud, y).transduction_ - truth) ** 2)) for y in (chosen, random)])
     ratio = np.log(np.array(errors)[:, 0] / np.array(errors)[:, 1])
     assert ratio.mean() + 2 * ratio.std() / np.sqrt(10) < 0, errors
+
+
+def wave(x):
+    return np.sin(3 * x[:, 0]) * np.cos(2 * x[:, 1])
+
+
+@pytest.fixture(scope="module")
+def wavy():
+    """A flat model of a function on a square, eight labels."""
+    rows = np.random.default_rng(1).uniform(0, 2, (150, 2))
+    y = np.where(np.arange(150) < 8, wave(rows), np.nan)
+    return EuclideanGPRegressor(hyperparameters="average").fit(rows, y), rows
+
+
+def test_expected_improvement_is_that_of_the_normal():
+    rng = np.random.default_rng(0)
+    draws = 0.3 + 0.7 * rng.standard_normal(400_000)
+    found = design.improvement(np.array([0.3, -50.0, 2.0]), np.array([0.49, 1.0, 0.0]))
+    assert found[0] == pytest.approx(np.maximum(draws, 0).mean(), rel=5e-3)
+    assert found[1] < 1e-300
+    assert found[2] == 2.0
+
+
+def test_goals_find_extremes_and_levels(wavy):
+    model, rows = wavy
+    y = wave(rows)
+    labelled = set(range(8))
+    best = dict.fromkeys(("maximum", "minimum"))
+    for goal, sign in (("maximum", 1), ("minimum", -1)):
+        known, now = sorted(labelled), model
+        for _ in range(8):
+            (row,) = now.suggest(1, goal=goal)
+            assert row not in known
+            known.append(int(row))
+            now = EuclideanGPRegressor(hyperparameters="average").fit(
+                rows, np.where(np.isin(np.arange(150), known), y, np.nan)
+            )
+        best[goal] = (sign * y[known]).max() / (sign * y).max()
+        assert best[goal] > 0.97
+    mean, std = model.predict(rows, return_std=True, include_noise=False)
+    found = model.suggestions(5, goal="level", level=0.3)
+    assert len(set(found.rows)) == 5
+    usual = np.abs(mean - 0.3) / std
+    assert np.median(usual[found.rows]) < np.median(usual)  # where the side is not known
+    assert found.gain[0] < 0.25
+
+
+def test_batches_for_a_goal_do_not_repeat(wavy):
+    model, rows = wavy
+    found = model.suggestions(6, goal="maximum")
+    assert len(set(found.rows)) == 6
+    assert np.all(np.diff(found.gain) <= 1e-12)
+    twice = np.concatenate([rows[[20, 20]], rows[[21]]])
+    assert sorted(model.suggest(2, goal="maximum", candidates=twice + np.array([[0, 0], [1e-9, 0], [0, 0]])))[1] == 2
+
+
+def test_candidates_may_be_new_rows(wavy):
+    model, rows = wavy
+    inside = rows[[30, 31, 32]]
+    of_rows = model.suggestions(3, goal="maximum", candidates=inside)
+    of_cloud = model.suggestions(3, goal="maximum", candidates=[30, 31, 32])
+    np.testing.assert_array_equal(of_rows.rows, of_cloud.rows - 30)
+    np.testing.assert_allclose(of_rows.gain, of_cloud.gain, rtol=1e-6)
+    new = np.array([[0.1, 0.1], [0.5, 0.0], [1.9, 1.9]])
+    assert sorted(model.suggest(9, candidates=new)) == [0, 1, 2]
+    assert set(model.suggest(3, goal="level", level=0.5, candidates=np.concatenate([rows[:2], new]))) == {2, 3, 4}
+    with pytest.raises(ValueError, match="each of the 2 candidates has a label"):
+        model.suggest(1, candidates=rows[:2])
+    with pytest.raises(ValueError, match="3 features"):
+        model.suggest(1, candidates=np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"goal": "maximun"}, "did you mean 'maximum'"), ({"goal": "level"}, "give the number that y shall cross"),
+        ({"goal": "level", "level": np.nan}, "give the number"), ({"goal": "maximum", "level": 1.0}, "level is 1"),
+        ({"goal": "maximum", "criterion": "information"}, "a criterion is for goal='information'"),
+    ],
+)  # fmt: skip
+def test_bad_goals(wavy, options, words):
+    with pytest.raises(ValueError, match=words):
+        wavy[0].suggest(1, **options)
+
+
+def test_goals_suit_the_labels():
+    codes = np.where(np.arange(60) < 8, X[:, 0] > 0.5, -1)
+    with pytest.raises(ValueError, match="y is classes"):
+        GPUMClassifier(geometry="flat").fit(X, codes).suggest(1, goal="maximum")
+    y = np.full((60, 2), np.nan)
+    y[KNOWN] = Y[:, None]
+    with pytest.raises(ValueError, match="y has 2 columns"):
+        EuclideanGPRegressor().fit(X, y).suggest(1, goal="minimum")
+    with pytest.raises(ValueError, match="y is angles"):
+        GPUMRegressor(geometry="flat", period=3.0).fit(X, y[:, 0]).suggest(1, goal="minimum")
+    counts = GPUMRegressor(geometry="flat", likelihood="poisson").fit(X, np.round(np.exp(y[:, 0])))
+    assert len(counts.suggest(2, goal="maximum")) == 2
+    with pytest.raises(ValueError, match="y is counts"):
+        counts.suggest(1, goal="level", level=2.0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         model_selection,
     )
     from .geometry.base import KernelOptions
-    from .heat import Atlas, brownian_path, heat_kernel, spectral
+    from .heat import Atlas, Mesh, brownian_path, heat_kernel, spectral
     from .manifold import Chart, EmbeddedChart, LearnedChart, SwissRoll
     from .persistence import model_io
 
@@ -35,7 +35,7 @@ _HOMES = {
     ),
     "geometry.base": "KernelOptions",
     "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
-    "heat": "Atlas brownian_path heat_kernel spectral",
+    "heat": "Atlas Mesh brownian_path heat_kernel spectral",
     "persistence": "model_io",
     "": "datasets plots",
 }
@@ -58,6 +58,7 @@ __all__ = [
     "LabelledKFold",
     "LatentGPRegressor",
     "LearnedChart",
+    "Mesh",
     "NoSurface",
     "SwissRoll",
     "__version__",

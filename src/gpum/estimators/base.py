@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
+from ..fitted.functions import SampledFunction, functions
 from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
 from ..inference.outputs import Output, Target, as_numbers, regress
@@ -104,6 +106,28 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         With include_noise=False they are draws of the function itself.
         """
         return self._predicted(X, include_noise, trials).samples(n_samples, random_state)
+
+    def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
+        """Gradient of the function along the surface at rows X, [rows, p] (and its standard deviations).
+
+        Entry j is the derivative by column j where the row moves along the surface: the gradient is a vector of the
+        surface, so that f changes by gradient · step on a small step along it, and not at all across it. It is that of
+        the simplex in which the row is; in flat space it has all directions; on a graph it is the slope of the plane
+        that fits the nearest rows best. For several outputs [rows, p, k].
+
+        Of Matérn 1/2 kernels, whose functions have no derivative, the deviation is that of slopes over the spacing of
+        rows.
+        """
+        mean, std = self.model_.gradient(shell.check_rows(self, X))
+        return (mean, std) if checks.flag(return_std, "return_std") else mean
+
+    def sample_functions(self, n: int = 1, random_state: Any = 0) -> list[SampledFunction]:
+        """n draws of the function itself from the posterior, each a function that can be called with any rows.
+
+        At the same rows they are jointly distributed as the draws of `sample_y(..., include_noise=False)`; in flat
+        space, where they are made of random waves, up to about 2 % of the variance.
+        """
+        return functions(self.model_, n, random_state, partial(shell.check_rows, self))
 
     def _predicted(self, X: Any, include_noise: bool, trials: Any) -> Predictive:
         found: Predictive = self.predictive(X).of_trials(trials)

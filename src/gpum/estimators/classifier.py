@@ -50,7 +50,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     classes_ : the classes, sorted.
     transduction_, label_distributions_ : class of every row of the cloud, and its probabilities [N, classes].
     geometry_weights_ : posterior weight of each geometry by name.
-    latent_model_, chart_, latent_, notes_, best_setting_ : as for `GPUMRegressor`.
+    surfaces_, latent_model_, chart_, latent_, notes_, best_setting_ : as for `GPUMRegressor`.
     log_evidence_ : of the average.
     """
 
@@ -99,6 +99,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         return plan.learn(self, cloud, labels, OF_CLUSTERS, random=True)
 
     geometry_weights_: Any = shell.geometry_weights
+    surfaces_: Any = shell.surfaces
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart
     latent_: Any = shell.latent
@@ -127,6 +128,8 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X (and their sds), where a geometry is a chart: on that of largest weight."""
         return shell.coordinates(self, X, return_std)
+
+    inverse_transform: Any = shell.inverse_transform
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Fit, and return the latent coordinates of the rows of X."""

@@ -141,6 +141,20 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         found = self._means(features.like_fitted(self, X))
         return found if return_std else found[0]
 
+    def inverse_transform(self, Z: Any, return_std: bool = False) -> Any:
+        """Rows [n, p] of the surface at latent coordinates Z [n, q] (and their standard deviations, [n, p]).
+
+        The deviation is that of the surface, how well it is known there, without the noise of a row.
+        """
+        check_is_fitted(self, "chart_")
+        Z = checks.cloud(Z, "Z", columns=self.latent_.shape[1])
+        mapping = self.chart_.mapping
+        found = evaluate(mapping, "mean", Z) * self.unit_
+        if not checks.flag(return_std, "return_std"):
+            return found
+        spread = np.sqrt(np.maximum(evaluate(mapping, "variance", Z), 0.0))
+        return found, spread[:, None] * np.broadcast_to(np.asarray(self.scale_) * self.unit_, found.shape)
+
     def _means(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`transform` for an array [n, p] that has been checked: means and sds, [n, q] each."""
         rows = self._scaling.near_rows(X)

@@ -17,6 +17,7 @@ from ..geometry.base import kernel_options
 from ..geometry.build import dimensions, geometry_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
+from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.store import Store
 from . import features, shell, units
@@ -47,11 +48,20 @@ def _check_parameters(estimator: Any) -> None:
         raise GpumError(
             f"latent_model is a known chart, but geometry is {estimator.geometry!r}; use geometry='chart' or 'average'"
         )
+    if mesh_of(estimator) is not None and estimator.scale in ("standard", "robust"):
+        raise GpumError(
+            f"scale is {estimator.scale!r}, but geometry is a mesh, in whose units X is; use scale='auto' or 'none'"
+        )
     if estimator.scale in ("standard", "robust") and has_units(estimator.latent_model):
         raise GpumError(
             f"scale is {estimator.scale!r}, but latent_model is a chart or a fitted latent model, which has units of "
             "its own; use scale='auto' or 'none', and scale X before the latent model is fitted"
         )
+
+
+def mesh_of(estimator: Any) -> Mesh | None:
+    """The mesh that is the estimator's geometry; None where surfaces are learned, or a chart is given."""
+    return estimator.geometry if isinstance(estimator.geometry, Mesh) else None
 
 
 def has_chart(estimator: Any) -> bool:
@@ -62,14 +72,14 @@ def has_chart(estimator: Any) -> bool:
 def transforms_with_a_chart(cls: type) -> type:
     """A class decorator: `transform` and related methods exist only where a geometry is a chart."""
     # It acts after scikit-learn has wrapped the methods for `set_output`.
-    for name in ("transform", "fit_transform", "get_feature_names_out"):
+    for name in ("transform", "fit_transform", "inverse_transform", "get_feature_names_out"):
         setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
     return cls
 
 
 def tags_of_geometry(estimator: Any, tags: Any) -> Any:
     """scikit-learn's tags: missing readings are taken, except by a known chart; no chart, no transformer."""
-    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart)
+    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart) and mesh_of(estimator) is None
     if not has_chart(estimator):
         tags.transformer_tags = None
     return tags
@@ -79,8 +89,16 @@ def read_cloud(estimator: Any, X: Any) -> Cloud:
     """X, checked against the parameters; divided by a unit unless a chart was given, which has units of its own."""
     _check_parameters(estimator)
     given = estimator.latent_model
-    known = isinstance(given, Chart)
-    cloud = shell.read_cloud(estimator, X, min_rows=2 if known else 3, missing=not known, by_unit=not has_units(given))
+    known, mesh = isinstance(given, Chart), mesh_of(estimator)
+    cloud = shell.read_cloud(
+        estimator, X, min_rows=2 if known else 3, missing=not known and mesh is None,
+        by_unit=mesh is None and not has_units(given),
+    )  # fmt: skip
+    if mesh is not None and cloud.X.shape[1] != mesh.vertices.shape[1]:
+        raise GpumError(
+            f"X has {cloud.X.shape[1]} columns, but the vertices of the mesh have {mesh.vertices.shape[1]}; "
+            "rows are points near the mesh"
+        )
     if known and cloud.X.shape[1] != given.dim:
         raise GpumError(
             f"X has {cloud.X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "

@@ -48,7 +48,9 @@ from ..geometry.build import (
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
+from ..geometry.mesh import MeshGeometry
 from ..geometry.scaled import ScaledGeometry
+from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
 from . import features, learning, subset, units
@@ -82,6 +84,7 @@ class Request:
     by_default: bool  # nothing was said about geometries, dimensions or the latent model
     latent_dim: Any
     latent_model: Any
+    mesh: Mesh | None  # the geometry, where it is given
     graphs: str  # OF_SURFACES or OF_CLUSTERS
     seed: int  # of latent models
     kernels: KernelTask
@@ -100,7 +103,8 @@ class Request:
         return cls(
             tuple(geometry_names(estimator.geometry)),
             estimator.geometry == "average" and all(isinstance(one, str) for one in given),
-            estimator.latent_dim, learning.thawed(estimator.latent_model), graphs, seed, kernels,
+            estimator.latent_dim, learning.thawed(estimator.latent_model), learning.mesh_of(estimator), graphs, seed,
+            kernels,
         )  # fmt: skip
 
     @property
@@ -118,7 +122,16 @@ class Request:
     def __gpum_key__(self) -> Any:
         """What results depend on."""
         kernels = replace(self.kernels, n_jobs=None, verbose=0)
-        return self.by_default, self.alone, self.latent_dim, self.latent_model, self.graphs, self.seed, kernels
+        return (
+            self.by_default,
+            self.alone,
+            self.latent_dim,
+            self.latent_model,
+            self.mesh,
+            self.graphs,
+            self.seed,
+            kernels,
+        )
 
 
 @dataclass(frozen=True)
@@ -260,6 +273,8 @@ def _built(request: Request, rows: Learned, kinds: Sequence[str], store: Store, 
 
 def _build(request: Request, cloud: Cloud, kinds: Sequence[str], store: Store, few: bool) -> Built:
     given, X, kernels = request.latent_model, cloud.learned, request.kernels
+    if request.mesh is not None:
+        return Built.one(MeshGeometry(request.mesh, X))
     if isinstance(given, Chart):
         return Built.one(ChartGeometry(given, X, store=store))
     many = None if cloud.many is None else Many(cloud.of_graphs, cloud._learned_at(cloud.many))
@@ -312,7 +327,7 @@ def _about(estimator: Any, cloud: Cloud) -> _About:
 
 def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
     """The units that the columns of the cloud may have, the likeliest first."""
-    if learning.has_units(estimator.latent_model):
+    if learning.has_units(estimator.latent_model) or learning.mesh_of(estimator) is not None:
         return [units.Units("none", 1.0, 0.0)]
     return units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
 

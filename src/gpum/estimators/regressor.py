@@ -30,7 +30,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         dimensions, also of three where the cloud has more than two, atlases of one to three).
     geometry : "average" (default: all of them, weighted by evidence), a name or a list of names of "chart" (learned
         charts), "atlas" (many small charts, for surfaces that are closed, branched or disconnected), "graph" (nearest
-        neighbours) and "flat" (no surface). With a known chart, only that chart is used.
+        neighbours) and "flat" (no surface); or a `gpum.Mesh`, near which rows are
+        points. With a known chart or a mesh, only that is used.
     latent_model : of charts: "bgplvm", "gplvm"; a latent model with options of its own, such as
         `BayesianGPLVM(n_inducing=30)`, of which copies are fitted (in the dimensions of `latent_dim`, unless it has a
         latent_dim of its own); a fitted one, which is used as it is (also inside `sklearn.frozen.FrozenEstimator`); or
@@ -61,6 +62,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     ----------
     transduction_ : predictive mean of every row of the cloud.
     geometry_weights_ : posterior weight of each geometry by name; a list of such for several outputs.
+    surfaces_ : the charts, atlases or the mesh with weight, the heaviest first: nodes, cells, projection,
+        eigenfunctions and geodesics (`docs/building_blocks.md`). Graphs and flat space are none.
     relevance_ : how much each column of X matters for y, from 0 to 1 (the most relevant), [p], or [k, p] for several
         outputs: its standard deviation over its length scale, over the largest of these, averaged over the members of
         flat space with a length scale for each column. None where these have no weight: fewer than 10 labels, more
@@ -120,6 +123,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         return plan.learn(self, cloud, NumberScores(labels), OF_SURFACES, random=False)
 
     geometry_weights_: Any = shell.geometry_weights
+    surfaces_: Any = shell.surfaces
     relevance_: Any = shell.relevance
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart
@@ -136,6 +140,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Latent coordinates of rows X, fitted or new (and their sds), on the chart of largest weight."""
         return shell.coordinates(self, X, return_std)
+
+    inverse_transform: Any = shell.inverse_transform
 
     def fit_transform(self, X: Any, y: Any, **fit_params: Any) -> Any:
         """Fit, and return the latent coordinates of the rows of X."""

@@ -66,6 +66,9 @@ geometry_weights = property(lambda self: self.model_.geometry_weights, doc="Weig
 relevance = property(
     lambda self: features.by_column(self, self.model_.relevance), doc="How much each column matters, from 0 to 1."
 )
+surfaces = property(
+    lambda self: self.model_.surfaces, doc="The surfaces with weight, the heaviest first; no graph, no flat space."
+)
 latent_model = property(lambda self: self.model_.latent_model, doc="The latent model of the chart that is shown.")
 chart = property(lambda self: self.model_.chart, doc="The chart of largest weight; None without one.")
 latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on that chart, [N, q].")
@@ -127,28 +130,52 @@ def far_from_surface(self: Any, X: Any) -> np.ndarray:
     return self.model_.predictive(check_rows(self, X)).far
 
 
-def suggest(self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None) -> np.ndarray:
-    """The n rows of the fitted cloud without a label whose labels would tell most, best first.
+def suggest(
+    self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None, *, goal: str = "information",
+    level: float | None = None,
+) -> np.ndarray:  # fmt: skip
+    """The n rows without a label whose labels would tell most, best first; by default rows of the fitted cloud.
 
     Parameters
     ----------
     n : how many; each is chosen as if those before it had labels, so that no two give the same information.
     criterion : "variance" (default): what lowers the average predictive variance over the cloud most;
         "information": the row whose label tells most of the functions themselves, wherever it is.
-    candidates : rows of the cloud (or a mask of it) to choose from; None: every row that lacks a label.
+    candidates : what to choose from: indices of rows of the cloud, or a mask of it; None: every row that lacks a label;
+        or rows X [m, p], of the cloud or not, and what is returned are indices among these.
+    goal : "information" (default): to know the function everywhere, by `criterion`; "maximum" or "minimum": to find a
+        row with a larger (smaller) value than those known (expected improvement); "level": to know on which side of
+        `level` the function is. Goals but the first are for one column of y that is no class and no angle.
+    level : of goal="level", in units of y.
     """
-    return self.suggestions(n, criterion, candidates).rows
+    return self.suggestions(n, criterion, candidates, goal=goal, level=level).rows
 
 
-def suggestions(self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None) -> Suggestions:
+def suggestions(
+    self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None, *, goal: str = "information",
+    level: float | None = None,
+) -> Suggestions:  # fmt: skip
     """As `suggest`, with the gain expected of each label, and whether more labels still help (`enough`)."""
-    return self.model_.suggestions(n, criterion, candidates)
+    if hasattr(candidates, "columns") or np.ndim(candidates) == 2:
+        candidates = check_rows(self, candidates)
+    return self.model_.suggestions(n, criterion, candidates, goal, level)
 
 
 def coordinates(estimator: Any, X: Any, return_std: bool) -> Any:
     """Latent coordinates of rows X (and their standard deviations) on the chart of largest weight."""
     found = estimator.model_.coordinates(check_rows(estimator, X))
     return found if return_std else found[0]
+
+
+def inverse_transform(self: Any, Z: Any, return_std: bool = False) -> Any:
+    """Rows [n, p] of the surface at coordinates Z [n, q] of `transform` (and how well the surface is known there)."""
+    latent, cloud = self.model_.latent_model, self.model_.cloud
+    if latent is None:
+        raise GpumError("there is no learned chart: rows of a known chart are coordinates; fit with geometry='chart'")
+    found = latent.inverse_transform(Z, return_std)
+    if not return_std:
+        return cloud.unscaled(found)
+    return cloud.unscaled(found[0]), found[1] * cloud.unit
 
 
 def file_state(self: Any) -> dict[str, Any]:

@@ -5,5 +5,6 @@ from .geometries import Geometries
 from .model import FittedModel
 from .predictive import ClassPredictive, Predictive
 from .stored import restored, stored
+from .surfaces import FittedSurface
 
-__all__ = ["ClassPredictive", "Cloud", "FittedModel", "Geometries", "Predictive", "restored", "stored"]
+__all__ = ["ClassPredictive", "Cloud", "FittedModel", "FittedSurface", "Geometries", "Predictive", "restored", "stored"]

@@ -18,13 +18,15 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..geometry.surface import SurfaceGeometry
-from ..inference import design
+from ..inference import design, goals
 from .cloud import Cloud
 from .geometries import Geometries
+from .gradients import gradient
 from .html import table
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows, project_onto
+from .surfaces import FittedSurface, surfaces
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,6 +98,11 @@ class FittedModel:
         nothing = np.full(self.cloud.rows.shape[1], np.nan)
         each = np.array([nothing if one is None else one for one in found])
         return each if self.several else each[0]
+
+    @cached_property
+    def surfaces(self) -> list[FittedSurface]:
+        """The surfaces with weight (charts, atlases, a mesh; no graph, no flat space), the heaviest first."""
+        return surfaces(self)
 
     @property
     def shown(self) -> int | None:
@@ -181,6 +188,17 @@ class FittedModel:
             found[new] = self._charted.coordinates(rows.X[new], places)
         return found
 
+    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient along the surface at rows X [n, p], and its standard deviations; see `GPUMRegressor`."""
+        with one_blas_thread:
+            mean, std = gradient(self, X)
+        return (mean.transpose(1, 2, 0), std.transpose(1, 2, 0)) if self.several else (mean[0], std[0])
+
+    def _located(self, X: np.ndarray) -> ProjectedRows:
+        """Rows X [n, p], projected, and which of them lie far from all others."""
+        rows = self._project(X)
+        return replace(rows, outlying=self._outlying(rows), joining=self.geometries.joining)
+
     def predictive(self, X: np.ndarray) -> Predictive | ClassPredictive:
         """Predictions for rows X [n, p], of the cloud or new; the rows are projected once."""
         return self._predictive(self._project(X))
@@ -225,21 +243,49 @@ class FittedModel:
             found[learned[learned >= 0]] = False
         return (own >= 0) & found[np.maximum(own, 0)]
 
-    def suggestions(self, n: int = 1, criterion: str = "variance", candidates: Any = None) -> design.Suggestions:
-        """Rows of the cloud to label next; see `GPUMRegressor.suggest`."""
+    def suggestions(
+        self, n: int = 1, criterion: str = "variance", candidates: Any = None, goal: str = "information",
+        level: float | None = None,
+    ) -> design.Suggestions:  # fmt: skip
+        """Rows to label next, of the cloud or of rows X [m, p]; see `GPUMRegressor.suggest`."""
         checks.integer(n, "n", 1, None, "it is how many rows you want to label")
         checks.option(criterion, "criterion", design.CRITERIA)
+        criterion = goals.criterion_of(self.outputs, criterion, goal, level)
+        extreme = criterion in ("maximum", "minimum")
+        if np.ndim(candidates) == 2:
+            return self._among(np.asarray(candidates), n, criterion, level, extreme)
         lacking = np.ones((len(self.outputs), len(self.cloud)), bool)
         for output, mask in zip(self.outputs, lacking, strict=True):
             mask[output.rows] = False
-        asked = design.Asked.of(_candidates(candidates, np.any(lacking, axis=0)), len(self.cloud))
+        asked = design.Asked.of(_candidates(candidates, np.any(lacking, axis=0)), len(self.cloud), extreme)
         with one_blas_thread:  # small products
             rows, local = self._asked_rows(asked)
-            beliefs = [output.beliefs(rows, local) for output in self.outputs]
+            beliefs = [output.beliefs(rows, local, level) for output in self.outputs]
             chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
-        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud))
+        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud), level is not None)
         trusted = self.classes is None or self._surplus >= -design.CONTRADICTED
         return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
+
+    def _among(self, X: np.ndarray, n: int, criterion: str, level: float | None, extreme: bool) -> design.Suggestions:
+        """As `suggestions`, of rows X [m, p]; rows that are equal to a labelled row of the cloud have a label."""
+        rows = self.cloud._scaled(X)
+        index = self.cloud._index(rows)
+        labelled = [np.isin(index, self.cloud.original[output.rows]) & (index >= 0) for output in self.outputs]
+        open_ = np.flatnonzero(~np.all(labelled, axis=0))
+        if not len(open_):
+            raise GpumError(f"each of the {len(X)} candidates has a label already; give other rows")
+        asked = design.Asked.of(open_, len(self.cloud), extreme)
+        both = np.concatenate([rows[asked.candidates], self.cloud.rows[asked.targets]])
+        m = len(asked.candidates)
+        local = replace(asked, candidates=np.arange(m), targets=m + np.arange(len(asked.targets)))
+        with one_blas_thread:
+            projected = self.geometries._project(both, np.append(index[asked.candidates], asked.targets), self._needed)
+            at: list[Any] = projected.whole.at
+            beliefs = [output.beliefs(at, local, level) for output in self.outputs]
+            useful = [~one[asked.candidates] for one in labelled]
+            chosen, gain = design.choose(beliefs, useful, n, criterion)
+        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud), level is not None)
+        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
 
     @property
     def _surplus(self) -> float:

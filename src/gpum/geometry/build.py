@@ -27,6 +27,7 @@ from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.threads import at_once
 from ..basics.workers import results
+from ..heat.meshes import Mesh
 from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
@@ -121,7 +122,9 @@ class Built:
 
 
 def geometry_names(geometry: Any) -> list[str]:
-    """The geometries that an estimator's `geometry` means."""
+    """The geometries that an estimator's `geometry` means; a mesh is the only one."""
+    if isinstance(geometry, Mesh):
+        return ["mesh"]
     if isinstance(geometry, str):
         checks.option(geometry, "geometry", ("average", *GEOMETRIES))
         return list(GEOMETRIES) if geometry == "average" else [geometry]
@@ -131,8 +134,8 @@ def geometry_names(geometry: Any) -> list[str]:
         names = []
     if not names:
         raise GpumError(
-            f"geometry must be 'average', a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, got "
-            f"{geometry!r}; use one of these"
+            f"geometry must be 'average', a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, or "
+            f"a `gpum.Mesh`, got {geometry!r}; use one of these"
         )
     return [checks.option(name, "geometry", GEOMETRIES) for name in names]
 

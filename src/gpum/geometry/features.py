@@ -178,16 +178,16 @@ class GraphSpace:
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
         """φ at rows [n, p], [n, k]; at a row of the cloud its row of `vectors`; φ is continuous there."""
-        return self._combined(*self._weights(X_new))
+        return self._combined(*self.weights(X_new))
 
     @staticmethod
     def at_each(spaces: Sequence[GraphSpace], X_new: np.ndarray) -> list[np.ndarray]:
         """As `at` of each of several graphs; those on one cloud with as many neighbours have the same weights."""
         keys = [(id(space.cloud), space.info["n_neighbors"]) for space in spaces]
-        made = {key: space._weights(X_new) for key, space in dict(zip(keys, spaces, strict=True)).items()}
+        made = {key: space.weights(X_new) for key, space in dict(zip(keys, spaces, strict=True)).items()}
         return [space._combined(*made[key]) for key, space in zip(keys, spaces, strict=True)]
 
-    def _weights(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def weights(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The nearest rows of each new row, and their weights, [n, k] each."""
         k = min(self.info["n_neighbors"], len(self.cloud))
         search = neighbours.nearest if len(self.cloud) <= LARGE else large_neighbours.nearest

@@ -5,7 +5,8 @@ finds the lowest eigenpairs of sparse matrices, `spectral` those of the Laplace-
 those of a complex of simplices and corridors. Brownian motion: `brownian` simulates paths in a chart, `jumps` on nodes,
 `paths` makes kernels of them and `histograms` features. `kernel` is the one function for both. An `atlas` has its own
 matrices, from the stars around its rows: `simplicial`. `covariances` are the covariance functions of regression,
-`spectra` their weights. Names are imported on first use: covariances need no JAX.
+`spectra` their weights. `meshes` are surfaces of nodes and cells. Names are imported on first use: covariances need no
+JAX.
 """
 
 from importlib import import_module
@@ -14,14 +15,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .atlas import Atlas, AtlasEigenpairs
     from .kernel import brownian_path, heat_kernel
+    from .meshes import Geodesic, Mesh, MeshedSurface
+    from .spectra import Spectrum
     from .spectral import Eigenpairs, eigenpairs
 
 _HOMES = {
     "atlas": "Atlas AtlasEigenpairs",
     "kernel": "brownian_path heat_kernel",
+    "meshes": "Geodesic Mesh MeshedSurface",
+    "spectra": "Spectrum",
     "spectral": "Eigenpairs eigenpairs",
 }
-__all__ = ["Atlas", "AtlasEigenpairs", "Eigenpairs", "brownian_path", "eigenpairs", "heat_kernel"]
+__all__ = [
+    "Atlas",
+    "AtlasEigenpairs",
+    "Eigenpairs",
+    "Geodesic",
+    "Mesh",
+    "MeshedSurface",
+    "Spectrum",
+    "brownian_path",
+    "eigenpairs",
+    "heat_kernel",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,14 +22,14 @@ from ..manifold.atlas import SimplicialSurface, surface
 from ..manifold.surface import Location, Surface, combined, span
 from .lanczos import Lowest, lowest
 from .simplicial import operators
-from .spectra import heat_spectrum, matern_spectrum
+from .spectra import Kernels
 from .spectral import MAX_MODES, modes_for, weyl
 
 TIMES = "pass diffusion times > 0"
 
 
 @dataclass(frozen=True)
-class AtlasEigenpairs:
+class AtlasEigenpairs(Kernels):
     """Eigenvalues λ_i [k], ascending, and eigenfunctions φ_i at the nodes [n, k] of an atlas."""
 
     values: np.ndarray
@@ -51,14 +51,6 @@ class AtlasEigenpairs:
     def at(self, rows: Any) -> np.ndarray:
         """φ_i at rows [m, p] of the data space, [m, k]; a row of the cloud has the values of its node."""
         return combined(self.atlas.project(rows), self.vectors)
-
-    def heat(self, t: float) -> np.ndarray:
-        """e^{-λt/2}, [k]."""
-        return heat_spectrum(self.values, t)
-
-    def matern(self, nu: float, kappa: float) -> np.ndarray:
-        """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum, scaled to 1 at λ = 0."""
-        return matern_spectrum(self.values, nu, kappa, self.dim)
 
 
 class Atlas:
@@ -179,6 +171,11 @@ class AtlasNodes:
     def points(self) -> np.ndarray:
         """Points of the nodes, [n, d]."""
         return self.atlas.surface_.nodes[self._index]
+
+    @property
+    def positions(self) -> np.ndarray:
+        """The nodes as rows of the data space, [n, p]."""
+        return self.atlas.nodes_[self._index]
 
     @property
     def mass(self) -> np.ndarray:

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from .spectra import SMOOTHNESS as SMOOTHNESS
 from .spectra import heat_spectrum, matern_spectrum, varying
 
 MANY = 3000  # rows from which distances are computed by products
 CANCELS = 1e-3  # below so much of |a|² + |b|², the relative error of a square distance may exceed 1e-12
-SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
 
 
 AT_ONCE = 2**17  # numbers of a block in `KernelSum`: they stay in the cache of a core

@@ -102,6 +102,19 @@ def jump_nodes(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
     return Nodes(process, np.asarray(mass, float), component, blocked, float(np.mean(w > most)) if len(w) else 0.0)
 
 
+def walk(process: JumpProcess, start: int, time: float, n_steps: int, rng: np.random.Generator) -> np.ndarray:
+    """The nodes at which one path is at n_steps + 1 equal steps of time, [n_steps + 1]."""
+    rate, chance, other = (np.asarray(values) for values in (process.rate, process.chance, process.other))
+    wait = lambda node: rng.exponential(1 / rate[node]) if rate[node] > 0 else np.inf
+    found, node, leaves = np.empty(n_steps + 1, int), start, wait(start)
+    for step in range(n_steps + 1):
+        while leaves <= step * time / n_steps:
+            node = int(other[node, int(np.sum(rng.random() > chance[node]))])
+            leaves += wait(node)
+        found[step] = node
+    return found
+
+
 @partial(compiled, static_argnames=("n_paths",))
 def counts(process: JumpProcess, keys: Array, corners: Array, upto: Array, spans: Array, n_paths: int) -> Array:
     """How many of n_paths from each of u starts are at each node at the end of each leg, [u, legs, n].

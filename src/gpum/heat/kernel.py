@@ -23,6 +23,7 @@ from ..basics.checks import GpumError
 from ..manifold import Chart, evaluate, straighten
 from . import brownian, jumps, paths
 from .atlas import TIMES, Atlas, AtlasNodes
+from .meshes import MeshedSurface, SurfaceNodes
 from .spectral import MAX_SPECTRAL_DIM, eigenpairs
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
@@ -32,7 +33,7 @@ HALVING_ALARMS = 0.01  # how often the check warns although the step has no erro
 
 
 def heat_kernel(
-    chart: Chart | Atlas,
+    chart: Chart | Atlas | MeshedSurface,
     starts: Any,
     targets: Any,
     times: Any,
@@ -53,8 +54,8 @@ def heat_kernel(
 
     Parameters
     ----------
-    chart : any chart, analytic or learned, or an `Atlas`, whose points are rows of the data space (by its eigenpairs,
-        or by paths that jump from node to node).
+    chart : any chart, analytic or learned; or an `Atlas`, a `Mesh` or one of `surfaces_` of a fitted model, whose
+        points are rows of the data space (by eigenpairs, or by paths that jump from node to node).
     starts, targets : points [n, q], [m, q] inside the chart; targets=None means the starts.
     times : diffusion times, positive; a number or a sequence.
     method : "spectral", "brownian", or "auto": spectral up to three dimensions.
@@ -69,11 +70,11 @@ def heat_kernel(
     n_modes : of the spectral method, by default as many as the smallest time needs.
     """
     checks.option(method, "method", ("auto", "spectral", "brownian"))
-    if isinstance(chart, Atlas):
+    if isinstance(chart, Atlas | MeshedSurface):
         if method == "brownian":
-            kernel, std = _across_atlas(chart, starts, targets, times, n_paths, random_state, n_jobs)
+            kernel, std = _across_nodes(chart, starts, targets, times, n_paths, random_state, n_jobs)
         else:
-            kernel = chart.heat_kernel(starts, targets, times, n_modes)
+            kernel = _by_eigenpairs(chart, starts, targets, times, n_modes)
             std = np.zeros_like(kernel)
         return (kernel, std) if return_std else kernel
     starts = _points(chart, starts, "starts")
@@ -99,23 +100,49 @@ def heat_kernel(
     return (kernel, std) if return_std else kernel
 
 
-def _across_atlas(
-    atlas: Atlas, starts: Any, targets: Any, times: Any, n_paths: int, random_state: Any, n_jobs: int | None
+def _by_eigenpairs(
+    surface: Atlas | MeshedSurface, starts: Any, targets: Any, times: Any, n_modes: int | None
+) -> np.ndarray:  # fmt: skip
+    """K_t between rows of the data space."""
+    if isinstance(surface, Atlas):
+        return surface.heat_kernel(starts, targets, times, n_modes)
+    times = checks.positives(times, "times", TIMES)
+    pairs = eigenpairs(surface, float(times.min()), n_modes=n_modes)
+    fx = pairs.at(starts)
+    fy = fx if targets is None else pairs.at(targets)
+    return np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
+
+
+def _nodes(surface: Atlas | MeshedSurface) -> tuple[AtlasNodes | SurfaceNodes, int]:
+    """The nodes that paths jump between, and the number of columns of rows of the data space."""
+    if isinstance(surface, Atlas):
+        return AtlasNodes(surface), surface.n_features_in_
+    return SurfaceNodes(surface), surface.nodes.shape[1]
+
+
+def _across_nodes(
+    surface: Atlas | MeshedSurface,
+    starts: Any,
+    targets: Any,
+    times: Any,
+    n_paths: int,
+    random_state: Any,
+    n_jobs: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """K_t and its standard error from paths that jump from node to node of an atlas."""
+    """K_t and its standard error from paths that jump from node to node of a surface."""
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
-    starts = checks.cloud(starts, "starts", columns=atlas.n_features_in_)
+    nodes_of, columns = _nodes(surface)
+    starts = checks.cloud(starts, "starts", columns=columns)
     both = (
         starts
         if targets is None
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    surface = AtlasNodes(atlas)
-    nodes = jumps.jump_nodes(surface.stiffness(), surface.mass, float(ordered[0]))
+    nodes = jumps.jump_nodes(nodes_of.stiffness(), nodes_of.mass, float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)
-    between = surface.corners(both)
+    between = nodes_of.corners(both)
     blocks = [jumps.node_fractions(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
@@ -128,17 +155,20 @@ def _across_atlas(
 
 
 def brownian_path(
-    chart: Chart, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
+    chart: Chart | Atlas | MeshedSurface, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
     """Brownian paths on a chart until `time`, all their positions, for plots.
 
+    On an `Atlas`, a `Mesh` or one of `surfaces_` they are rows of the data space: paths jump from node to node.
     One start gives one path [n_steps + 1, q]; several starts [n, q] give one path each, [n, n_steps + 1, q]. The
     first path does not depend on how many there are. Steps are taken in even coordinates (`manifold.straight`), where
     they are all of one size on the surface.
     """
-    starts = _points(chart, start, "start")
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
+    if isinstance(chart, Atlas | MeshedSurface):
+        return _walks(chart, start, time, n_steps, random_state)
+    starts = _points(chart, start, "start")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; use a shorter one")
     key = jax.random.key(int(checks.random_state(random_state).randint(2**31 - 1)))
@@ -148,6 +178,23 @@ def brownian_path(
     paths_of = [brownian.path(even, x, time, own_key, n_steps) for x, own_key in zip(positions, keys, strict=True)]
     found = np.stack([evaluate(even, "original", path) for path in paths_of])
     return found[0] if len(found) == 1 else found
+
+
+def _walks(
+    surface: Atlas | MeshedSurface, start: Any, time: float, n_steps: int, random_state: Any
+) -> np.ndarray:  # fmt: skip
+    """Paths from node to node of a surface, each from a node of the cell in which its start lies."""
+    nodes_of, columns = _nodes(surface)
+    starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
+    process = jumps.jump_nodes(nodes_of.stiffness(), nodes_of.mass, time).process
+    seed = int(checks.random_state(random_state).randint(2**31 - 1))
+    nodes, weights = nodes_of.corners(starts)
+    found = []
+    for k in range(len(starts)):
+        rng = np.random.default_rng([seed, k])
+        begin = int(rng.choice(nodes[k], p=weights[k] / weights[k].sum()))
+        found.append(nodes_of.positions[jumps.walk(process, begin, time, n_steps, rng)])
+    return found[0] if len(found) == 1 else np.stack(found)
 
 
 def _compare(

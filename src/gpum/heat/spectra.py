@@ -1,10 +1,25 @@
-"""Weights of eigenfunctions in heat and Matérn kernels, as functions of their eigenvalues."""
+"""Weights of eigenfunctions in heat and Matérn kernels, and features of points from them.
+
+    heat kernel    K_t = Σ_i e^{-λ_i t/2} φ_i φ_iᵀ                       (∂K/∂t = ½ΔK)
+    Matérn kernel  Σ_i (1 + λ_i κ²/2ν)^{-ν-q/2} φ_i φ_iᵀ, which is (2ν/κ² + λ_i)^{-ν-q/2} but for a constant factor
+
+κ is the length scale of the Matérn kernel of flat space, √t that of the squared exponential, which is its limit.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from ..basics import checks
+from ..manifold.surface import combined
+
 ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each component: rounding of K is less, the narrowest link more
+SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
+USUAL = 0.25  # length scale of features where none is given, over the extent π/√λ_1
 
 
 def heat_spectrum(values: np.ndarray, t: float) -> np.ndarray:
@@ -13,10 +28,89 @@ def heat_spectrum(values: np.ndarray, t: float) -> np.ndarray:
 
 
 def matern_spectrum(values: np.ndarray, nu: float, kappa: float, dim: float) -> np.ndarray:
-    """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum (2ν/κ² + λ)^{-ν-q/2}, scaled to 1 at λ = 0."""
+    """(1 + λκ²/2ν)^{-ν-q/2}, [k]: the Matérn spectrum (2ν/κ² + λ)^{-ν-q/2}, scaled to 1 at λ = 0.
+
+    Of ν = ∞ its limit, the heat spectrum of t = κ².
+    """
+    if np.isinf(nu):
+        return heat_spectrum(values, kappa**2)
     return (1 + values * kappa**2 / (2 * nu)) ** (-nu - dim / 2)
 
 
 def varying(values: np.ndarray) -> np.ndarray:
     """Which modes are not constant, [k]."""
     return values > ZERO * values.max()
+
+
+class Kernels(ABC):
+    """Kernels from eigenpairs: a subclass has `values` λ [k], `dim` q, `volume`, and `at(X)`, φ at points [n, k]."""
+
+    values: np.ndarray
+    dim: Any
+    volume: Any
+
+    @abstractmethod
+    def at(self, points: Any) -> np.ndarray:
+        """φ_i at points, [n, k]."""
+
+    def heat(self, t: float) -> np.ndarray:
+        """Weights of eigenfunctions in the heat kernel at time t: e^{-λt/2}, [k]."""
+        return heat_spectrum(self.values, checks.positive(t, "t", "it is the diffusion time"))
+
+    def matern(self, nu: float, kappa: float) -> np.ndarray:
+        """Weights of eigenfunctions in the Matérn kernel: (1 + λκ²/2ν)^{-ν-q/2}, [k], 1 at λ = 0.
+
+        nu is the smoothness, ∞ that of the heat kernel; kappa is the length scale, as in the Matérn kernel of flat
+        space.
+        """
+        checks.positive(kappa, "kappa", "it is the length scale")
+        if not (isinstance(nu, float) and nu == np.inf):
+            checks.positive(nu, "nu", "it is the smoothness: 0.5, 1.5, 2.5, or infinity for the heat kernel")
+        return matern_spectrum(self.values, nu, kappa, self.dim)
+
+    def features(
+        self, X: Any, length_scale: float | None = None, smoothness: str = "heat", variance: float | None = 1.0
+    ) -> np.ndarray:
+        """Features [n, k] of points X whose inner products are a kernel: k(x, x') = φ(x) · φ(x').
+
+        Parameters
+        ----------
+        X : points, as `at` takes them.
+        length_scale : √t of a heat kernel, κ of a Matérn kernel; None: a quarter of the surface's extent.
+        smoothness : "heat" (default), "matern12", "matern32" or "matern52".
+        variance : the mean of k(x, x) over the surface; None: the heat kernel itself, or the Matérn kernel whose
+            weights `matern` returns.
+        """
+        checks.option(smoothness, "smoothness", tuple(SMOOTHNESS))
+        if length_scale is None:
+            varies = self.values[varying(self.values)]
+            length_scale = USUAL * np.pi / float(np.sqrt(varies[0])) if len(varies) else 1.0
+        checks.positive(length_scale, "length_scale", "it is √t of a heat kernel, κ of a Matérn kernel")
+        weights = matern_spectrum(self.values, SMOOTHNESS[smoothness], float(length_scale), self.dim)
+        if variance is not None:
+            weights = weights * checks.positive(variance, "variance", "1 is the default") * self.volume / weights.sum()
+        return self.at(X) * np.sqrt(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum(Kernels):
+    """Eigenvalues λ_i [k] of -Δ on a surface, ascending, and eigenfunctions φ_i.
+
+    Attributes
+    ----------
+    values : λ_i, [k].
+    functions : φ_i at the nodes [V, k], with ∫ φ_i φ_j = δ_ij; between nodes they are linear.
+    volume, dim : of the surface.
+    missing : how many of the requested pairs the solver did not reach.
+    """
+
+    values: np.ndarray
+    functions: np.ndarray
+    surface: Any  # with `project`
+    volume: float
+    dim: int
+    missing: int = 0
+
+    def at(self, points: Any) -> np.ndarray:
+        """φ_i at rows [n, p] of the data space, [n, k]: at the point of the surface nearest to each."""
+        return combined(self.surface.project(points), self.functions)

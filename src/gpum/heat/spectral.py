@@ -1,9 +1,8 @@
 """Eigenpairs of the Laplace-Beltrami operator by finite elements, and kernels from them.
 
     -Δφ_i = λ_i φ_i with Neumann boundary,    ∫ φ_i φ_j dV = δ_ij
-    heat kernel    K_t = Σ_i e^{-λ_i t/2} φ_i φ_iᵀ                  (∂K/∂t = ½ΔK)
-    Matérn kernel  Σ_i (2ν/κ² + λ_i)^{-ν-q/2} φ_i φ_iᵀ
 
+Kernels from them are in `spectra`.
 In the chart the weak form is ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v dx; quadratic elements.
 """
 
@@ -25,7 +24,8 @@ from ..manifold.surface import Surface, combined
 from .assembly import assemble, on_simplices, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
-from .spectra import heat_spectrum, matern_spectrum
+from .meshes import MeshedSurface
+from .spectra import Kernels
 
 TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
@@ -39,7 +39,7 @@ ON_MESH = 1e-9  # of the chart's longest side: a smaller distance from the mesh 
 
 
 @dataclass(frozen=True)
-class Eigenpairs:
+class Eigenpairs(Kernels):
     """Eigenvalues λ_i [k], ascending, eigenfunctions φ_i at the unknowns [n, k] of a mesh, and how exact they are."""
 
     values: np.ndarray
@@ -89,14 +89,6 @@ class Eigenpairs:
         distance = self.surface.project(np.atleast_2d(np.asarray(points, float))).distance
         return np.where(distance > ON_MESH * float(np.max(self.speed * np.ptp(self.bounds, axis=1))), distance, 0.0)
 
-    def heat(self, t: float) -> np.ndarray:
-        """`heat_spectrum` of its eigenvalues, [k]."""
-        return heat_spectrum(self.values, t)
-
-    def matern(self, nu: float, kappa: float) -> np.ndarray:
-        """`matern_spectrum` of its eigenvalues, [k]."""
-        return matern_spectrum(self.values, nu, kappa, self.dim)
-
     def kernel(self, weights: np.ndarray, x: Any, y: Any | None = None) -> np.ndarray:
         """Σ_i weights_i φ_i(x) φ_i(y), [n, m]; symmetric and positive semi-definite for y = None."""
         fx = self.at(x) * np.sqrt(weights)
@@ -138,19 +130,20 @@ def _last(size: Size, n_modes: int) -> tuple[float, float]:
 
 
 def eigenpairs(
-    chart: Chart,
+    chart: Chart | MeshedSurface,
     min_time: float | None = None,
     *,
     n_modes: int | None = None,
     step: float | None = None,
     tol: float = 0.01,
     warn: bool = True,
-) -> Eigenpairs:
+) -> Any:
     """The first eigenpairs of a chart, enough for heat kernels from `min_time` on.
 
     Parameters
     ----------
-    chart : of dimension 1, 2 or 3.
+    chart : of dimension 1, 2 or 3; or a `Mesh` or one of `surfaces_` of a fitted model, which have their own nodes:
+        `step`, `tol` and `warn` do nothing there, and their `spectrum` is returned.
     min_time : the smallest diffusion time; by default that which 200 modes resolve.
     n_modes : how many eigenpairs instead.
     step : length of the mesh's edges on the surface; by default a quarter (in 3-d 2/5) of the last mode's
@@ -166,6 +159,11 @@ def eigenpairs(
     if step is not None:
         checks.positive(step, "step", "leave it out to have it chosen")
     checks.positive(tol, "tol", "0.01 is the default")
+    if isinstance(chart, MeshedSurface):
+        if n_modes is None:
+            needed = 200 if min_time is None else modes_for(partial(weyl, chart.volume, chart.dim), min_time)
+            n_modes = min(needed, MAX_MODES)
+        return chart.spectrum(n_modes)
     size = measure(chart)
     q = chart.dim
     if n_modes is None:

@@ -10,8 +10,13 @@ A label at x lowers the covariance by C(x', x) C(x, x'')/(C(x, x) + s(x)), whate
     variance       Σ_x' v(x') C(x, x')²/(C(x, x) + s(x)) / rows     the drop of the average predictive variance
     information    ½ D log(1 + C(x, x)/s(x))                        nats that the label carries on f (D functions)
 
-averaged over the posterior's settings by weight. A batch is greedy: each row is chosen given that those before it will
-have labels, so that no two of them say the same.
+    maximum        E max(f(x) - f*, 0), the expected improvement on f*, the largest mean of f at a row that has a label
+    minimum        the same of -f
+
+For the goal "level", the variance is that of the side of the level on which f is: v = (∂P(f > level)/∂ mean f)².
+
+They are averaged over the posterior's settings by weight. A batch is greedy: each row is chosen given that those before
+it will have labels, so that no two of them say the same.
 
 Classes have p = softmax(a f), a = LINK/√(C(x, x) + r) (see `classes`). The class y of x moves the mean of f(x) by
 C(x, x) ∇log p_y, and the variance of that move is by how much C(x, x) falls: 1/(C(x, x) + s(x)) = a² (1 - Σp²)/D in
@@ -27,6 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtr
 
 from . import classes
 from .correlations import correlation
@@ -35,9 +41,16 @@ from .posterior import Component, Posterior, RowsInSpaces
 from .probit import LINK
 
 CRITERIA = ("variance", "information")
+GOALS = ("information", "maximum", "minimum", "level")
 COMPONENTS = 8  # of largest weight, over which a gain is averaged
 TARGETS = 200  # rows over which the average predictive variance is taken
 CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
+OF_EXTREMES = 20_000  # the same for a maximum or minimum, which have no targets
+# Settings times candidates for these: of few labels the eight heaviest of a thousand settings have a tenth of the
+# weight, and an improvement is expected of those that differ from the mean.
+SETTINGS_OF_EXTREMES = 1_000_000
+FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
+ENDS = 50  # largest and smallest labels that settings with the nearest labels see
 NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
 KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
 SURE = 0.05  # nats, about what is left of a class with probability 0.99
@@ -52,9 +65,10 @@ class Suggestions:
 
     Attributes
     ----------
-    rows : indices of rows of the cloud, [n].
+    rows : indices of rows of the cloud (of `candidates`, where these were rows of numbers), [n].
     gain : criterion "variance": by how much the average predictive variance over the cloud falls (of the function, in
-        squared units of y, summed over outputs; for classes of 1 - Σp²); "information": nats.
+        squared units of y, summed over outputs; for classes of 1 - Σp²; for a level of the side on which f is);
+        "information": nats; "maximum", "minimum": the expected improvement, in units of y.
     floor : a gain below which one more label no longer helps.
     notes : what was left out.
     trusted : whether the gain can be relied on: not where left-out labels of classes come out right less often than
@@ -76,19 +90,27 @@ class Suggestions:
 
 @dataclass(frozen=True)
 class Asked:
-    """Candidates [m] and the rows over which the variance is averaged [T], as indices of the cloud."""
+    """Candidates [m] and the rows over which the variance is averaged [T], as indices of the cloud.
+
+    An `extreme`, a maximum or minimum, is looked for without these rows, but in more settings.
+    """
 
     candidates: np.ndarray
     targets: np.ndarray
     notes: tuple[str, ...] = ()
+    extreme: bool = False
 
     @classmethod
-    def of(cls, candidates: np.ndarray, n_rows: int) -> Asked:
-        """CANDIDATES of the candidates and TARGETS of the cloud's rows, at random but always the same."""
+    def of(cls, candidates: np.ndarray, n_rows: int, extreme: bool = False) -> Asked:
+        """CANDIDATES of the candidates and TARGETS of the cloud's rows, at random but always the same.
+
+        For an `extreme`, a maximum or minimum, OF_EXTREMES and one.
+        """
         some = lambda rows, size: np.sort(np.random.default_rng(0).permutation(rows)[:size])
-        left = len(candidates) - CANDIDATES
+        most = OF_EXTREMES if extreme else CANDIDATES
+        left = len(candidates) - most
         notes = (f"{left} of {len(candidates)} rows without a label were not compared",) if left > 0 else ()
-        return cls(some(candidates, CANDIDATES), some(np.arange(n_rows), TARGETS), notes)
+        return cls(some(candidates, most), some(np.arange(n_rows), 1 if extreme else TARGETS), notes, extreme)
 
     def of_cloud(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Candidates and targets out of an array over the cloud."""
@@ -101,6 +123,7 @@ class Belief:
 
     cross : C between candidates and targets, [m, T];   variance : C(x, x) of candidates, [m];   noise : s, [m]
     counts : v of targets, [T];   column(i) : C between the candidates and the i-th, before any was chosen, [m]
+    mean : of f at candidates, [m];   highest, lowest : the largest and the smallest mean at a row with a label
     """
 
     weight: float
@@ -112,15 +135,25 @@ class Belief:
     dims: int = 1
     chosen_noise: float = np.inf  # of rows chosen before, at most
     chosen: list[np.ndarray] = field(default_factory=list)
+    mean: np.ndarray | None = None
+    highest: float = -np.inf
+    lowest: float = np.inf
 
     def gain(self, criterion: str) -> np.ndarray:
         """The expected gain from a label of each candidate, [m]."""
         if criterion == "information":
             return 0.5 * self.dims * np.log1p(self.variance / self.noise)
+        if criterion in ("maximum", "minimum"):
+            assert self.mean is not None
+            return improvement(
+                self.mean - self.highest if criterion == "maximum" else self.lowest - self.mean, self.variance
+            )
         return (self.cross**2 @ self.counts) / (self.cross.shape[1] * (self.variance + self.noise))
 
     def condition(self, i: int) -> None:
-        """Condition on a label of the i-th candidate."""
+        """Condition on a label of the i-th candidate, which is expected to be its mean."""
+        if self.mean is not None:
+            self.highest, self.lowest = max(self.highest, self.mean[i]), min(self.lowest, self.mean[i])
         total = np.sqrt(self.variance[i] + min(self.noise[i], self.chosen_noise))
         column = (self.column(i) - sum(c * c[i] for c in self.chosen)) / total
         self.cross = self.cross - np.outer(column, self.cross[i] / total)
@@ -153,8 +186,18 @@ def choose(
     return np.array(found, int), np.array(gains)
 
 
-def floor(outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None) -> float:
-    """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has.
+def improvement(ahead: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """E max(z, 0) of z ~ N(ahead, variance), [m]."""
+    sd = np.maximum(np.sqrt(variance), np.finfo(float).tiny)
+    u = np.clip(ahead / sd, -FARTHEST, FARTHEST)
+    return np.maximum(ahead * ndtr(u) + sd * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi), 0.0)
+
+
+def floor(
+    outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None, of_side: bool = False
+) -> float:  # fmt: skip
+    """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has,
+    `of_side` says that gains are of the side of a level.
 
     Labels of classes help as long as MORE of them are expected to settle one row besides their own, of a large cloud a
     fraction SMALL of its rows. Fewer than one row for each label is no reason to stop: of 400 handwritten digits,
@@ -164,6 +207,11 @@ def floor(outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | Non
         return SURE if criterion == "information" else max(1 / n_rows, SMALL) / MORE
     if criterion == "information":
         return KNOWN * len(outputs)
+    if of_side:
+        return NEGLIGIBLE / 4  # 1/4 is the variance where both sides of a level are equally likely
+    if criterion in ("maximum", "minimum"):
+        noise = [np.average([np.sqrt(b.noise[0]) for b in some], weights=[b.weight for b in some]) for some in outputs]
+        return NEGLIGIBLE * float(np.sum(noise))
     noise = [np.average([b.noise[0] for b in some], weights=[b.weight for b in some]) for some in outputs]
     return NEGLIGIBLE * float(np.sum(noise))
 
@@ -179,18 +227,23 @@ def surplus(probabilities: np.ndarray, codes: np.ndarray) -> float:
     return np.sign(more) * max(abs(more) - 0.5, 0.0) / max(float(np.sqrt(np.sum(p * (1 - p)))), 1e-9)
 
 
-def of_function(posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked, scale: float = 1.0) -> list[Belief]:
+def of_function(
+    posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked, scale: float = 1.0, level: float | None = None
+) -> list[Belief]:
     """Beliefs of a regression; `cloud` are its rows in every space, `scale` is the unit of y.
 
-    Each setting has one noise ratio here, the geometric mean of its own.
+    Each setting has one noise ratio here, the geometric mean of its own. With a `level`, in units of y above the mean
+    of the labels, the variance is that of the side of it.
     """
-    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:COMPONENTS]
-    return [_of_component(component, posterior.labels, cloud, asked, scale) for component in heavy]
+    most = max(COMPONENTS, SETTINGS_OF_EXTREMES // len(asked.candidates)) if asked.extreme else COMPONENTS
+    heavy = sorted(posterior.components, key=lambda component: -component.weight)[:most]
+    return [_of_component(component, posterior.labels, cloud, asked, scale, level) for component in heavy]
 
 
 def _of_component(
-    component: Component, labels: Sequence[np.ndarray | None], cloud: Sequence[np.ndarray], asked: Asked, scale: float
-) -> Belief:
+    component: Component, labels: Sequence[np.ndarray | None], cloud: Sequence[np.ndarray], asked: Asked, scale: float,
+    level: float | None,
+) -> Belief:  # fmt: skip
     weights = component.weights / component.weight
     ratio = float(np.exp(weights @ np.log(component.ratios)))
     signal = scale**2 * float(weights @ component.signal)
@@ -199,18 +252,25 @@ def _of_component(
     known = labels[k]
     assert known is not None
     d = component.d
-    if isinstance(d, Nearest):
-        d, known = near(component, known, a, b)
-    of_a, of_b = (covariance.times(x, known, d.U) for x in (a, b))
+    if isinstance(d, Nearest):  # the extreme labels are seen too: improvements are on the largest mean at one of them
+        ends = np.argsort(d.y)
+        d, known = near(component, known, a, b, known[ends[:ENDS]], known[ends[-ENDS:]])
+    of_a, of_b, of_known = (covariance.times(x, known, d.U) for x in (a, b, known))
+    along = scale * d.z / (d.S + ratio)
+    at_known, counts = of_known @ along, np.ones(len(b))
+    if level is not None:
+        var_b = signal * np.maximum(covariance.diag(b) - of_b**2 @ (1 / (d.S + ratio)), 1e-12)
+        counts = np.exp(-((of_b @ along - level) ** 2) / var_b) / (2 * np.pi * var_b)
     scaled = of_a / (d.S + ratio)
     return Belief(
         component.weight,
         signal * (covariance.gram(a, b) - scaled @ of_b.T),
         signal * np.maximum(covariance.diag(a) - np.sum(scaled * of_a, 1), 0.0),
         np.full(len(a), signal * ratio),
-        np.ones(len(b)),
+        counts,
         lambda i: signal * (covariance.gram(a, a[[i]])[:, 0] - scaled @ of_a[i]),
-    )
+        mean=of_a @ along, highest=float(at_known.max()), lowest=float(at_known.min()),
+    )  # fmt: skip
 
 
 def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:

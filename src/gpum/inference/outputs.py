@@ -113,9 +113,12 @@ class Output:
         mean, variance, ends = leave_one_out(self.posterior, self.targets("posterior"), levels)
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
 
-    def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
-        """Beliefs about f at candidates and targets, for `design`."""
-        return design.of_function(self.posterior, cloud, asked, self.scale)
+    def beliefs(
+        self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
+    ) -> list[design.Belief]:
+        """Beliefs about f at candidates and targets, for `design`; `level` is in the units of y."""
+        level = None if level is None else level - self.mean
+        return design.of_function(self.posterior, cloud, asked, self.scale, level)
 
     def off(self, labels: np.ndarray, guess: np.ndarray | float) -> np.ndarray:
         """How far labels are from a guess, [n]."""
@@ -308,7 +311,9 @@ class ClassOutput:
     labels: np.ndarray
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
 
-    def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
+    def beliefs(
+        self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
+    ) -> list[design.Belief]:
         """Beliefs about the functions of the classes at candidates and targets, for `design`."""
         return design.of_classes(self.posterior, cloud, asked)
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -32,8 +34,17 @@ BATCHES = (64, 1024)  # points at a time
 class Chart(ABC):
     """A chart is its metric and its inside test: implement `metric`, `inside` and `bounds`.
 
-    Subclasses are registered as JAX pytrees, so that compiled programs take them as arguments.
+    `metric` and `inside` are compiled by JAX: write them with `jax.numpy`. `bounds` is a property or a class attribute.
+    Attributes of a chart are constants of compiled programs: charts with equal attributes share programs. (A subclass
+    that is registered as a JAX pytree by its author is used as such.)
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if "_registered" not in vars(cls):
+            with suppress(ValueError):  # it is registered already
+                jax.tree_util.register_pytree_node(cls, _flattened, partial(_unflattened, cls))
+            cls._registered = True
+        return super().__new__(cls)
 
     @property
     @abstractmethod
@@ -66,6 +77,51 @@ class Chart(ABC):
     def metric_derivative(self, x: Any) -> Any:
         """∂G_ab/∂x_l, shape [q, q, q] with l last. By automatic differentiation unless a chart has a formula."""
         return jax.jacfwd(self.metric)(jnp.asarray(x, float))
+
+
+@dataclass(frozen=True, eq=False)
+class _Attributes:
+    """The attributes of a chart as a constant: equal where all their values are."""
+
+    held: dict[str, Any]
+
+    @cached_property
+    def _key(self) -> Any:
+        return _key(self.held)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Attributes) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _key(value: Any) -> Any:
+    """Something that can be hashed and is equal for equal values: arrays count by content, other objects as such."""
+    if isinstance(value, jax.core.Tracer):
+        return id(value)
+    if isinstance(value, np.ndarray | jax.Array):
+        array = np.asarray(value)
+        return array.shape, array.dtype.str, array.tobytes()
+    if isinstance(value, dict):
+        return tuple((name, _key(one)) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return type(value).__name__, *map(_key, value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value).__name__, value
+
+
+def _flattened(chart: Chart) -> tuple[tuple[()], _Attributes]:
+    return (), _Attributes(dict(vars(chart)))
+
+
+def _unflattened(cls: type, attributes: _Attributes, leaves: Any) -> Any:
+    chart: Any = object.__new__(cls)
+    vars(chart).update(attributes.held)
+    return chart
 
 
 @float64
@@ -102,6 +158,15 @@ def length(chart: Chart, a: Any, b: Any, n: int = 16) -> Any:
     x = a + (b - a) * (0.5 + 0.5 * nodes)[:, None]
     speed = jax.vmap(lambda y: jnp.sqrt((b - a) @ chart.metric(y) @ (b - a)))(x)
     return 0.5 * speed @ weights
+
+
+def lengths(chart: Chart, a: np.ndarray, b: np.ndarray, n: int = 8) -> np.ndarray:
+    """As `length`, of the straight segments between points a and b, [m, q] each: [m]."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    x = a + (b - a) * (0.5 + 0.5 * nodes)[:, None, None]
+    G = evaluate(chart, "metric", x.reshape(-1, a.shape[1])).reshape(*x.shape, -1)
+    speed = np.sqrt(np.einsum("mq,nmqr,mr->nm", b - a, G, b - a))
+    return 0.5 * weights @ speed
 
 
 def grid(chart: Chart, n: int) -> tuple[np.ndarray, float]:
@@ -142,7 +207,14 @@ def evaluate(
     if len(points):
         padded[len(points) :] = points[-1]
     with jax.enable_x64(True), cached_programs():
-        found = [_at_batch(chart, padded[k : k + batch], function) for k in range(0, len(padded), batch)]
+        try:
+            found = [_at_batch(chart, padded[k : k + batch], function) for k in range(0, len(padded), batch)]
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+            name = function if isinstance(function, str) else function.__name__
+            raise GpumError(
+                f"{name} of {type(chart).__name__} cannot be compiled: write `metric` and `inside` with jax.numpy "
+                f"instead of numpy, and jnp.where instead of if ({str(error).splitlines()[0]})"
+            ) from None
         return np.concatenate([np.asarray(f) for f in found])[: len(points)]
 
 

@@ -52,6 +52,7 @@ TAGS: dict[str, str] = {
     "scaled-geometry": "geometry.scaled:ScaledGeometry",
     "surface-geometry": "geometry.surface:SurfaceGeometry",
     "surface": "manifold.surface:Surface",
+    "user-mesh": "heat.meshes:Mesh",
     "node-features": "geometry.features:NodeFeatures",
     "sealed": "persistence.sealed:Sealed",
     "graph-geometry": "geometry.graph:GraphGeometry",

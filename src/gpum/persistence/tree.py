@@ -122,7 +122,7 @@ def _cannot_hold(value: Any) -> str:
             f"a model file holds no code, and so not the function {value.__name__!r}; keep the function and the "
             "labels, and fit again"
         )
-    if "Chart" in type(value).__name__:
+    if any(base.__name__ == "Chart" for base in type(value).__mro__):
         return (
             f"a model file holds no code, and so not a chart of your own ({what}); keep the function or class it is "
             "made of, and fit again"

@@ -1,6 +1,6 @@
 """Pictures of charts, atlases and fits: each function takes `ax=` (of several panels `axes=`) and returns its Axes."""
 
-from .charts import plot_atlas, plot_boundary, plot_cloud, plot_magnification, plot_paths, plot_variance
+from .charts import plot_atlas, plot_boundary, plot_cloud, plot_magnification, plot_paths, plot_surface, plot_variance
 from .fits import (
     plot_ard,
     plot_bound,
@@ -34,5 +34,6 @@ __all__ = [
     "plot_prediction",
     "plot_relevance",
     "plot_residuals",
+    "plot_surface",
     "plot_variance",
 ]

@@ -69,6 +69,43 @@ def plot_atlas(atlas: Any, values: Any = None, *, label: str | None = None, ax: 
     return _even(ax, nodes)
 
 
+def plot_surface(
+    surface: Any, values: Any = None, *, paths: Any = (), label: str | None = None, ax: Any = None
+) -> Any:  # fmt: skip
+    """A mesh, or one of `surfaces_` of a fitted model, in three dimensions (the first principal components of more).
+
+    Coloured by values [V] at its nodes; `paths` are curves on it, [k, p] each, such as those of `geodesic`.
+    """
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+    ax, count = axes_of(ax, projection="3d"), len(surface.nodes)
+    curves = [np.asarray(path, float) for path in paths]
+    if any(path.ndim != 2 or path.shape[1] != surface.nodes.shape[1] for path in curves):
+        raise GpumError(f"paths must be arrays [k, {surface.nodes.shape[1]}], one for each path; pass a list of them")
+    at = _space(np.concatenate([surface.nodes, *curves]))
+    nodes, cells = at[:count], surface.cells
+    values, known = values_of(values, count)
+    if surface.dim == 2:
+        drawn: Any = Poly3DCollection(nodes[cells], edgecolor="0.3", linewidth=0.25, facecolor="0.94")
+    else:
+        sides = np.concatenate([cells[:, [a, b]] for a, b in combinations(range(surface.dim + 1), 2)])
+        sides = np.unique(np.sort(sides, 1), axis=0)
+        cells = sides[sides[:, 0] < sides[:, 1]]
+        drawn = Line3DCollection(nodes[cells], color="0.55", linewidth=1.0 if surface.dim == 1 else 0.5)
+    if known.any():
+        shown = np.ma.masked_invalid(values[cells].mean(1))
+        drawn.set_cmap("viridis")
+        drawn.set_array(shown)
+        drawn.set_clim(np.nanmin(values), np.nanmax(values))
+        if label is not None:
+            ax.figure.colorbar(drawn, ax=ax, label=label, shrink=0.7, pad=0.1)
+    ax.add_collection3d(drawn)
+    for path in np.split(at[count:], np.cumsum([len(path) for path in curves])[:-1]) if curves else ():
+        ax.plot(*path.T, color="black", linewidth=2, zorder=10)
+    ax.set(xlim=_ends(nodes[:, 0]), ylim=_ends(nodes[:, 1]), zlim=_ends(nodes[:, 2]))
+    return _even(ax, nodes)
+
+
 def plot_magnification(chart: Chart, *, n: int = 160, ax: Axes | None = None) -> Axes:
     """√det G inside the boundary: the surface area of one unit of the chart (darker is more)."""
     ax = axes_of(ax)

@@ -23,6 +23,13 @@ def suggest(
             help="variance: lowers the average uncertainty most; information: rows whose own value is least certain.",
         ),
     ] = "variance",
+    goal: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD", help="information; maximum or minimum: rows that may exceed the best value; level."
+        ),
+    ] = "information",
+    level: Annotated[float | None, typer.Option(metavar="Y", help="The value that --goal level is about.")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also a table: .csv, .tsv, .parquet or .npz.")
     ] = None,
@@ -39,6 +46,8 @@ def suggest(
 
     `gpum suggest model.gpum -n 10`
 
+    `gpum suggest model.gpum --goal maximum`
+
     `gpum suggest model.gpum -n 50 --out next.csv`
     """
     from gpum import model_io
@@ -51,7 +60,7 @@ def suggest(
         check_output(out, force, model)
     with stage("choosing", out or model), collected():
         fitted = model_io.load(model)
-        found = fitted.model.suggestions(n, criterion)
+        found = fitted.model.suggestions(n, criterion, goal=goal, level=level)
     names = [fitted.rows[i] for i in found.rows]
     index = fitted.about.get("index") or "row"
     for text in found.notes:

@@ -1,0 +1,141 @@
+"""How many labels does it take to find the largest value? Regret of `suggest(goal="maximum")` and of others.
+
+    python benchmarks/goals.py [--sets N] [--labels N]
+
+A function is known at a few rows of a cloud; one label at a time is added, and regret is the largest value of all rows
+less the largest one with a label, over the range of the function. Printed for each cloud and method: the mean regret
+after half and all of the labels, and the median number of labels until it is below 1 % ("more": not reached).
+
+    random    rows drawn at random
+    gp        scikit-learn's GP (Matérn 5/2 with noise, fitted by evidence) and expected improvement
+    gpum      this library; the geometry is learned once, before the first label
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+from gpum import GPUMRegressor, Mesh, datasets
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from shapes import sphere
+
+FIRST = 3  # labels at the start
+NOISE = 0.01  # of labels, over the range
+
+
+def ring(rng):
+    """A curve of 200 rows in R⁶ that nearly closes, and a function that jumps where it does not."""
+    t = np.sort(rng.uniform(0.2, 2 * np.pi - 0.2, 200))
+    waves = np.stack([np.cos(t), np.sin(t), 0.4 * np.cos(2 * t), 0.4 * np.sin(2 * t)], 1)
+    X = waves @ np.linalg.qr(rng.standard_normal((6, 4)))[0].T + 0.01 * rng.standard_normal((200, 6))
+    return X, np.sin(rng.uniform(1, 2) * t + rng.uniform(0, 6)) + 0.3 * t, ["atlas", "graph", "flat"]
+
+
+def roll(rng):
+    """A Swiss roll of 400 rows, and bumps on it."""
+    cloud = datasets.make_swiss_roll(n_labeled=10, n_unlabeled=390, random_state=int(rng.integers(1000)))
+    r, z = cloud.chart_coords.T
+    u = r**2 / 2
+    return cloud.X, bumps(rng, np.column_stack([u, 4 * z]), 12.0), ["atlas", "graph", "flat"]
+
+
+def mesh(rng):
+    """600 rows on a sphere that is given as a mesh, and bumps on it."""
+    X = rng.standard_normal((600, 3))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    return X, bumps(rng, X, 0.5), Mesh(*sphere(3))
+
+
+def bumps(rng, at, width):
+    """Six bumps of different heights around rows."""
+    centres = at[rng.choice(len(at), 6, replace=False)]
+    squares = ((at[:, None] - centres) ** 2).sum(2)
+    return np.exp(-squares / (2 * width**2)) @ rng.uniform(0.3, 1, 6)
+
+
+class Random:
+    """Rows drawn at random."""
+
+    def __init__(self, X, geometry, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def next(self, X, y):
+        """A row without a label."""
+        return self.rng.choice(np.flatnonzero(np.isnan(y)))
+
+
+class Peer(Random):
+    """scikit-learn's GP and expected improvement."""
+
+    def next(self, X, y):
+        """The row of largest expected improvement."""
+        known = ~np.isnan(y)
+        kernel = ConstantKernel(1.0) * Matern(np.std(X), nu=2.5) + WhiteKernel(1e-3, (1e-6, 1.0))
+        model = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0)
+        model.fit(X[known], y[known])
+        mean, std = model.predict(X, return_std=True)
+        ahead = mean - mean[known].max()
+        gain = ahead * norm.cdf(ahead / std) + std * norm.pdf(ahead / std)
+        return int(np.argmax(np.where(known, -np.inf, gain)))
+
+
+class Ours(Random):
+    """This library."""
+
+    def __init__(self, X, geometry, seed):
+        self.model = GPUMRegressor(geometry=geometry, warm_start=True, random_state=0)
+
+    def next(self, X, y):
+        """The row of largest expected improvement."""
+        return int(self.model.fit(X, y).suggest(1, goal="maximum")[0])
+
+
+METHODS = {"random": Random, "gp": Peer, "gpum": Ours}
+
+
+def run(task, name, seed, n_labels):
+    """Regret after each label, [n_labels + 1]."""
+    rng = np.random.default_rng(seed)
+    X, truth, geometry = task(rng)
+    spread = np.ptp(truth)
+    noisy = truth + NOISE * spread * rng.standard_normal(len(X))
+    y = np.full(len(X), np.nan)
+    first = rng.choice(np.flatnonzero(truth < np.median(truth)), FIRST, replace=False)
+    y[first] = noisy[first]
+    method, regret = METHODS[name](X, geometry, seed), []
+    for _ in range(n_labels + 1):
+        regret.append((truth.max() - truth[~np.isnan(y)].max()) / spread)
+        row = method.next(X, y)
+        y[row] = noisy[row]
+    return np.array(regret)
+
+
+def main():
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=5, help="functions on each cloud")
+    parser.add_argument("--labels", type=int, default=20, help="labels that are added")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print(f"{'cloud':8}{'method':10}{'half':>8}{'all':>8}  labels to 99 %")
+    for task in (ring, roll, mesh):
+        for name in METHODS:
+            found = np.array([run(task, name, seed, asked.labels) for seed in range(asked.sets)])
+            reached = [np.flatnonzero(one < 0.01)[0] if np.any(one < 0.01) else np.inf for one in found]
+            median = np.median(reached)
+            said = f"{median:.0f}" if np.isfinite(median) else "more"
+            half, last = found[:, asked.labels // 2].mean(), found[:, -1].mean()
+            print(f"{task.__name__:8}{name:10}{half:8.3f}{last:8.3f}  {said}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

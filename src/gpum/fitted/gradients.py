@@ -1,0 +1,110 @@
+"""Where rows are on each geometry, and in which directions along it they can move: for gradients of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..basics.checks import GpumError
+from ..geometry.features import GraphSpace, InducedSpace, NodeFeatures, ScaledSpace
+from ..geometry.surface import SurfaceGeometry
+from ..heat.covariances import Stationary
+from ..inference.gradients import Directions, gradients, slopes_between
+from ..inference.outputs import Angle, Observed
+from ..manifold.slopes import Slopes, on_surface, through_neighbours
+from .rows import ProjectedRows
+from .surfaces import bare
+
+if TYPE_CHECKING:
+    from .model import FittedModel
+
+BLOCK = 512  # rows at once
+SMALL = 1e-3  # of what induced features leave of a row: less is rounding
+
+
+def gradient(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the derivatives at rows X [n, p], [outputs, n, p] each."""
+    for output in model.outputs:
+        if isinstance(output, Angle | Observed):
+            raise GpumError(
+                "predict_gradient is for likelihood='gaussian' or 'student' without a period; a prediction of counts "
+                "or angles is no linear function of what it is computed from"
+            )
+    if np.isnan(X).any():
+        raise GpumError("X has missing readings; a gradient needs complete rows")
+    found = [_of_block(model, X[k : k + BLOCK]) for k in range(0, max(len(X), 1), BLOCK)]
+    mean, std = (np.concatenate(parts, 1) for parts in zip(*found, strict=True))
+    return mean, std
+
+
+def _of_block(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rows = model._located(X)
+    at = _directions(model, rows)
+    means, stds = [], []
+    for output in model.outputs:
+        mean, variance = gradients(output.posterior, at)
+        means.append(output.scale * mean / model.cloud.unit)
+        stds.append(output.scale * np.sqrt(variance) / model.cloud.unit)
+    return np.array(means), np.array(stds)
+
+
+def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Directions]:
+    """Where the rows are in a space, and how their representation there changes with them."""
+    family, geometries = model.geometries.family, model.geometries
+    on: dict[int, Slopes] = {}
+
+    def of_surface(k: int, member: SurfaceGeometry) -> Slopes:
+        if k not in on:
+            own, number = rows.own[k], rows.number[k]
+            places = np.empty((len(rows), member.places.shape[1]))
+            places[own >= 0] = member.places[own[own >= 0]]
+            if (own < 0).any():
+                places[own < 0] = rows.projections[k].points[number[own < 0]]
+            on[k] = on_surface(member.surface, places)
+        return on[k]
+
+    def of(space: int) -> Directions:
+        k, kind = family.geometry_of[space], family.spaces[space]
+        member, scale = bare(geometries.members[k])
+        located = rows.whole
+        a, far = located.at[space], located.far[space]
+        assert a is not None
+        inner: Any = rows.X / scale
+        if member is not None:
+            assert isinstance(kind, NodeFeatures)
+            slopes = of_surface(k, member)
+            D, frame = slopes.of(np.asarray(kind.values_at_nodes, float)), slopes.frame
+        elif isinstance(kind, ScaledSpace):
+            p = rows.X.shape[1]
+            D = np.zeros((len(rows), p, a.shape[1]))
+            D[:, np.arange(p), np.arange(p)] = 1 / np.broadcast_to(kind.scale, p)
+            frame = np.broadcast_to(np.eye(p), (len(rows), p, p))
+        elif isinstance(kind, InducedSpace):
+            p = rows.X.shape[1]
+            D = _of_induced(kind, inner, a)
+            frame = np.broadcast_to(np.eye(p), (len(rows), p, p))
+        elif isinstance(kind, GraphSpace):
+            nodes, _ = kind.weights(inner)
+            slopes = through_neighbours(kind.cloud, nodes, inner)
+            D, frame = slopes.of(kind.vectors), slopes.frame
+        else:
+            raise GpumError(
+                f"the {geometries.titles[k]} has no gradient: its functions are known at rows only; use "
+                "another geometry"
+            )
+        return a, D, frame / np.broadcast_to(np.asarray(scale, float), frame.shape[1])[:, None], far
+
+    return of
+
+
+def _of_induced(space: InducedSpace, rows: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Derivatives [n, p, k + 1] of the features `at` of rows [n, p] by their columns."""
+    p = rows.shape[1]
+    scaled = np.broadcast_to(np.diag(1 / np.broadcast_to(space.scale, p)), (len(rows), p, p))
+    F = slopes_between(Stationary(space.nu), rows / space.scale, scaled, space.nodes) @ space.root
+    along = np.einsum("nk,npk->np", at[:, :-1], F)
+    rest = at[:, -1:]
+    of_rest = np.where(rest > SMALL, -along / np.maximum(rest, SMALL), 0.0)
+    return np.concatenate([F, of_rest[:, :, None]], 2)

@@ -1,0 +1,218 @@
+"""The surfaces of a fitted model, as users see them: in the units of X, with what can be computed on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..basics import checks
+from ..basics.checks import GpumError
+from ..geometry.features import NodeFeatures
+from ..geometry.incomplete import IncompleteGeometry
+from ..geometry.scaled import ScaledGeometry
+from ..geometry.surface import SurfaceGeometry
+from ..heat.meshes import MeshedSurface, simplices
+from ..heat.spectra import Spectrum, varying
+from ..manifold.surface import Location, Surface
+
+if TYPE_CHECKING:
+    from .model import FittedModel
+
+
+class FittedSurface(MeshedSurface):
+    """A surface that was learned from a cloud, or given, with its weight in the posterior.
+
+    Lengths are in the units of X. Where each column has a unit of its own (`notes_` says so), they are in those of the
+    scaled columns. Nodes and cells of a known chart are in its coordinates, lengths are those of its metric.
+
+    Attributes
+    ----------
+    title : which surface it is, such as "atlas of dimension 2".
+    weight : its weight in the posterior, the mean over outputs.
+    """
+
+    def __init__(self, model: FittedModel, number: int, title: str, weight: float) -> None:
+        self.title, self.weight = title, weight
+        self._model, self._number = model, number
+        member, self._scale = bare(model.geometries.members[number])
+        assert member is not None
+        self._member, self._cloud = member, model.cloud
+
+    def __repr__(self) -> str:
+        return f"<{self.title}: {len(self.nodes):,} nodes, {len(self.cells):,} cells, weight {self.weight:.0%}>"
+
+    @cached_property
+    def nodes(self) -> np.ndarray:
+        """Points of the surface in the data space, [V, p]."""
+        nodes = self._cloud.unscaled(self._member.surface.positions * self._scale)
+        if self._glued is None:
+            return nodes
+        found = np.empty((self._glued.max() + 1, nodes.shape[1]))
+        found[self._glued] = nodes
+        return found
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """The nodes at the corners of each cell, [K, q + 1]; an edge that is a side of none repeats its last corner."""
+        cells = self._member.surface.cells
+        return cells if self._glued is None else self._glued[cells]
+
+    @property
+    def _known(self) -> bool:
+        """Whether it is a known chart, whose nodes are coordinates."""
+        return self._member.name == "chart" and self._member.surface.limit is None
+
+    @cached_property
+    def _glued(self) -> np.ndarray | None:
+        """Numbers of the nodes of a known chart, in which both ends of a periodic coordinate are one node."""
+        surface = self._member.surface
+        if surface.period is None or surface.unknowns is None:
+            return None
+        glued = np.empty(len(surface.nodes), int)
+        glued[surface.cells] = surface.unknowns[:, : surface.dim + 1]
+        return np.unique(glued, return_inverse=True)[1]
+
+    @cached_property
+    def _linear(self) -> Surface:
+        """The surface with functions that are linear in cells."""
+        return replace(self._member.surface, unknowns=None)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The unit of lengths of the surface, in those of X; 1 where columns have units of their own."""
+        units = np.unique(np.asarray(self._member.surface.scale) * self._scale * self._cloud.unit)
+        return 1.0 if self._known or len(units) > 1 else float(units[0])
+
+    def project(self, X: Any) -> Location:
+        """The nearest points of the surface to rows X [n, p].
+
+        Each lies between the nodes `nodes` [n, j] with `weights` [n, j]; `distance` [n] is how far the row is from it,
+        and `far` [n] whether that is so far that predictions there are the prior's.
+        """
+        rows = checks.cloud(X, "X", columns=self._cloud.X.shape[1])
+        found = self._linear.project(self._cloud._scaled(rows) / self._scale)
+        nodes = found.nodes if self._glued is None else self._glued[found.nodes]
+        return replace(found, nodes=nodes, distance=found.distance * self._unit)
+
+    @cached_property
+    def volume(self) -> float:
+        """Length, area or volume of the surface on which its heaviest kernel was computed."""
+        return self._spectrum.volume
+
+    def spectrum(self, n: int | None = None) -> Spectrum:
+        """The first n eigenvalues of -Δ and their eigenfunctions; None: all that the model has.
+
+        They are those of the fit, in the heaviest domain of the surface: a learned chart has its expected metric.
+        """
+        found = self._spectrum
+        if n is None:
+            return found
+        checks.integer(n, "n", 1, None, "None is every eigenpair that the model has")
+        if n > len(found.values):
+            raise GpumError(
+                f"n is {n}, but the fit computed {len(found.values)} eigenpairs of the {self.title}; ask for fewer, or "
+                f"fit with kernel=KernelOptions(n_modes={n})"
+            )
+        return replace(found, values=found.values[:n], functions=found.functions[:, :n])
+
+    @cached_property
+    def _spectrum(self) -> Spectrum:
+        family = self._model.geometries.family
+        weights: dict[int, float] = {}
+        for output in self._model.outputs:
+            for component in output.posterior.components:
+                k = component.setting.space
+                space = family.spaces[k]
+                if (
+                    family.geometry_of[k] == self._number
+                    and isinstance(space, NodeFeatures) and space.eigenvalues is not None
+                ):  # fmt: skip
+                    weights[k] = weights.get(k, 0.0) + component.weight
+        if not weights:
+            raise GpumError(
+                f"the kernels of the {self.title} were not made of eigenfunctions; fit with kernel='spectral'"
+            )
+        heaviest: Any = family.spaces[max(weights, key=lambda k: weights[k])]
+        q, unit = self.dim, self._unit
+        values, functions = heaviest.eigenvalues / unit**2, np.asarray(heaviest.values_at_nodes, float)
+        functions = functions * unit ** (-q / 2)
+        constant = np.abs(functions[:, ~varying(values)]).max(0)  # 1/√volume, each on its connected component
+        volume = float(np.sum(1 / constant**2))
+        return Spectrum(values, functions, _Unknowns(self), volume, q)
+
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        surface = self._member.surface
+        if not len(surface.cells):
+            raise GpumError(f"the {self.title} has nodes but no cells, as above three dimensions; it has no geodesics")
+        cells, glued = surface.cells, self.cells
+        sides = list(combinations(range(self.dim + 1), 2))
+        pairs = np.sort(np.concatenate([glued[:, side] for side in sides]), 1)
+        pairs, first = np.unique(pairs, axis=0, return_index=True)
+        ends = np.concatenate([cells[:, side] for side in sides])[first]
+        proper = pairs[:, 0] < pairs[:, 1]
+        pairs, ends = pairs[proper], ends[proper]
+        if self._known:
+            from ..manifold.chart import lengths  # which needs JAX
+
+            at = surface.positions
+            return pairs, lengths(self._model.geometries.chart(self._number), at[ends[:, 0]], at[ends[:, 1]])
+        return pairs, self._unit * np.linalg.norm(surface.nodes[ends[:, 0]] - surface.nodes[ends[:, 1]], axis=1)
+
+    def elements(self) -> tuple[csr_matrix, np.ndarray]:
+        """Stiffness [V, V] and lumped mass [V] of linear elements; an edge of no cell is as wide as a usual side."""
+        from ..heat.assembly import assemble  # which needs JAX
+
+        long = self._sides[1]
+        cells, n = self.cells, len(self.nodes)
+        side = lambda a, b: long[self._cells_with_lengths.side(a, b)]
+        line = cells[:, -1] == cells[:, -2]
+        lines, solid = cells[line][:, :2], cells[~line]
+        lines = lines[lines[:, 0] != lines[:, 1]]
+        squares = np.zeros((len(solid), self.dim + 1, self.dim + 1))
+        for i, j in combinations(range(self.dim + 1), 2):
+            squares[:, i, j] = squares[:, j, i] = side(solid[:, i], solid[:, j]) ** 2
+        volume, stiffness = simplices(squares)
+        step = side(lines[:, 0], lines[:, 1])
+        width = float(np.median(long)) ** (self.dim - 1)
+        bars = (width / step)[:, None, None] * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        corners = np.concatenate([solid.ravel(), lines.ravel()])
+        masses = [np.repeat(volume / (self.dim + 1), self.dim + 1), np.repeat(width * step / 2, 2)]
+        K = assemble([(solid, stiffness), (lines, bars)], n)
+        return K, np.bincount(corners, np.concatenate(masses), n)
+
+
+class _Unknowns:
+    """Where rows lie between the values of a surface's eigenfunctions."""
+
+    def __init__(self, surface: FittedSurface) -> None:
+        self._surface = surface
+
+    def project(self, X: Any) -> Location:
+        """Values of the functions that rows X [n, p] lie between."""
+        rows = checks.cloud(X, "X", columns=self._surface._cloud.X.shape[1])
+        return self._surface._member.surface.project(self._surface._cloud._scaled(rows) / self._surface._scale)
+
+
+def surfaces(model: FittedModel) -> list[FittedSurface]:
+    """The surfaces of a fitted model that have weight, the heaviest first."""
+    found = [
+        FittedSurface(model, k, title, float(weight))
+        for k, (title, weight) in enumerate(zip(model.geometries.titles, model.weights.mean(0), strict=True))
+        if weight > 0 and bare(model.geometries.members[k])[0] is not None
+    ]
+    return sorted(found, key=lambda surface: -surface.weight)
+
+
+def bare(member: Any) -> tuple[SurfaceGeometry | None, np.ndarray | float]:
+    """The surface within a geometry, and what rows are divided by; None for flat space and graphs."""
+    scale: np.ndarray | float = 1.0
+    while isinstance(member, ScaledGeometry | IncompleteGeometry):
+        scale = scale * member.scale if isinstance(member, ScaledGeometry) else scale
+        member = member.inner
+    return (member if isinstance(member, SurfaceGeometry) else None), scale

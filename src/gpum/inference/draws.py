@@ -1,0 +1,102 @@
+"""Draws of the function from a posterior that can be evaluated anywhere (Matheron's rule).
+
+    f = mean + σ_h s (g - k(·) C⁻¹ (g(labels) + ε)),    g ~ GP(0, K),  ε ~ N(0, r D),  s² of the Student t
+
+A kernel that is linear in features F has g = F w exactly; a stationary one has g from FREQUENCIES random Fourier
+features, whose covariance differs from K by about 1/√FREQUENCIES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..basics.checks import GpumError
+from ..heat.covariances import Covariance, Stationary, Weighted
+from .nearest import SEEN, Nearest, Search, conditionals
+from .posterior import Component, Posterior
+
+FREQUENCIES = 2000
+AT_ONCE = 2000  # labels
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One draw of the function: `at(points)` gives it at points [n, k] of the space of this number."""
+
+    space: int
+    covariance: Covariance
+    known: np.ndarray
+    along: np.ndarray  # [labels]
+    wiggle: Callable[[np.ndarray], np.ndarray]
+    size: float
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """The function at points, [n]."""
+        return self.size * self.wiggle(points) + self.covariance.gram(points, self.known) @ self.along
+
+
+@dataclass(frozen=True, eq=False)
+class NearestDraw:
+    """The same where each point sees the nearest labels only: g and ε are the same everywhere, C is that of these."""
+
+    space: int
+    component: Component  # with one noise ratio
+    known: np.ndarray
+    search: Search
+    wiggle: Callable[[np.ndarray], np.ndarray]
+    at_known: np.ndarray  # g + ε at the labels
+    size: float
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """The function at points, [n]."""
+        d, covariance, r = self.component.d, self.component.setting.covariance, float(self.component.ratios[0])
+        assert isinstance(d, Nearest)
+        assert isinstance(covariance, Stationary)
+        index = self.search.nearest(points, SEEN)
+        mean = conditionals(covariance, self.known, d, r, points, index)
+        back = conditionals(covariance, self.known, replace(d, y=self.at_known), r, points, index)
+        local = np.sqrt(mean.scale(float(d.sharing[0]), float(self.component.signal[0])))
+        return mean.mean + self.size * local * (self.wiggle(points) - back.mean)
+
+
+def draws(posterior: Posterior, rng: np.random.Generator, n: int) -> list[Draw | NearestDraw]:
+    """n draws, each of a setting and noise ratio that are drawn by their weights."""
+    numbers = [(i, j) for i, component in enumerate(posterior.components) for j in range(len(component.weights))]
+    return [_draw(posterior, rng, *numbers[k]) for k in posterior.choose(rng, n)]
+
+
+def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Draw | NearestDraw:
+    component: Component = posterior.components[i]
+    setting, d, r = component.setting, component.d, component.ratios[j]
+    known = posterior.labels[setting.space]
+    assert known is not None
+    wiggle = _prior(setting.covariance, known.shape[1], rng)
+    size = 1.0
+    if np.isfinite(posterior.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
+        size = float(np.sqrt((0.5 * posterior.dof - 1) / rng.gamma(0.5 * posterior.dof)))
+    noise = np.sqrt(r / np.broadcast_to(d.precision, len(known))) * rng.standard_normal(len(known))
+    at_known = np.concatenate([wiggle(known[k : k + AT_ONCE]) for k in range(0, len(known), AT_ONCE)]) + noise
+    if isinstance(d, Nearest):
+        return NearestDraw(setting.space, component.only(j), known, Search.of(known), wiggle, at_known, size)
+    size *= float(np.sqrt(component.signal[j]))
+    along = d.U @ ((d.z - size * (d.U.T @ at_known)) / (d.S + r))
+    return Draw(setting.space, setting.covariance, known, along, wiggle, size)
+
+
+def _prior(covariance: Covariance, k: int, rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """A draw of GP(0, K) as a function of points [n, k]."""
+    constant = rng.standard_normal()
+    if isinstance(covariance, Weighted):
+        weights = rng.standard_normal(covariance.features(np.zeros((1, k))).shape[1])
+        return lambda points: constant + covariance.features(points) @ weights
+    if not isinstance(covariance, Stationary):
+        raise GpumError(f"functions of the kernel {type(covariance).__name__} cannot be drawn")
+    waves = rng.standard_normal((k, FREQUENCIES))
+    if np.isfinite(covariance.nu):
+        waves /= np.sqrt(rng.gamma(covariance.nu, 1 / covariance.nu, FREQUENCIES))
+    phases = rng.uniform(0, 2 * np.pi, FREQUENCIES)
+    weights = np.sqrt(2 / FREQUENCIES) * rng.standard_normal(FREQUENCIES)
+    return lambda points: constant + np.cos(points / covariance.scale @ waves + phases) @ weights

@@ -1,0 +1,55 @@
+"""The code of two pages runs, in its order; what needs another library runs where that is installed."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [DOCS / "building_blocks.md", DOCS / "kernels_elsewhere.md"]
+BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)]
+OF_OTHERS = {match[1]: block for block in BLOCKS if (match := re.match(r"# needs (\w+)\n", block))}
+
+
+@pytest.fixture(scope="module")
+def names():
+    """What the pages have defined at their end."""
+    found = {}
+    for block in BLOCKS:
+        if block not in OF_OTHERS.values():
+            exec(compile(block, "page", "exec"), found)
+    return found
+
+
+def test_the_pages_run(names):
+    assert names["mesh"].volume == pytest.approx(2 * np.pi * 1.8, rel=5e-3)
+    assert np.sqrt(np.mean((names["mean"] - names["truth"])[40:] ** 2)) < 0.1
+    assert names["pipeline"].score(names["X"][40:], names["truth"][40:]) > 0.95
+    assert names["gradient"].shape == names["deviation"].shape == (5, 3)
+    heights = np.array(names["extremes"])[:, 2]
+    assert np.all(heights > 1.2)  # sin(2 angle) + height is largest at the upper end
+    assert names["away"].length == pytest.approx(np.linalg.norm(np.diff(names["away"].path, axis=0), axis=1).sum())
+    assert names["path"].shape == (51, 2)
+    # a cone of slope 1/2, unrolled, is half a disc that is glued: the distance of two points at angles a, b is
+    # √(r² + s² - 2rs cos((a - b)/2)), unless that is shorter around the other side
+    (r, a), (s, b) = names["points"][:2]
+    turn = abs(a - b)
+    exact = np.sqrt(r**2 + s**2 - 2 * r * s * np.cos(min(turn, 2 * np.pi - turn) / 2))
+    found = names["on_cone"].surfaces_[0].geodesic(names["points"][0], names["points"][1]).length
+    assert found == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of other libraries
+@pytest.mark.parametrize("library", OF_OTHERS)
+def test_other_libraries(library, names):
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    found = dict(names)
+    exec(compile(OF_OTHERS[library], "page", "exec"), found)
+    if library == "numpyro":
+        scale = np.asarray(found["sampler"].get_samples()["scale"])
+        assert len(scale) == 100
+        assert 0.2 < scale.mean() < 3  # waves of length π and a slope
+    else:
+        predicted = np.asarray(found["predicted"])
+        assert np.sqrt(np.mean((predicted - names["truth"][40:]) ** 2)) < 0.1
