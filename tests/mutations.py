@@ -139,6 +139,28 @@ MUTANTS = [
         "model_io",
     ),
     mutant("model file: room", "container", "total > _allowed(len(payload))", "False", "model_io"),
+    mutant(
+        "gross errors: their density",
+        "gross",
+        "variance + v_gross[:, None]",
+        "variance + 0 * v_gross[:, None]",
+        "gross",
+    ),
+    mutant("gross errors: their rate", "gross", "rate = float(np.sum(q * rates[..., 0]))", "rate = 0.5", "gross"),
+    mutant("gross errors: quantiles", "posterior", "variances + self.gross_variance]", "variances]", "gross"),
+    mutant("gross errors: draws", "posterior", "(rng.random(z.shape) < self.gross)", "1.0", "gross"),
+    mutant("programs: JAX as before", "programs", "if name not in theirs}", "if name in theirs}", "programs"),
+    mutant("programs: released", "device", "program.clear_cache()", "pass", "programs"),
+    mutant(
+        "threads: jobs of a scope",
+        "threads",
+        "asked = of_context if n_jobs is None",
+        "asked = 1 if n_jobs is None",
+        "cluster",
+    ),
+    mutant(
+        "report: units of pictures", "document", "_main_directions(X / unit, 3)", "_main_directions(X, 3)", "report"
+    ),
     mutant("store: key", "store", "{array.dtype.str} {array.shape}", "{array.dtype.str}", "checkpoint"),
 ]
 

@@ -909,7 +909,7 @@ def test_the_package_runs_as_a_module():
 
 @pytest.mark.parametrize(("arguments", "status"), [(["version"], 0), (["--help"], 0), (["info", "nothing.gpum"], 2)])
 def test_a_command_that_ends_says_all_and_cleans_up(arguments, status):
-    """It leaves without Python's own end: what was printed is complete, and functions for the exit have run."""
+    """What was printed is complete, and functions for the exit have run."""
     begin = "import atexit; atexit.register(lambda: print('cleaned up', flush=True)); print('begin'); "
     done = python(begin + COMMAND, *arguments)
     assert done.returncode == status, done.stderr

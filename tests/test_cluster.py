@@ -14,13 +14,15 @@ from threadpoolctl import threadpool_limits
 import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, diagnostics, heat_kernel
 from gpum.app.tables import tables
-from gpum.basics import large_neighbours
-from gpum.basics.threads import as_worker, at_once
+from gpum.basics import large_neighbours, workers
+from gpum.basics.threads import as_worker, at_once, with_jobs
+from gpum.fitted import rows as fitted_rows
 from gpum.geometry import chart as chart_module
 from gpum.geometry import domains, graphs
 from gpum.geometry.base import KernelTask
 from gpum.geometry.family import smoothness_names
 from gpum.geometry.surface import SurfaceGeometry
+from gpum.inference import gp
 from oracles import ROLL
 from test_cli import gpum
 
@@ -355,9 +357,36 @@ def test_predictions_of_a_cluster_that_loses_a_worker(array, curve_fit, table, m
         same_table(predicted_by(client, folder), tables.read(folder / "alone.csv"))
 
 
+@pytest.mark.parametrize(("n_jobs", "threads"), [(1, {1}), (3, {3})])
+def test_labels_and_rows_use_as_many_threads_as_asked(monkeypatch, tmp_path, n_jobs, threads):
+    """Also where a model was read from a file."""
+    counts = []
+
+    class Pool(workers.ThreadPoolExecutor):
+        def __init__(self, n):
+            counts.append(n)
+            super().__init__(n)
+
+    monkeypatch.setattr(workers, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(gp, "ALONE", 5)
+    monkeypatch.setattr(gp, "SCREEN", 8)
+    monkeypatch.setattr(fitted_rows, "BLOCK", 4)
+    fitted = GPUMRegressor(geometry="flat", random_state=0, n_jobs=n_jobs).fit(CURVE, np.sin(T))
+    inference, counts[:] = set(counts), []
+    fitted.predict(CURVE + 0.01, return_std=True)
+    rows, counts[:] = set(counts), []
+    fitted.save(tmp_path / "m.gpum")
+    GPUMRegressor.load(tmp_path / "m.gpum").predict(CURVE + 0.01, return_std=True)
+    assert (inference, rows, set(counts)) == (threads - {1},) * 3
+
+
 def test_a_worker_runs_one_task_at_once():
     """Workers share the cores of their machine: n_jobs=-1 of a model must not mean all of them in each worker."""
     before = at_once(-1)
     with as_worker():
         assert at_once(-1) == 1
+        with with_jobs(-1):
+            assert at_once(None) == 1
+    with with_jobs(3):
+        assert at_once(None) == 3
     assert at_once(-1) == before

@@ -489,7 +489,7 @@ def test_the_report_draws_an_atlas_where_its_rows_are():
     """The atlas is learned in units of the columns' spreads, and drawn in those of the table."""
     X = np.random.default_rng(0).standard_normal((N, 3)) * [1.0, 1e4, 1.0] + [0.0, 0.0, 1e9]
     model = GPUMRegressor(2, **FLAT | {"geometry": "atlas", "scale": "standard"}).fit(X, X[:, 0])
-    drawn = np.array(edges_of(model, "atlas of dimension 2", X, View(X), 5000)["axes"]).T
+    drawn = np.array(edges_of(model, "atlas of dimension 2", X, View(X, model.model_.cloud.unit), 5000)["axes"]).T
     assert np.all((drawn >= X.min(0) - np.ptp(X, 0)) & (drawn <= X.max(0) + np.ptp(X, 0)))
     assert np.ptp(drawn[:, 1]) > 1e4
 

@@ -153,7 +153,7 @@ def test_the_pipeline_shows_in_the_file_list():
         assert len([path for path in folder.rglob("*.py") if path.name != "__init__.py"]) > 1, folder.name
 
 
-FOREIGN = {"atexit", "compilation_cache", "os"}  # other libraries that are reached into
+FOREIGN = {"os"}  # other libraries that are reached into
 ENTRY = {"_command"}  # the command line, beside the package's version
 
 

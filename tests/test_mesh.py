@@ -173,8 +173,6 @@ def test_regression_by_paths_and_refusals():
     y = X[:, 2]
     paths = GPUMRegressor(geometry=mesh, kernel=KernelOptions("brownian", n_paths=200), random_state=0).fit(X, y)
     assert paths.score(X, y) > 0.9
-    with pytest.raises(GpumError, match="not made of eigenfunctions"):
-        paths.surfaces_[0].spectrum()
     with pytest.raises(GpumError, match="X has 2 columns, but the vertices of the mesh have 3"):
         GPUMRegressor(geometry=mesh).fit(X[:, :2], y)
     with pytest.raises(GpumError, match="geometry is a mesh"):

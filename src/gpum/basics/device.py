@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
+from weakref import WeakSet
 
 # On a GPU XLA tries several algorithms for each product before it chooses one. This takes half of the first fit, gains
 # nothing here, and lets results depend on which was quicker. A program that others call must not have options.
 OPTIONS = {"xla_gpu_autotune_level": 0}
+PROGRAMS: WeakSet[Any] = WeakSet()  # every function that `compiled` has made
 
 
-def compiled(function: Callable[..., Any], **static: Any) -> Any:
+def compiled(function: Callable[..., Any], options: dict[str, Any] | None = OPTIONS, **static: Any) -> Any:
     """The function as a program of JAX, which is imported by those who have one."""
     import jax
 
-    return jax.jit(function, compiler_options=OPTIONS, **static)
+    program = jax.jit(function, compiler_options=options, **static)
+    PROGRAMS.add(program)
+    return program
+
+
+def release_programs() -> None:
+    """Free the memory of all programs of this package, which are loaded again when needed; others' stay."""
+    for program in list(PROGRAMS):
+        program.clear_cache()
 
 
 def accelerated() -> bool:

@@ -29,7 +29,7 @@ FEW = 0.05  # fraction of such paths up to which rows are enough
 MORE = 4  # times as many rows show whether rows are enough: twice as many may be too few as well
 
 
-def enough(rows: np.ndarray, n: int, most: int, n_jobs: int | None = -1) -> tuple[int, float]:
+def enough(rows: np.ndarray, n: int, most: int, n_jobs: int | None = None) -> tuple[int, float]:
     """How many of `rows` [N, p], in random order, are enough, and the fraction of their paths that are too short.
 
     The first of n, 2 n, 4 n, … for which that fraction is at most FEW, or the last of them that is at most `most`.

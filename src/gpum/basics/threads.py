@@ -33,9 +33,15 @@ def joblib_runs(n_jobs: int | None) -> bool:
 def _backend(n_jobs: int | None) -> tuple[Any, int]:
     """The backend that runs tasks, and how many it runs at once."""
     backend, of_context = get_active_backend(prefer="threads")
-    if n_jobs is not None and n_jobs < 0 and type(backend) is ThreadingBackend and backend.nesting_level:
+    asked = of_context if n_jobs is None else n_jobs
+    if asked is not None and asked < 0 and type(backend) is ThreadingBackend and backend.nesting_level:
         return backend, 1  # this process is one of many workers, which use all cores already
-    return backend, backend.effective_n_jobs(of_context if n_jobs is None else n_jobs)
+    return backend, backend.effective_n_jobs(asked)
+
+
+def with_jobs(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """A scope in which an `n_jobs` of None is this number: for an estimator's tasks that are not given its own."""
+    return nullcontext() if n_jobs is None else parallel_config(_backend(n_jobs)[0], n_jobs=n_jobs)
 
 
 def as_worker() -> AbstractContextManager[Any]:

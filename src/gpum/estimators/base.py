@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..basics.threads import blas_threads
+from ..basics.threads import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
 from ..fitted.functions import SampledFunction, functions
 from ..fitted.relevance import TITLE as LENGTHS
@@ -164,7 +164,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
 def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
-    with blas_threads(len(known)):
+    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         return regress(*geometries.labelled(known), y[known], target, known)
 
 
@@ -173,7 +173,7 @@ def infer_with_lengths(
 ) -> tuple[Geometries, Output]:
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
-    with blas_threads(len(known)):
+    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         found = with_lengths(geometries, known, as_numbers(y[known], target), store, target.has_normal_noise)
         return found.geometries, regress(found.family, found.at, y[known], target, known, store)
 
@@ -196,7 +196,7 @@ class NumberScores:
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
     """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
     known, found = np.flatnonzero(~np.isnan(y)), {}
-    with blas_threads(len(known)):
+    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         labelled = with_lengths(geometries, known, as_numbers(y[known], target), store, target.has_normal_noise)
         family, members = labelled.family, labelled.geometries.members
         names = [

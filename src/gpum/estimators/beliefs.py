@@ -15,7 +15,7 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from ..basics.formats import number, percent, short
-from ..basics.threads import blas_threads
+from ..basics.threads import blas_threads, with_jobs
 from ..fitted.relevance import TITLE, with_lengths
 from ..geometry.family import Family
 from ..inference import classes, design, gp
@@ -165,7 +165,7 @@ class Numbers(Target):
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """Predictions from all settings; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
-        with blas_threads(len(rows)):
+        with blas_threads(len(rows)), with_jobs(self.fitted.settings.get("n_jobs")):
             found = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
             output = regress(found.family, found.at, y, TargetKind(), rows)
         if stop():

@@ -184,7 +184,7 @@ def _planned(
     model, has_graph = request.learned_model, "graph" in request.names
     read = store.once(
         ("rows", name, seed, random, model, by_default, has_graph),
-        partial(subset.chosen, cloud, seed, random, model, not by_default, has_graph),
+        partial(subset.chosen, cloud, seed, random, model, not by_default, has_graph, request.kernels.n_jobs),
     )
     notes += read.notes
     rows = Learned(read.cloud, choices[0], digest(read.cloud))

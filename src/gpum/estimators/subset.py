@@ -39,7 +39,9 @@ class Learned:
     smooth: bool
 
 
-def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool, graphs: bool) -> Learned:
+def chosen(
+    cloud: Cloud, seed: int, random: bool, model: Any, always: bool, graphs: bool, n_jobs: int | None = None
+) -> Learned:
     """Rows of a cloud that geometries are learned from.
 
     `model` is the latent model that is fitted to them; None where neither charts nor atlases are learned. `always` says
@@ -63,7 +65,7 @@ def chosen(cloud: Cloud, seed: int, random: bool, model: Any, always: bool, grap
             "geometry='average' charts and atlases, which have at most 3, are left out; name them to learn them"
         )
     if model is not None and (smooth or always) and not np.isnan(found.X).any():
-        n, fraction = _enough(found, model, seed)
+        n, fraction = _enough(found, model, seed, n_jobs)
         resolved = n == clouds.SUBSET and fraction <= resolution.FEW
         if n > clouds.SUBSET:
             found, notes = clouds.with_subset(cloud, seed, random, n)
@@ -99,13 +101,13 @@ def _dimension(cloud: Cloud, seed: int) -> float:
     return dimension
 
 
-def _enough(cloud: Cloud, model: Any, seed: int) -> tuple[int, float]:
+def _enough(cloud: Cloud, model: Any, seed: int, n_jobs: int | None) -> tuple[int, float]:
     """How many rows show the shape of the cloud, as far as WORK allows, and the fraction of their paths too short."""
     rng = np.random.default_rng(seed)
     assert cloud.subset is not None
     n, most = len(cloud.subset), _most(model, cloud.X.shape[1])
     order = np.concatenate([rng.permutation(cloud.subset), rng.permutation(np.setdiff1d(cloud.distinct, cloud.subset))])
-    return resolution.enough(cloud.rows[order[: max(resolution.MORE * n, 2 * most)]], n, most)
+    return resolution.enough(cloud.rows[order[: max(resolution.MORE * n, 2 * most)]], n, most, n_jobs)
 
 
 def _most(model: Any, columns: int) -> int:

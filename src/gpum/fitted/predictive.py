@@ -11,6 +11,7 @@ import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.threads import with_jobs
 from ..inference.outputs import Output, Summary
 from ..inference.posterior import RowsInSpaces
 from .rows import ProjectedRows
@@ -40,7 +41,9 @@ class AtRows:
 
     def _each_block(self, of: Callable[[RowsInSpaces, slice], T]) -> list[T]:
         """What `of` computes for each block of the rows, with the positions of its rows."""
-        return self.rows.each_block(of, self.model.geometries.kernels.n_jobs)
+        n_jobs = self.model.settings.get("n_jobs")
+        with with_jobs(n_jobs):
+            return self.rows.each_block(of, n_jobs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -173,7 +173,7 @@ class RowData(NamedTuple):
 Derivatives = Callable[[Any, Any, Decoder, Any], tuple[Array, Array, Array]]
 
 
-@jax.jit
+@partial(compiled, options=None)
 def at_points(
     x: Array, products: Array, dec: Decoder, own: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip
@@ -192,7 +192,7 @@ def at_points(
     return value, gradient, dec.beta * bend - flat - jnp.eye(x.shape[1])
 
 
-@jax.jit
+@partial(compiled, options=None)
 def at_posteriors(
     theta: Array, products: Array, dec: Decoder, own: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip

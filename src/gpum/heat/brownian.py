@@ -256,7 +256,7 @@ def path(chart: Chart, start: Any, time: float, key: Array, n_steps: int = 1000)
         return np.concatenate([np.asarray(x), np.asarray(positions)]).astype(float)
 
 
-@partial(jax.jit, static_argnames="n_steps")
+@partial(compiled, static_argnames="n_steps")
 def _positions(moving, key, x, dt, n_steps):
     """The positions of a path from x [1, q] after each step, [n_steps, q]; one program for all paths of a chart."""
 

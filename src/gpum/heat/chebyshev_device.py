@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -94,7 +95,7 @@ def _bands(A: csr_matrix) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         begin, width = end, 2 * width
 
 
-@jax.jit
+@partial(compiled, options=None)
 def _product(bands: Bands, V: jax.Array) -> jax.Array:
     return jnp.concatenate([jnp.sum(entries[:, :, None] * V[columns], 1) for columns, entries in bands])
 

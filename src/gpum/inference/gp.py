@@ -179,7 +179,7 @@ def weighed(
         mine = [k for k, setting in enumerate(settings) if setting.space == space]
         rows, most = labels[space], -np.inf
         tasks = [partial(score, settings[k], rows, slice(None)) for k in mine]
-        for k, one in zip(mine, results(tasks, -1 if len(labels) > ALONE else 1), strict=True):
+        for k, one in zip(mine, results(tasks, None if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
             most = max(most, mass[k])
             if mass[k] > most + log(KEEP):
@@ -271,7 +271,7 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
     few = {space: labels.some(space, some) for space in {setting.space for setting in settings}}
     tasks = [partial(_mass, score, setting, few[setting.space], some) for setting in settings]
-    found = np.array(list(results(tasks, -1)))
+    found = np.array(list(results(tasks, None)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(settings[k].covariance, few[settings[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))

@@ -32,12 +32,60 @@ def leave_one_out(
     the weights, σ_h² and units of the other labels), but for settings too light to be components of the posterior. For
     "evidence" the hyperparameters stay those of all labels.
     """
-    n, averaged = len(y), bool(np.isfinite(posterior.dof))
+    n = len(y)
     if n < 2:
         raise GpumError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
-    if any(isinstance(component.d, Nearest) for component in posterior.components):
-        return _leave_one_of_many_out(posterior, y, np.asarray(levels, float))
-    mean, s = np.array([units(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
+    if _sees_nearest(posterior):  # of so many labels, one does not change the units
+        mean, s = units(y)
+        weights, means, variances = predictions(posterior, (y - mean) / s)
+        means, variances, dof = mean + s * means, s**2 * variances, posterior.dof
+    else:
+        mean, s = np.array([units(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
+        weights, means, variances = _without_each(posterior, y, mean, s)
+        dof = dof_without_one(posterior, n)
+    middle = np.sum(weights * means, 0)
+    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
+    some, m, v = posterior.observed(weights, means, variances)
+    ends = mixture_quantiles(some, m, np.sqrt(v), dof, np.asarray(levels, float))
+    return middle, variance + posterior.gross * posterior.gross_variance, ends
+
+
+def predictions(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and variances [components and ratios, n] of the mixture that predicts each label from the others.
+
+    y [n] are the labels in the posterior's units, which stay those of all labels.
+    """
+    if not _sees_nearest(posterior):
+        return _without_each(posterior, y, np.zeros((len(y), 1)), np.ones((len(y), 1)))
+    log_p, means, variances = [], [], []
+    for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
+        if isinstance(component.d, Nearest):
+            a = posterior.labels[component.setting.space]
+            assert a is not None
+            m, v = nearest.leave_one_out(component, a)
+        else:
+            c, alpha = inverse_parts(component.d, component.ratios, y)
+            m, v = y[:, None] - alpha / c, component.signal / c
+        log_p.append(mass + 0.5 * ((y[:, None] - m) ** 2 / v + np.log(2 * pi * v)))
+        means.append(m)
+        variances.append(v)
+    return posterior.doubted(log_p), np.concatenate(means, 1).T, np.concatenate(variances, 1).T
+
+
+def dof_without_one(posterior: Posterior, n: int) -> float:
+    """Degrees of freedom of the predictions of each of n labels by the others."""
+    return 2 * A0 + n - 1 if np.isfinite(posterior.dof) else np.inf
+
+
+def _sees_nearest(posterior: Posterior) -> bool:
+    return any(isinstance(component.d, Nearest) for component in posterior.components)
+
+
+def _without_each(
+    posterior: Posterior, y: np.ndarray, mean: np.ndarray, s: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `predictions`, where mean and s [n, 1] are the units of the labels other than each one."""
+    n, averaged = len(y), bool(np.isfinite(posterior.dof))
     one, y0 = np.ones(n), y - y.mean()
     m = mean - y.mean()
     a = A0 + (n - 1) / 2
@@ -56,33 +104,5 @@ def leave_one_out(
             log_p = log_p - 0.5 * (d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
-    weights = posterior.doubted([log_p for log_p, _, _ in found])
     means, variances = (np.concatenate([one[k] for one in found], 1).T for k in (1, 2))
-    middle = np.sum(weights * means, 0)
-    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
-    dof = 2 * a if averaged else np.inf
-    return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
-
-
-def _leave_one_of_many_out(
-    posterior: Posterior, y: np.ndarray, levels: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `leave_one_out` where some settings see the nearest labels only: of so many, one does not change the units."""
-    mean, scale = units(y)
-    z, log_p, means, variances = (y - mean) / scale, [], [], []
-    for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
-        if isinstance(component.d, Nearest):
-            a = posterior.labels[component.setting.space]
-            assert a is not None
-            m, v = nearest.leave_one_out(component, a)
-        else:
-            c, alpha = inverse_parts(component.d, component.ratios, z)
-            m, v = z[:, None] - alpha / c, component.signal / c
-        log_p.append(mass + 0.5 * ((z[:, None] - m) ** 2 / v + np.log(2 * pi * v)))
-        means.append(m)
-        variances.append(v)
-    weights, m, v = posterior.doubted(log_p), np.concatenate(means, 1).T, np.concatenate(variances, 1).T
-    middle = np.sum(weights * m, 0)
-    variance = np.sum(weights * (v + (m - middle) ** 2), 0)
-    ends = mixture_quantiles(weights, m, np.sqrt(v), posterior.dof, levels)
-    return mean + scale * middle, scale**2 * variance, mean + scale * ends
+    return posterior.doubted([log_p for log_p, _, _ in found]), means, variances

@@ -115,7 +115,7 @@ class Conditionals:
 
 def conditionals(
     covariance: Stationary, labels: np.ndarray, d: Nearest, r: float, queries: np.ndarray, index: np.ndarray,
-    noise: np.ndarray | float = 1.0, n_jobs: int | None = -1,
+    noise: np.ndarray | float = 1.0, n_jobs: int | None = None,
 ) -> Conditionals:  # fmt: skip
     """What labels `index` [n, m] say at queries [n, p]; an index of -1 is no label. `noise` is d of the queries."""
     n, m = index.shape
@@ -174,7 +174,7 @@ def earlier(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def log_masses(
     covariance: Stationary, labels: np.ndarray, d: Nearest, r: float, shape: float, rate: float,
-    n_jobs: int | None = -1,
+    n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """log p(y) and the s² it is largest for, [J] each, for every ν in `d.sharing`; s² ~ InvGamma(shape, rate)."""
     rows, index = earlier(labels)

@@ -138,7 +138,7 @@ class Climb:
 
 def climbed(
     X: np.ndarray, y: np.ndarray, groups: np.ndarray, smoothness: Sequence[str], repeated: bool,
-    n_jobs: int | None = -1,
+    n_jobs: int | None = None,
 ) -> list[Candidate]:  # fmt: skip
     """Candidates for labels y [n] at rows X [n, p]; `groups` [p] is which length each column has.
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import pi
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,7 +23,7 @@ from scipy.stats import norm
 from ..basics.checks import GpumError
 from ..geometry.family import Family
 from ..persistence.store import Store
-from . import angles, classes, design, gp, known_noise, likelihoods, observations
+from . import angles, classes, design, gp, gross, known_noise, likelihoods, observations
 from .left_out import leave_one_out
 from .nearest import EXACT
 from .posterior import Posterior, RowsInSpaces
@@ -111,8 +110,8 @@ class Output:
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = leave_one_out(self.posterior, self.labels, levels)
-        return mean, np.sqrt(variance), ends
+        mean, variance, ends = leave_one_out(self.posterior, self.targets("posterior"), levels)
+        return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
 
     def beliefs(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
@@ -353,8 +352,10 @@ def regress(
     if target.noise_std is not None:
         posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
         return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
-    infer = partial(gp.average, store=store) if averaged else gp.best
-    return Output(infer(family, known, (labels - mean) / scale), mean, scale, rows, labels)
+    y = (labels - mean) / scale
+    posterior = gp.average(family, known, y, store=store) if averaged else gp.best(family, known, y)
+    posterior = gross.with_gross_errors(posterior, y, scale) if averaged else posterior
+    return Output(posterior, mean, scale, rows, labels)
 
 
 def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:

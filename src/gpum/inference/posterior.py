@@ -6,7 +6,7 @@ Given a component (a setting with K = U S Uᵀ on the labels, and noise ratios r
 
 A row whose coordinates are uncertain has several points (`RowsInSpaces.around`): a component's mean is the mean over
 them; its variance is the mean of their variances plus the variance of their means. A row far from the geometry has the
-prior.
+prior. With probability `gross` a new observation has a further error of variance `gross_variance` (`gross`).
 """
 
 from __future__ import annotations
@@ -167,7 +167,10 @@ Stacked = tuple[Stack | NearestStack, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Posterior(Mixture[Component]):
-    """A mixture of GPs. `dof` is that of each component's Student t (infinite for "evidence")."""
+    """A mixture of GPs. `dof` is that of each component's Student t (infinite for "evidence").
+
+    `gross` is the probability of a gross error of a new observation, `gross_variance` the error's variance.
+    """
 
     components: list[Component]
     labels: list[np.ndarray | None]  # representation of the labelled points in each space that a component uses
@@ -175,6 +178,8 @@ class Posterior(Mixture[Component]):
     log_evidence: float
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
+    gross: float = 0.0
+    gross_variance: float = 0.0
     spread: ClassVar[float] = 1.0  # variance of the noise over σ²
 
     @staticmethod
@@ -263,6 +268,7 @@ class Posterior(Mixture[Component]):
         for stack, means, variances, of_noise in rows.once(heavy):
             mean += np.einsum("cnj,cj->n", means, stack.weights)
             square += np.einsum("cnj,cj->n", variances + means**2 + noise * self.spread * of_noise, stack.weights)
+        square += noise * self.gross * self.gross_variance
         return mean, np.maximum(square - mean**2, 0.0)
 
     def covariance(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
@@ -274,7 +280,7 @@ class Posterior(Mixture[Component]):
             total += noise * self.spread * np.diag(of_noise @ component.weights)
             total += (means * component.weights) @ means.T
             mean += means @ component.weights
-        total -= np.outer(mean, mean)
+        total += noise * self.gross * self.gross_variance * np.eye(n) - np.outer(mean, mean)
         return 0.5 * (total + total.T)
 
     def _joint(
@@ -307,7 +313,19 @@ class Posterior(Mixture[Component]):
     def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles of the mixture, [n, levels]."""
         weights, means, variances, _ = self.flat(rows, noise)
-        return mixture_quantiles(weights[:, None], means, np.sqrt(variances), self.dof, levels)
+        weights = weights[:, None]
+        if noise:
+            weights, means, variances = self.observed(weights, means, variances)
+        return mixture_quantiles(weights, means, np.sqrt(variances), self.dof, levels)
+
+    def observed(
+        self, weights: np.ndarray, means: np.ndarray, variances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Weights, means and variances [components, n] of new observations, with gross errors where there are any."""
+        if not self.gross:
+            return weights, means, variances
+        weights = np.concatenate([(1 - self.gross) * weights, self.gross * weights])
+        return weights, np.concatenate([means, means]), np.concatenate([variances, variances + self.gross_variance])
 
     def flat(self, rows: RowsInSpaces, noise: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Weights [J], and means, variances and the variances of noise [J, n] of all components."""
@@ -336,6 +354,8 @@ class Posterior(Mixture[Component]):
             # the symmetric root: unlike V√w it does not depend on the signs of eigenvectors, which rounding decides
             z = (V * np.sqrt(np.maximum(w, 0.0))) @ (V.T @ rng.standard_normal((len(rows), len(where))))
             z += noise * np.sqrt(of_noise[:, [j]]) * self.noise(rng, z.shape)
+            if noise and self.gross:
+                z += self.gross_variance**0.5 * rng.standard_normal(z.shape) * (rng.random(z.shape) < self.gross)
             if np.isfinite(self.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
                 z *= np.sqrt((0.5 * self.dof - 1) / rng.gamma(0.5 * self.dof, size=len(where)))
             draws[:, where] = means[:, [j]] + z

@@ -1,6 +1,6 @@
 """Float64 for every numerical function, whatever the caller's JAX configuration.
 
-The library never changes JAX's global configuration. Public numerical functions are wrapped by
+JAX's precision is set where it is needed, never for the process. Public numerical functions are wrapped by
 `float64` instead: inside, 64-bit types are on; called with plain arrays they hand out NumPy arrays,
 called while JAX traces (`jit`, `vmap`, `grad`) they hand on the tracer.
 """

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
-import threading
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -119,24 +118,14 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        status = 0 if end.code is None else end.code
-        others = [one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon]
-        if status == INTERRUPTED or (isinstance(status, int) and not others):
-            _leave(status)
+        if end.code == INTERRUPTED:
+            _leave()
         raise
 
 
-def _leave(status: int) -> None:
-    """End the process now: Python would remove every object of JAX and SciPy first, which takes half a second.
-
-    After an interrupt this is necessary: JAX may crash there if it was compiling.
-    """
-    atexit._run_exitfuncs()
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # as where the command was started without an output
-                stream.flush()
-    except OSError:  # nobody reads any more
-        if status != INTERRUPTED:
-            return
-    os._exit(status)
+def _leave() -> None:
+    """End the interrupted process now: JAX may crash while Python exits, if it was compiling."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError):  # started without an output, or nobody reads any more
+            stream.flush()
+    os._exit(INTERRUPTED)

@@ -65,13 +65,13 @@ def views(model: Any, X: np.ndarray, features: list[str], family: Any) -> list[d
             }
         )
     found += _of_graph(family, titles, X)
-    seen = View(X)
+    seen = View(X, geometries.cloud.unit)
     names = [short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
     data: dict[str, Any] = {
         "title": "data" if seen.pca is None else "data, seen along three main directions",
         "axes": columns(seen.at(X)),
         "names": names,
-        "geometry": column(spacing(X)),
+        "geometry": column(spacing(X / seen.unit)),
         "geometry_name": "Distance to the nearest row",
         "geometry_note": SPARSE,
     }

@@ -98,7 +98,7 @@ def _packed(text: str) -> str:
 def _contents(fitted: model_io.Fitted) -> dict[str, Any]:
     model, X = fitted.model, fitted.X
     outlines: dict[Any, Any] = {}
-    view = View(X)
+    view = View(X, model.model_.cloud.unit)
     named = hasattr(model, "classes_")
     targets = classes.targets(fitted, _common(fitted, 0, outlines)) if named else _targets(fitted, outlines)
     settings = fitted.about.get("settings") or model.model_.settings
@@ -134,7 +134,8 @@ def _shown(contents: dict[str, Any], fitted: model_io.Fitted, limit: int) -> dic
     rows = _shown_rows(len(X), targets, contents["next"]["rows"], limit)
     some = contents if len(rows) == len(X) else _thinned(contents, rows, len(X))
     titles = {t["atlas"] for t in targets if t["atlas"] is not None}
-    edges = {title: edges_of(fitted.model, title, X[rows], View(X), SHOWN_EDGES * limit) for title in titles}
+    view = View(X, fitted.model.model_.cloud.unit)
+    edges = {title: edges_of(fitted.model, title, X[rows], view, SHOWN_EDGES * limit) for title in titles}
     return {**some, "atlases": edges}
 
 
@@ -196,16 +197,20 @@ def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, A
 
 
 class View:
-    """The view of the cloud: its own columns, or the first three principal components of more columns."""
+    """The view of the cloud: its own columns, or the first three principal components of more columns.
 
-    def __init__(self, X: np.ndarray) -> None:
-        self.pca = _main_directions(X, 3) if X.shape[1] > 3 else None
+    The components are those of columns in the `unit` of the fit: one in large numbers would be all that is seen.
+    """
+
+    def __init__(self, X: np.ndarray, unit: np.ndarray | float) -> None:
+        self.unit = unit
+        self.pca = _main_directions(X / unit, 3) if X.shape[1] > 3 else None
         fractions = [] if self.pca is None else np.nan_to_num(self.pca.explained_variance_ratio_)
         self.fractions = [findings.percent(fraction) for fraction in fractions]
 
     def at(self, X: np.ndarray) -> np.ndarray:
         """Coordinates of rows in this view, [n, at most 3]."""
-        return X if self.pca is None else self.pca.transform(X)
+        return X if self.pca is None else self.pca.transform(X / self.unit)
 
 
 def _main_directions(X: np.ndarray, k: int) -> PCA:
@@ -218,7 +223,8 @@ def _chart(fitted: model_io.Fitted, view: View) -> dict[str, Any]:
     """The flat map: the chart of largest weight, or the first two principal components if there is no chart."""
     model = fitted.model
     if model.chart_ is None:
-        plain = fitted.X if fitted.X.shape[1] < 3 else _main_directions(fitted.X, 2).transform(fitted.X)
+        scaled = fitted.X / view.unit
+        plain = fitted.X if fitted.X.shape[1] < 3 else _main_directions(scaled, 2).transform(scaled)
         own = [short(name) for name in fitted.features]
         names = own if plain is fitted.X else ["main direction 1", "main direction 2"]
         return {"axes": columns(plain), "dim": plain.shape[1], "names": names, "kind": "directions"}
@@ -238,7 +244,7 @@ def edges_of(model: Any, title: str, X: np.ndarray, view: View, most: int) -> di
     used, ends = np.unique(shown, return_inverse=True)
     nodes = model.model_.cloud.unscaled(atlas.positions[used])
     flat = X.shape[1] < 3
-    near = nearest(X, 1, nodes)[1][:, 0] if flat else None
+    near = nearest(X / view.unit, 1, nodes / view.unit)[1][:, 0] if flat else None
     return {
         "axes": columns(view.at(nodes)),
         "pairs": ends.reshape(-1).tolist(),
