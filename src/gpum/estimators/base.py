@@ -20,7 +20,8 @@ from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive
 from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
-from ..inference.outputs import Output, Target, as_numbers, regress
+from ..inference.outputs import Output, Target
+from ..inference.regress import as_numbers, regress
 from . import blocks, shell
 from .targets import Labels, score
 
@@ -32,7 +33,9 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     likelihood: str = "gaussian"
     period: float | None = None
 
-    def fit(self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None, sample_weight: Any = None
+    ) -> Any:
         """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
 
         Parameters
@@ -40,10 +43,13 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         noise_std : known standard deviation of each label's noise, a number, [N] or as y; None: it is learned, the same
             for all labels.
         trials : of likelihood="binomial": y counts the successes of so many trials, a number, [N] or as y; None: 1.
+        sample_weight : relative precision of each label, [N] or as y: the variance of its noise is in proportion to
+            1/weight. A label of weight 0 says nothing, as NaN. None: all are equal. A new observation has the geometric
+            mean of the weights.
         """
         with shell.fitting(self):
             cloud = self._read_cloud(X)
-            labels = Labels.of(self, y, len(cloud), noise_std, trials)
+            labels = Labels.of(self, y, len(cloud), noise_std, trials, sample_weight)
             geometries = self._geometries(cloud, labels)
             outputs = []
             for column, target in labels.columns():

@@ -44,8 +44,9 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.
     likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
-        "poisson" (y counts; the prediction is their mean) or "binomial" (y counts the successes of `trials`, which
-        `fit`, `score` and `predict` take; by default of one, so that y is 0 or 1 and the prediction a probability).
+        "lognormal" (y above 0, whose logarithm is the function and its noise), "poisson" (y counts; the prediction is
+        their mean) or "binomial" (y counts the successes of `trials`, which `fit`, `score` and `predict` take; by
+        default of one, so that y is 0 or 1 and the prediction a probability).
     period : None (default), or y is an angle: values that differ by `period` are the same. 360 for degrees, 2π for
         radians.
     warm_start : True stores every geometry for the next fit to the same X with the same settings: a fit of other labels

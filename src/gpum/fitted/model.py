@@ -26,6 +26,9 @@ from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows, project_onto
 
+NORMAL_95 = 1.96
+ASKED, BELOW = 200, 0.1  # rows of the cloud that are asked for intervals below 0; fraction from which a note says so
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedModel:
@@ -57,7 +60,25 @@ class FittedModel:
     def notes(self) -> list[str]:
         """Sentences about what was left out, stopped early or could not be done as requested."""
         posteriors = [note for output in self.outputs for note in output.posterior.notes]
-        return list(dict.fromkeys([*self.geometries.family.notes, *posteriors]))
+        return list(dict.fromkeys([*self.geometries.family.notes, *posteriors, *self._below_zero()]))
+
+    def _below_zero(self) -> list[str]:
+        """A note where labels are above 0, but intervals of a Gaussian likelihood are not."""
+        asked = [k for k, output in enumerate(self.outputs) if self.classes is None and output.could_be_positive]
+        if not asked:
+            return []
+        some = np.unique(np.linspace(0, len(self.cloud) - 1, ASKED).astype(int))
+        at = self._predictive(self.geometries._project(self.cloud.rows[some], some, self._needed))
+        assert isinstance(at, Predictive)
+        found = at.summary()
+        low = (found.mean - NORMAL_95 * found.std).reshape(len(some), -1)
+        below = [float(np.mean(low[:, k] < 0)) for k in asked]
+        return [
+            f"all labels{f' of output {k}' if self.several else ''} are above 0, and {part:.0%} of the 95 % intervals "
+            "reach below it; likelihood='lognormal' is for such targets"
+            for k, part in zip(asked, below, strict=True)
+            if part > BELOW
+        ]
 
     @property
     def log_evidence(self) -> Any:

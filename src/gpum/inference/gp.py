@@ -331,18 +331,21 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
 
 
 def leave_one_out(
-    posterior: Posterior, y: np.ndarray, levels: Sequence[float] = (0.025, 0.975)
+    posterior: Posterior,
+    y: np.ndarray,
+    levels: Sequence[float] = (0.025, 0.975),
+    units_of: Callable[[np.ndarray], tuple[float, float]] = units,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
 
     y [n] are the labels in their own units. For "average" that is what a fit without the label would say of it (with
     the weights, σ_h² and units of the other labels), but for settings too light to be components of the posterior. For
-    "evidence" the hyperparameters stay those of all labels.
+    "evidence" the hyperparameters stay those of all labels. `units_of` gives the units of a fit's labels.
     """
     n, averaged = len(y), bool(np.isfinite(posterior.dof))
     if n < 2:
         raise GpumError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
-    mean, s = np.array([units(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
+    mean, s = np.array([units_of(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
     one, y0 = np.ones(n), y - y.mean()
     m = mean - y.mean()
     a = A0 + (n - 1) / 2

@@ -2,19 +2,19 @@
 
     Output           a function with Gaussian or Student t noise
     KnownNoise       with a known standard deviation of each label
+    LogNormal        positive numbers: f is their logarithm
     Observed         counts, or successes of trials: f is the log of the rate, or the log odds
     Angle            numbers of which two that differ by a period are one
     ClassOutput      classes
 
-`regress` makes those of numbers. Noise: True is a new observation, False the function itself (the rate, the
-probability).
+`regress` makes those of numbers. Noise: True is a new observation, False the function itself (the median of positive
+numbers, the rate, the probability).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from math import pi
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,31 +22,42 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from ..basics.memory import Memory
-from ..geometry.family import Family
 from . import angles, classes, design, gp, known_noise, likelihoods, observations
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
-INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
-GROSS = 3.0  # labels that may be gross errors are cut, for length scales, at so many scales from the median
+LARGEST_LOG = 350.0  # squares of powers of e must not overflow
 DRAWS = 2000  # for the covariance between counts of different rows
 
 
 @dataclass(frozen=True)
 class Target:
-    """The kind of a column of y: with a `period`, angles. `noise_std` and `trials` are those of its labels [n]."""
+    """The kind of a column of y: with a `period`, angles. What is given for each of its labels is [n].
+
+    noise_std : known standard deviations of the labels' noise.
+    trials : how many of them each label counts the successes of.
+    weights : relative precisions: label i has noise of variance σ²/w_i.
+    """
 
     likelihood: str = "gaussian"
     hyperparameters: str = "average"
     period: float | None = None
     noise_std: np.ndarray | None = None
     trials: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def only(self, some: np.ndarray) -> Target:
         """The same for some of the labels."""
-        noise, trials = (None if v is None else v[some] for v in (self.noise_std, self.trials))
-        return replace(self, noise_std=noise, trials=trials)
+        noise, trials, weights = (None if v is None else v[some] for v in (self.noise_std, self.trials, self.weights))
+        return replace(self, noise_std=noise, trials=trials, weights=weights)
+
+    @property
+    def noise(self) -> np.ndarray | None:
+        """Variance of each label's noise over σ², [n]: the geometric mean is 1, that of a new observation."""
+        if self.weights is None:
+            return None
+        logs = -np.log(self.weights)
+        return np.exp(logs - logs.mean())
 
 
 class Summary(NamedTuple):
@@ -66,6 +77,7 @@ class Output:
     scale: float
     rows: np.ndarray
     labels: np.ndarray
+    target: Target = field(default_factory=Target, kw_only=True)
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
 
     def targets(self, name: str) -> np.ndarray:
@@ -121,6 +133,13 @@ class Output:
         return False
 
     @property
+    def could_be_positive(self) -> bool:
+        """Whether labels are numbers above 0 with learned Gaussian noise, so that `LogNormal` could be asked for."""
+        target = self.target
+        gaussian = target.likelihood == "gaussian" and target.period is None and target.noise_std is None
+        return gaussian and bool(np.all(self.labels > 0))
+
+    @property
     def middle(self) -> float:
         """The mean of the labels."""
         return float(self.labels.mean())
@@ -153,6 +172,73 @@ class KnownNoise(Output):
         variance = np.sum(w * (v + (m - mean) ** 2), 0)
         ends = mixture_quantiles(w, m, np.sqrt(v), np.inf, np.asarray(levels, float))
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
+
+
+@dataclass(frozen=True)
+class LogNormal(Output):
+    """Positive labels. The posterior is that of their logarithms, as are mean and scale.
+
+    Quantiles and draws are those of the logarithm's mixture of Student t, to the power of e. The mean of such a
+    variable does not exist, and that of its Gaussian components is decided by the widest of them, however light. Mean,
+    deviation and covariance are therefore those of the log-normal whose logarithm has the mean m and the covariance C
+    of the mixture:
+
+        E[y_i] = e^(m_i + C_ii/2),   Cov[y_i, y_j] = E[y_i] E[y_j] (e^C_ij - 1)
+    """
+
+    def targets(self, name: str) -> np.ndarray:
+        """The logarithms of the labels in the units of the posterior, [n]."""
+        return (np.log(self.labels) - self.mean) / self.scale
+
+    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
+        """Mean, [n], for which variances are needed too."""
+        return self.moments(rows, noise)[0]
+
+    def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation, [n] each."""
+        return _log_normal(*super().moments(rows, noise))
+
+    def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
+        """Covariance between rows, [n, n]."""
+        C = super().cov(rows, noise)
+        mean, _ = _log_normal(super().moments(rows, noise)[0], np.sqrt(np.diag(C)))
+        return np.outer(mean, mean) * np.expm1(C)
+
+    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+        """Quantiles, [n, levels]."""
+        return _powers(super().quantiles(rows, levels, noise))
+
+    def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
+        """Joint draws, [rows, n]."""
+        return _powers(super().samples(rng, rows, n, noise))
+
+    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
+        mean, variance, ends = gp.leave_one_out(self.posterior, np.log(self.labels), levels, log_units)
+        return *_log_normal(mean, np.sqrt(variance)), _powers(ends)
+
+
+def log_units(logs: np.ndarray) -> tuple[float, float]:
+    """As `gp.units`, of logarithms: where all are equal, the unit of y says nothing of their scale, which is 1."""
+    mean, scale = float(logs.mean()), float(logs.std(ddof=min(len(logs) - 1, 1)))
+    return mean, scale if scale > 1e-12 * max(abs(mean), 1.0) else 1.0
+
+
+def _log_normal(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation [n] of log-normals whose logarithms have these."""
+    found = _powers(mean + 0.5 * std**2)  # where e^(std²) overflows it does too, or the labels are below e^-175
+    return found, found * np.sqrt(np.expm1(np.minimum(std**2, 2 * LARGEST_LOG)))
+
+
+def _powers(logs: np.ndarray) -> np.ndarray:
+    """e to the power of logs [n, ...]; refuses what is too large for a number."""
+    large = np.argwhere(~(logs < LARGEST_LOG))
+    if len(large):
+        raise GpumError(
+            f"a prediction at row {large[0, 0]} would be e^{logs[tuple(large[0])]:.3g}, too large for a number: the "
+            "labels leave open how large y is there; label rows nearby, or fit y in a range of fewer orders"
+        )
+    return np.exp(logs)
 
 
 @dataclass(frozen=True)
@@ -305,72 +391,3 @@ class ClassOutput:
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
         """Beliefs about the functions of the classes at candidates and targets, for `design`."""
         return design.of_classes(self.posterior, cloud, asked)
-
-
-def regress(
-    family: Family,
-    known: np.ndarray,
-    labels: np.ndarray,
-    target: Target,
-    rows: np.ndarray,
-    memory: Memory | None = None,
-) -> Output:
-    """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
-    averaged = target.hyperparameters == "average"
-    if target.period is not None:
-        scale = target.period / (2 * pi)
-        both = angles.average(family, known, labels / scale)
-        both = both if averaged else angles.heaviest(both)
-        return Angle(both[0], 0.0, scale, rows, labels, both[1])
-    if target.likelihood in ("poisson", "binomial"):
-        trials = np.ones(len(labels)) if target.trials is None else target.trials
-        counts = target.likelihood == "poisson"
-        observed: observations.Observed = (
-            observations.Counts.of(labels) if counts else observations.Successes.of(labels, trials)
-        )
-        posterior, sites = likelihoods.propagate(family, known, observed)
-        posterior = posterior if averaged else known_noise.heaviest(posterior)
-        return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites.at)
-    mean, scale = gp.units(labels)
-    if target.likelihood == "student":
-        mean, scale = robust_units(labels)
-        posterior, _ = likelihoods.student(
-            family, known, (labels - mean) / scale, infer=INFERENCE[target.hyperparameters]
-        )
-        return Output(posterior, mean, scale, rows, labels)
-    if target.noise_std is not None:
-        posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
-        return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
-    infer = partial(gp.average, memory=memory) if averaged else gp.best
-    return Output(infer(family, known, (labels - mean) / scale), mean, scale, rows, labels)
-
-
-def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
-    """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None: none are learned.
-
-    Angles become their cosine and sine, counts logs of rates, successes log odds; gross errors are cut. With
-    hyperparameters="evidence" nothing is averaged, and the single best length scales would be overconfident.
-    """
-    if target.hyperparameters != "average" or len(labels) < 2:
-        return None
-    columns = labels[:, None].astype(float)
-    if target.period is not None:
-        turn = 2 * pi * columns / target.period
-        return np.sqrt(2) * np.concatenate([np.cos(turn), np.sin(turn)], 1)  # variance ½ each, wherever 0 is
-    if target.likelihood == "poisson":
-        columns = np.log(columns + 0.5)
-    elif target.likelihood == "binomial":
-        trials = 1.0 if target.trials is None else target.trials[:, None]
-        columns = np.log((columns + 0.5) / (trials - columns + 0.5))
-    elif target.likelihood == "student":
-        middle, scale = robust_units(labels)
-        columns = np.clip(columns, middle - GROSS * scale, middle + GROSS * scale)
-    mean, scale = gp.units(columns[:, 0])
-    return (columns - mean) / scale if np.ptp(columns) > 0 else None
-
-
-def robust_units(y: np.ndarray) -> tuple[float, float]:
-    """Median and scale of labels with outliers: 1.48 times the median distance from it, as for a Gaussian."""
-    middle = float(np.median(y))
-    scale = 1.4826 * float(np.median(np.abs(y - middle)))
-    return (middle, scale) if scale > 0 else gp.units(y)

@@ -32,6 +32,8 @@ TAGS: dict[str, str] = {
     "geometries-of-table": "report.labelling.learned:LearnedGeometries",
     # posteriors
     "output": "inference.outputs:Output",
+    "target": "inference.outputs:Target",
+    "output-log-normal": "inference.outputs:LogNormal",
     "output-known-noise": "inference.outputs:KnownNoise",
     "output-observed": "inference.outputs:Observed",
     "output-angle": "inference.outputs:Angle",
