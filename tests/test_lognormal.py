@@ -8,9 +8,9 @@ from gpum import GpumError, GPUMRegressor, diagnostics
 from gpum.geometry.family import Family, Setting
 from gpum.heat.covariances import Stationary
 from gpum.inference import gp
-from gpum.inference.outputs import Target
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.regress import as_numbers, regress
+from gpum.inference.target import Target
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (90, 2))

@@ -17,13 +17,14 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.memory import Memory
 from ..basics.threads import blas_threads
-from ..fitted import Cloud, FittedModel, Geometries, Predictive
+from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
-from ..inference.outputs import Output, Target
+from ..inference.outputs import Output
 from ..inference.regress import as_numbers, regress
+from ..inference.target import Target
 from . import blocks, shell
-from .targets import Labels, score
+from .targets import Labels, more_of, score, with_more
 
 
 class GPRegressor(RegressorMixin, BaseEstimator, ABC):
@@ -57,6 +58,36 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
                 outputs.append(output)
             warn_of_edges(outputs)
             shell.store_model(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Add labels y of rows X to a fitted model; without one, as `fit`.
+
+        The geometries stay as they were learned: rows that are not in the cloud are projected onto them. The posterior
+        is that of all labels together, on the same candidates (of a loaded model: on those that had weight). A row of
+        the cloud that has a label gets another observation; a row whose y is NaN adds nothing. Parameters are as in
+        `fit`, for these labels.
+        """
+        if not shell.is_fitted(self):
+            return self.fit(X, y, noise_std=noise_std, trials=trials, sample_weight=sample_weight)
+        with shell.fitting(self):
+            model, X = self.model_, shell.check_rows(self, X)
+            columns, targets = more_of(model.outputs, model.several, y, len(X), noise_std, trials, sample_weight)
+            placed = more_labels.place(model.cloud, X, ~np.isnan(columns), [output.rows for output in model.outputs])
+            geometries = more_labels.on_cloud(more_labels.without_lengths(model.geometries), placed.cloud)
+            complete, outputs, memory = geometries.family.complete, [], Memory()
+            geometries = geometries if complete else more_labels.with_note(geometries)
+            for output, labels, more in zip(model.outputs, columns.T, targets, strict=True):
+                column, target = with_more(output, len(placed.cloud), placed.index, labels, more)
+                if complete:
+                    geometries, found = infer_with_lengths(geometries, column, target, memory)
+                else:
+                    found = infer(more_labels.with_candidates_of(geometries, output), column, target)
+                outputs.append(found)
+            warn_of_edges(outputs)
+            shell.store_model(self, replace(model, geometries=geometries, outputs=outputs))
         return self
 
     def _read_cloud(self, X: Any) -> Cloud:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from ..basics import renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
-from ..fitted import Cloud, FittedModel, Geometries
+from ..fitted import Cloud, FittedModel, Geometries, more_labels
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
 from ..inference.classes import ASKED, ATYPICAL, classify
@@ -93,6 +93,37 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
             self.classes_ = labels.classes
             model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
             shell.store_model(self, model)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+        """Add labels y of rows X to a fitted model; without one, as `fit`.
+
+        The geometries stay as they were learned: rows that are not in the cloud are projected onto them. The posterior
+        is that of all labels together, on the same candidates (of a loaded model: on those that had weight). A row of
+        the cloud that has a label gets another observation; a row without a label adds nothing. y may hold classes that
+        no label had before. `classes`: if given, y is checked to hold no others; it changes nothing else.
+        """
+        if not shell.is_fitted(self):
+            _check_among(split_labels(np.ravel(y), self.unlabelled)[1], classes)
+            return self.fit(X, y)
+        with shell.fitting(self):
+            model, X = self.model_, shell.check_rows(self, X)
+            labelled, labels = split_labels(_column(y, len(X)), model.settings["unlabelled"])
+            _check_among(labels, classes)
+            if not labelled.any():
+                return self
+            (output,) = model.outputs
+            placed = more_labels.place(model.cloud, X, labelled[:, None], [output.rows])
+            geometries = more_labels.on_cloud(model.geometries, placed.cloud)
+            if not geometries.family.complete:
+                geometries = more_labels.with_note(geometries)
+            rows = np.concatenate([output.rows, placed.index[labelled]])
+            order = np.argsort(rows)
+            everything = np.concatenate([model.classes[output.labels], _like(labels, model.classes)])
+            self.classes_, codes = np.unique(everything, return_inverse=True)
+            at = geometries if geometries.family.complete else more_labels.with_candidates_of(geometries, output)
+            found = infer(at, rows[order], codes[order], len(self.classes_))
+            shell.store_model(self, replace(model, geometries=geometries, outputs=[found], classes=self.classes_))
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
@@ -221,6 +252,25 @@ def _column(y: Any, n: int) -> np.ndarray:
         row = int(np.flatnonzero(np.isinf(y))[0])
         raise GpumError(f"Input y contains infinity, the first at row {row}; mark rows without a label by NaN")
     return y
+
+
+def _check_among(labels: np.ndarray, classes: Any) -> None:
+    """Refuse labels that are not among `classes`; None: any may be."""
+    other = [] if classes is None else np.setdiff1d(labels, np.asarray(classes)).tolist()
+    if other:
+        raise GpumError(f"y has the class {other[0]!r}, which is not among `classes`; add it there, or leave it out")
+
+
+def _like(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Labels as the type of the classes of a fitted model; numbers are not taken for words, or words for numbers."""
+    if (labels.dtype.kind in "US") != (classes.dtype.kind in "US"):
+        kinds = ["words" if one.dtype.kind in "US" else "no words" for one in (labels, classes)]
+        raise GpumError(
+            f"y holds {kinds[0]}, but the classes of the model are {kinds[1]}; give classes of the same kind"
+        )
+    with np.errstate(invalid="ignore"):
+        same = labels.astype(classes.dtype) if classes.dtype.kind in "iuf" else labels
+    return same if np.array_equal(same, labels) else labels
 
 
 def _check_classes(found: np.ndarray, y: np.ndarray, known: np.ndarray, unlabelled: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,9 @@ from ..basics.checks import GpumError
 from ..basics.memory import Memory
 from ..fitted import Predictive
 from ..inference.likelihoods import LIKELIHOODS
-from ..inference.outputs import Angle, Target
+from ..inference.outputs import Angle, Output
 from ..inference.regress import INFERENCE
+from ..inference.target import Target
 from . import units
 
 FOLDS = "in a cross-validation use cv=gpum.LabelledKFold(), which has labels in every fold"
@@ -64,6 +65,33 @@ class Labels:
     def columns(self) -> Iterator[tuple[np.ndarray, Target]]:
         """Each column [N], with what it is."""
         return zip(self.y.reshape(len(self.y), -1).T, self.targets, strict=True)
+
+
+def more_of(
+    outputs: Sequence[Output], several: bool, y: Any, n: int, noise_std: Any, trials: Any, sample_weight: Any
+) -> tuple[np.ndarray, list[Target]]:
+    """Further labels [n, k] of fitted outputs, NaN where a row has none, and what each column of them is."""
+    y = read_numbers(y, n)
+    if (y.ndim == 2) != several or (several and y.shape[1] != len(outputs)):
+        wanted = f"[{n}, {len(outputs)}]" if several else f"[{n}]"
+        raise GpumError(f"y has shape {y.shape}, but the model was fitted to {len(outputs)} output(s); give {wanted}")
+    kind = outputs[0].target
+    weights = weights_of(kind, y, noise_std, sample_weight)
+    if weights is not None:
+        y = np.where(weights.reshape(y.shape) == 0, np.nan, y)
+    return y.reshape(n, -1), targets_of(kind, y, noise_std, trials, weights)
+
+
+def with_more(
+    output: Output, n_rows: int, index: np.ndarray, labels: np.ndarray, more: Target
+) -> tuple[np.ndarray, Target]:
+    """All labels of an output as a column [n_rows], and its target: `labels` [n], some NaN, are of the rows `index`."""
+    known = np.flatnonzero(~np.isnan(labels))
+    rows = np.concatenate([output.rows, index[known]])
+    column = np.full(n_rows, np.nan)
+    column[rows] = np.concatenate([output.labels, labels[known]])
+    target = output.target.joined(len(output.rows), more, len(known))
+    return column, target.only(np.argsort(rows))
 
 
 def score(found: Predictive, y: Any, weight: Any) -> float:

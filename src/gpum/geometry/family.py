@@ -68,7 +68,8 @@ class Family:
     """Spaces, settings on them, the cloud's representation in each space, and which geometry each space belongs to.
 
     `notes` say what was left out or could not be done as requested. `log_priors` are the log prior weights of the
-    geometries, which the settings' own contain; empty: there is one geometry.
+    geometries, which the settings' own contain; empty: there is one geometry. A model file holds what has weight alone:
+    its family is not `complete`, and a space that is not there is None.
     """
 
     spaces: list[Space]
@@ -77,6 +78,7 @@ class Family:
     geometry_of: list[int]
     notes: list[str] = field(default_factory=list)
     log_priors: list[float] = field(default_factory=list)
+    complete: bool = True
 
     @classmethod
     def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:

@@ -25,39 +25,10 @@ from ..basics.checks import GpumError
 from . import angles, classes, design, gp, known_noise, likelihoods, observations
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
+from .target import Target
 
 LARGEST_LOG = 350.0  # squares of powers of e must not overflow
 DRAWS = 2000  # for the covariance between counts of different rows
-
-
-@dataclass(frozen=True)
-class Target:
-    """The kind of a column of y: with a `period`, angles. What is given for each of its labels is [n].
-
-    noise_std : known standard deviations of the labels' noise.
-    trials : how many of them each label counts the successes of.
-    weights : relative precisions: label i has noise of variance σ²/w_i.
-    """
-
-    likelihood: str = "gaussian"
-    hyperparameters: str = "average"
-    period: float | None = None
-    noise_std: np.ndarray | None = None
-    trials: np.ndarray | None = None
-    weights: np.ndarray | None = None
-
-    def only(self, some: np.ndarray) -> Target:
-        """The same for some of the labels."""
-        noise, trials, weights = (None if v is None else v[some] for v in (self.noise_std, self.trials, self.weights))
-        return replace(self, noise_std=noise, trials=trials, weights=weights)
-
-    @property
-    def noise(self) -> np.ndarray | None:
-        """Variance of each label's noise over σ², [n]: the geometric mean is 1, that of a new observation."""
-        if self.weights is None:
-            return None
-        logs = -np.log(self.weights)
-        return np.exp(logs - logs.mean())
 
 
 class Summary(NamedTuple):

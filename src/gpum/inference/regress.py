@@ -11,7 +11,8 @@ import numpy as np
 from ..basics.memory import Memory
 from ..geometry.family import Family
 from . import angles, gp, known_noise, likelihoods, observations
-from .outputs import Angle, KnownNoise, LogNormal, Observed, Output, Target, log_units
+from .outputs import Angle, KnownNoise, LogNormal, Observed, Output, log_units
+from .target import Target
 
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
 GROSS = 3.0  # labels that may be gross errors are cut, for length scales, at so many scales from the median

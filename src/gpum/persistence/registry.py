@@ -32,7 +32,7 @@ TAGS: dict[str, str] = {
     "geometries-of-table": "report.labelling.learned:LearnedGeometries",
     # posteriors
     "output": "inference.outputs:Output",
-    "target": "inference.outputs:Target",
+    "target": "inference.target:Target",
     "output-log-normal": "inference.outputs:LogNormal",
     "output-known-noise": "inference.outputs:KnownNoise",
     "output-observed": "inference.outputs:Observed",

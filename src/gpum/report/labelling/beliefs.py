@@ -21,9 +21,9 @@ from ...fitted.relevance import TITLE, with_lengths
 from ...geometry.family import Family
 from ...inference import classes, design, gp
 from ...inference.correlations import correlation
-from ...inference.outputs import Target as TargetKind
 from ...inference.posterior import RowsInSpaces
 from ...inference.regress import as_numbers, regress
+from ...inference.target import Target as TargetKind
 from ..cells import number, percent, short
 
 QUICK, POINTS = 12, 25_000  # settings of the quick map: at least QUICK, and more if rows × settings stays below POINTS
