@@ -1,6 +1,7 @@
 """What docs/services.md says of serving a model: its code runs."""
 
 import json
+import os
 import re
 import subprocess
 import sys
