@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpum
-from gpum import datasets, diagnostics, plots
+from gpum import Priors, datasets, diagnostics, plots
 from gpum.inference import doubt, gp
 
 ROOT = Path(__file__).parents[1]
@@ -84,10 +84,12 @@ def test_modules_named_in_the_pages_exist():
 
 def test_priors_on_the_page_are_those_of_the_code():
     page = (DOCS / "regression.md").read_text().replace("−", "-")
-    small, large = (f"N({mean:g}, {sd:g})" for mean, sd in ((gp.RATIO_MEAN, gp.RATIO_SD), (gp.NOISY_MEAN, gp.NOISY_SD)))
-    assert f"log₁₀ r is {1 - gp.NOISY:g} {small} + {gp.NOISY:g} {large}" in page
-    assert f"inverse gamma({gp.A0:g}, {gp.B0:g})" in page
-    assert f"prior × evidence^{doubt.TRUST:g}" in page
+    priors = Priors()
+    small, large = (f"{weight:g} N({mean:g}, {sd:g})" for weight, mean, sd in priors.noise)
+    assert f"log₁₀ r is {small} + {large}" in page
+    shape, rate = priors.signal
+    assert f"inverse gamma({shape:g}, {rate:g})" in page
+    assert f"prior × evidence^{priors.power_of_numbers:g}" in page
     assert f"less than {100 * doubt.LIGHT:g} % of the" in page
 
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import cross_val_score
 
 import inside
 from browser import contents
-from gpum import GpumError, GPUMRegressor, diagnostics, model_io, report
+from gpum import GpumError, GPUMRegressor, Priors, diagnostics, model_io, report
 from gpum.geometry.family import Family, Setting
 from gpum.heat.covariances import Features, Stationary
 from gpum.inference import angles, gp, known_noise, likelihoods, observations
@@ -75,7 +75,7 @@ def test_known_noise_against_dense_algebra(covariance, rows):
     some, variance = family(covariance, rows), 0.05 * NOISE
     posterior = known_noise.average(some, KNOWN, Y, variance)
     K = covariance.gram(rows, rows)[np.ix_(KNOWN, KNOWN)]
-    prior = -gp.A0 * np.log(known_noise.SIGNALS) - gp.B0 / known_noise.SIGNALS
+    prior = -Priors().signal[0] * np.log(known_noise.SIGNALS) - Priors().signal[1] / known_noise.SIGNALS
     log_p = [multivariate_normal(cov=s * K + np.diag(variance)).logpdf(Y) for s in known_noise.SIGNALS]
     weight = np.exp(np.array(log_p) + prior)
     np.testing.assert_allclose(posterior.components[0].weights, weight / weight.sum(), atol=1e-7)
@@ -183,7 +183,7 @@ def test_evidence_and_rates_against_counting(kind):
     assert not posterior.notes
     L = np.linalg.cholesky(covariance.gram(X, X) + 1e-8 * np.eye(40))
     signals = likelihoods.SIGNALS
-    prior = np.exp(-gp.A0 * np.log(signals) - gp.B0 / signals)
+    prior = np.exp(-Priors().signal[0] * np.log(signals) - Priors().signal[1] / signals)
     sd = np.sqrt(rng.choice(signals, 200_000, p=prior / prior.sum()))
     f = L[few] @ rng.standard_normal((40, 200_000)) * sd
     log_w = observed.log_p(f).sum(0)

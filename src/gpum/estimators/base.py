@@ -20,6 +20,7 @@ from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
+from ..geometry.priors import Priors
 from ..inference.outputs import Output
 from ..inference.regress import as_numbers, regress
 from ..inference.target import Target
@@ -33,6 +34,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     hyperparameters: str
     likelihood: str = "gaussian"
     period: float | None = None
+    priors: Priors | None = None
 
     def fit(
         self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None, sample_weight: Any = None
@@ -191,7 +193,8 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        return regress(*geometries.labelled(known), y[known], target, known)
+        family, at = geometries.labelled(known)
+        return regress(family.under(target.priors, geometries.names), at, y[known], target, known)
 
 
 def infer_with_lengths(
@@ -200,8 +203,9 @@ def infer_with_lengths(
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
-        return found.geometries, regress(found.family, found.at, y[known], target, known, memory)
+        found = with_lengths(geometries, known, as_numbers(y[known], target), memory, target.priors)
+        family = found.family.under(target.priors, found.geometries.names)
+        return found.geometries, regress(family, found.at, y[known], target, known, memory)
 
 
 def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target, memory: Memory) -> float:
@@ -211,8 +215,8 @@ def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target, memor
     """
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), memory)
-        family, values = found.family, []
+        found = with_lengths(geometries, known, as_numbers(y[known], target), memory, target.priors)
+        family, values = found.family.under(target.priors, found.geometries.names), []
         of_lengths = [member.title == LENGTHS for member in found.geometries.members]
         for own in (True, False):
             some = [s for s in family.settings if of_lengths[family.geometry_of[s.space]] == own]

@@ -17,6 +17,7 @@ from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import cluster_spaces
+from ..geometry.priors import Priors, checked, of_classes
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
 from . import blocks, learning, shell, stages, units
@@ -42,6 +43,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     unlabelled : the value of y that marks a row without a label. "auto" (default): -1, as a number or as text, whatever
         else y holds. Where -1 is a class: None (no value does), or another value. NaN, None, pandas' NA and empty text
         always mark such rows.
+    priors : None (default), or a `gpum.Priors` with other weights of geometries, or another power of the evidence.
     latent_dim, latent_model, scale, kernel, smoothness, warm_start, checkpoint, n_jobs, random_state, verbose : as for
         `GPUMRegressor`.
 
@@ -64,6 +66,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         kernel: str | KernelOptions = "auto",
         smoothness: str = "average",
         unlabelled: Any = AUTO,
+        priors: Priors | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
         n_jobs: int | None = -1,
@@ -77,6 +80,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         self.kernel = kernel
         self.smoothness = smoothness
         self.unlabelled = unlabelled
+        self.priors = priors
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
@@ -88,8 +92,9 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         with shell.fitting(self):
             cloud = learning.read_cloud(self, X)
             labels = ClassLabels.of(y, len(cloud), self.unlabelled)
+            of_classes(checked(self.priors))
             geometries = self._geometries(cloud, labels)
-            output = infer(geometries, labels.known, labels.codes, len(labels.classes))
+            output = infer(geometries, labels.known, labels.codes, len(labels.classes), self.priors)
             self.classes_ = labels.classes
             model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
             shell.store_model(self, model)
@@ -122,14 +127,14 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
             everything = np.concatenate([model.classes[output.labels], _like(labels, model.classes)])
             self.classes_, codes = np.unique(everything, return_inverse=True)
             at = geometries if geometries.family.complete else more_labels.with_candidates_of(geometries, output)
-            found = infer(at, rows[order], codes[order], len(self.classes_))
+            found = infer(at, rows[order], codes[order], len(self.classes_), model.settings.get("priors"))
             shell.store_model(self, replace(model, geometries=geometries, outputs=[found], classes=self.classes_))
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
         def evidence(geometries: Geometries) -> float:
             some = units.judges(len(labels.known))
-            found = infer(geometries, labels.known[some], labels.codes[some], len(labels.classes))
+            found = infer(geometries, labels.known[some], labels.codes[some], len(labels.classes), self.priors)
             return found.posterior.log_evidence
 
         return learning.learn(self, cloud, labels.everyone, cluster_spaces, stages.Judges(evidence), random=True)
@@ -230,10 +235,13 @@ class ClassLabels:
         return cls(np.flatnonzero(labelled), codes, found, everyone)
 
 
-def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:
+def infer(
+    geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int, priors: Priors | None = None
+) -> ClassOutput:
     """The posterior of classes, of which the rows `known` of the cloud have the `codes`."""
     with one_blas_thread:  # many small problems
         family, at = geometries.labelled(known, ASKED)
+        family = family.under(of_classes(checked(priors)), geometries.names)
         atypical = 0.0 if geometries.cloud.many is None else ATYPICAL
         posterior = classify(family, at, codes, n_classes, geometries.effective_dimensions, atypical)
     return ClassOutput(posterior, known, codes)

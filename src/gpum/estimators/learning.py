@@ -40,7 +40,7 @@ from .stored import NOT_RESULTS, open_checkpoint
 FEW_NEIGHBOURS = (10,)
 LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
 # Parameters on which geometries do not depend.
-OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", *NOT_RESULTS)
+OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", "priors", *NOT_RESULTS)
 RENAMED = {
     "n_inducing": "latent_model=BayesianGPLVM(n_inducing=...)",
     "n_kernel_inducing": "kernel=KernelOptions(n_modes=...), or n_path_starts=... with method='brownian'",

@@ -10,6 +10,7 @@ from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions
 from ..geometry.graphs import graph_spaces
+from ..geometry.priors import Priors
 from . import blocks, learning, shell, stages
 from .base import GPRegressor, infer, lead_of_lengths
 from .targets import Labels
@@ -49,6 +50,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         default of one, so that y is 0 or 1 and the prediction a probability).
     period : None (default), or y is an angle: values that differ by `period` are the same. 360 for degrees, 2π for
         radians.
+    priors : None (default), or a `gpum.Priors` with other prior distributions of noise, signal, lengths of columns and
+        geometries.
     warm_start : True stores every geometry for the next fit to the same X with the same settings: a fit of other labels
         then takes a fraction of a second.
     checkpoint : a folder that stores each finished run of a latent model, atlas, graph and domain. An interrupted fit,
@@ -89,6 +92,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         hyperparameters: str = "average",
         likelihood: str = "gaussian",
         period: float | None = None,
+        priors: Priors | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
         n_jobs: int | None = -1,
@@ -104,6 +108,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         self.hyperparameters = hyperparameters
         self.likelihood = likelihood
         self.period = period
+        self.priors = priors
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs

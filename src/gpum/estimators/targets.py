@@ -15,6 +15,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.memory import Memory
 from ..fitted import Predictive
+from ..geometry.priors import checked
 from ..inference.likelihoods import LIKELIHOODS
 from ..inference.outputs import Angle, Output
 from ..inference.regress import INFERENCE
@@ -206,7 +207,7 @@ def targets_of(
     return [
         Target(
             likelihood, model.hyperparameters, period,
-            **{name: values[known[:, k], k] for name, values in given.items()},
+            **{name: values[known[:, k], k] for name, values in given.items()}, priors=checked(model.priors),
         )
         for k in range(columns.shape[1])
     ]  # fmt: skip

@@ -22,6 +22,7 @@ from ..geometry.family import Family, Setting
 from ..geometry.features import Components, ScaledSpace, SeparateSpace, at_each, together_and_apart
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
+from ..geometry.priors import Priors
 from ..heat.covariances import SMOOTHNESS, Stationary
 from ..inference import relevance
 from .geometries import Geometries
@@ -45,8 +46,9 @@ class Labelled:
 
 
 def with_lengths(
-    geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, memory: Memory | None = None
-) -> Labelled:
+    geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, memory: Memory | None = None,
+    priors: Priors | None = None,
+) -> Labelled:  # fmt: skip
     """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
 
     Y are the labels as numbers of variance 1; None: no lengths are learned.
@@ -66,7 +68,7 @@ def with_lengths(
     smoothness = list(geometries.kernels.smoothness)
     fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
     X = points[at][:, varies] / spread[varies]
-    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated)
+    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors or Priors())
     key = "lengths", digest(X), digest(Y), fitted
     found = (memory or Memory()).once(key, partial(relevance.members, labels))
     components, spaces, log_weights = _components(geometries.members[flat]), [], []

@@ -44,6 +44,7 @@ from ..basics.checks import GpumError
 from ..geometry.family import Family, LabelRows, Setting
 from ..heat.covariances import SharedDistances, Weighted
 from .correlations import ClassStack, class_stacks, correlation, modes
+from .doubt import Doubt
 from .posterior import Mixture, RowsInSpaces, WeightedSetting
 from .probit import NODES, SWEEPS, Sites, in_modes, propagate
 
@@ -170,7 +171,10 @@ def classify(
         - log(len(RATIOS))
     )
     total = logsumexp(log_p) - logsumexp(prior)
-    weights = np.exp(log_p - logsumexp(log_p))
+    mass = logsumexp(log_p, axis=1)
+    doubt = replace(Doubt.of(family, [family.settings[i] for i in chosen]), power=family.priors.power_of_classes)
+    log_w = log_p + np.where(np.isfinite(mass), doubt.log_weights(mass) - mass, 0.0)[:, None]
+    weights = np.exp(log_w - logsumexp(log_w))
     if not found.settled.all():
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"

@@ -9,9 +9,10 @@ labels K = U S Uᵀ, and with z = Uᵀy everything is a sum over eigenvalues:
 
 Predictions from it are in `posterior`.
 
-"average": r runs over a grid, log₁₀ r ~ 0.98 N(-3, 1) + 0.02 N(0, 1), and σ_h² ~ InvGamma(A0, B0/(1 + r)) is
-integrated in closed form, which makes each prediction a Student t with 2a degrees of freedom, a = A0 + n/2,
-b = B0/(1 + r) + Q/2; settings and ratios are weighted by evidence times prior, geometries as in `doubt`.
+"average": r runs over a grid, log₁₀ r ~ 0.98 N(-3, 1) + 0.02 N(0, 1), and σ_h² ~ InvGamma(a0, b0/(1 + r)) is
+integrated in closed form, which makes each prediction a Student t with 2a degrees of freedom, a = a0 + n/2,
+b = b0/(1 + r) + Q/2 (the priors are those of `Family.priors`); settings and ratios are weighted by evidence times
+prior, geometries as in `doubt`.
 "evidence": the one setting, scale, σ_h² and r of largest evidence.
 
 Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follow from those of all labels:
@@ -35,12 +36,13 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, log_softmax, logsumexp
+from scipy.special import gammaln, logsumexp
 
 from ..basics.checks import GpumError
 from ..basics.memory import Memory, digest
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary
 from . import tridiagonal
 from .doubt import Doubt
@@ -54,18 +56,6 @@ Inference = Callable[..., Posterior]
 Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 Forms = Callable[[Covariance, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # see `forms`
 
-# σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
-# labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
-# one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
-A0, B0 = 1.0, 3.0
-RATIOS = np.logspace(-6, 2, 13)  # r: noise between 0.1 % of the signal's sd and ten times it
-# log₁₀ r is normal: noise of 3 % of the signal's sd, give or take a factor of 3; with probability NOISY it is noise as
-# large as the signal instead. With few labels the first decides, 100 noisy labels overrule it.
-RATIO_MEAN, RATIO_SD = -3.0, 1.0
-NOISY, NOISY_MEAN, NOISY_SD = 0.02, 0.0, 1.0
-# Where rows were observed more than once (`Setting.expects_noise`): noise of 30 % of the signal's sd, or a factor of 2
-# from it.
-REPEATED_MEAN, REPEATED_SD = -1.0, 0.5
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
@@ -88,23 +78,9 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def _normal(mean: float, sd: float) -> np.ndarray:
-    """Log weights of RATIOS under a normal distribution of log₁₀ r."""
-    return log_softmax(-0.5 * ((np.log10(RATIOS) - mean) / sd) ** 2)
-
-
-RATIO_PRIOR = np.logaddexp(log(1 - NOISY) + _normal(RATIO_MEAN, RATIO_SD), log(NOISY) + _normal(NOISY_MEAN, NOISY_SD))
-REPEATED_PRIOR = _normal(REPEATED_MEAN, REPEATED_SD)
-
-
-def ratio_prior(setting: Setting) -> np.ndarray:
+def ratio_prior(setting: Setting, priors: Priors) -> np.ndarray:
     """Log prior weights of RATIOS."""
-    return REPEATED_PRIOR if setting.expects_noise else RATIO_PRIOR
-
-
-def signal_rate(r: np.ndarray) -> np.ndarray:
-    """The rate of the inverse gamma prior of σ_h² for each ratio: signal and noise together have B0."""
-    return B0 / (1 + r)
+    return priors.log_ratio(setting.expects_noise)
 
 
 def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
@@ -156,13 +132,15 @@ def average(
     A fit that asks for several families of the same spaces gives its `memory`.
     """
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
-    a = A0 + len(y) / 2
-    found, total, doubt, notes = weighed(family, labels, partial(_score, y, own, forms_of=_remembered(memory, y, own)))
+    a0 = family.priors.signal[0]
+    a = a0 + len(y) / 2
+    score = partial(_score, y, own, family.priors, forms_of=_remembered(memory, y, own))
+    found, total, doubt, notes = weighed(family, labels, score)
     components = [
         Component(setting, decompose(setting.covariance, labels[setting.space], y, own), RATIOS, w, signal)
         for setting, w, signal in found
     ]
-    constant = gammaln(a) - gammaln(A0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
+    constant = gammaln(a) - gammaln(a0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(
         components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes,
         doubt,
@@ -200,16 +178,16 @@ def weighed(
 
 
 def _score(
-    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice,
+    y: np.ndarray, noise: np.ndarray, priors: Priors, setting: Setting, a: np.ndarray, some: np.ndarray | slice,
     forms_of: Forms | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
     make = forms if forms_of is None or not isinstance(some, slice) else forms_of
     quadratic, log_det = make(setting.covariance, a, y[some], noise[some])
-    b0 = signal_rate(RATIOS)
-    shape, b = A0 + len(a) / 2, b0 + 0.5 * quadratic
-    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
-    log_p = log_p + setting.log_prior + ratio_prior(setting)
+    a0, b0 = priors.signal[0], priors.signal_rate(RATIOS)
+    shape, b = a0 + len(a) / 2, b0 + 0.5 * quadratic
+    log_p = a0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
+    log_p = log_p + setting.log_prior + ratio_prior(setting, priors)
     return log_p, b / (shape - 1)
 
 
@@ -301,7 +279,8 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
     labels, n, top = LabelRows(family, known), len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = promising(family, labels, partial(_score, y, np.ones(n) if noise is None else noise))
+    score = partial(_score, y, np.ones(n) if noise is None else noise, family.priors)
+    settings, said = promising(family, labels, score)
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
@@ -335,12 +314,14 @@ def leave_one_out(
     y: np.ndarray,
     levels: Sequence[float] = (0.025, 0.975),
     units_of: Callable[[np.ndarray], tuple[float, float]] = units,
+    priors: Priors | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
 
     y [n] are the labels in their own units. For "average" that is what a fit without the label would say of it (with
     the weights, σ_h² and units of the other labels), but for settings too light to be components of the posterior. For
-    "evidence" the hyperparameters stay those of all labels. `units_of` gives the units of a fit's labels.
+    "evidence" the hyperparameters stay those of all labels. `units_of` gives the units of a fit's labels, `priors` are
+    those of the fit.
     """
     n, averaged = len(y), bool(np.isfinite(posterior.dof))
     if n < 2:
@@ -348,18 +329,20 @@ def leave_one_out(
     mean, s = np.array([units_of(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
     one, y0 = np.ones(n), y - y.mean()
     m = mean - y.mean()
-    a = A0 + (n - 1) / 2
+    priors = Priors() if priors is None else priors
+    a0 = priors.signal[0]
+    a = a0 + (n - 1) / 2
     found = []
     for component in posterior.components:
         r = component.ratios
         c, by_y, by_one = inverse_parts(component.d, r, y0, one)
         alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
-        b0 = signal_rate(r)
+        b0 = priors.signal_rate(r)
         b, signal, log_p = b0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
         if averaged:
-            prior = component.setting.log_prior + ratio_prior(component.setting)
-            log_p = prior + A0 * np.log(b0) - a * np.log(b)
+            prior = component.setting.log_prior + ratio_prior(component.setting, priors)
+            log_p = prior + a0 * np.log(b0) - a * np.log(b)
             log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))

@@ -4,7 +4,7 @@ As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s
 
     log p(y | setting, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
 
-σ_h² runs over a grid with the prior of `gp`, InvGamma(A0, B0); settings and signals are weighted by evidence times
+σ_h² runs over a grid with the prior of `gp`, InvGamma(a0, b0); settings and signals are weighted by evidence times
 prior, geometries as in `doubt`. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as
 there, and a component's evidence without label i is its evidence over the density that it gave to y_i.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..geometry.family import Family, LabelRows, Setting
-from .gp import A0, B0, decompose, inverse_parts, weighed
+from .gp import decompose, inverse_parts, weighed
 from .posterior import Component, Decomposed, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
@@ -29,7 +29,8 @@ def average(
     """The posterior averaged over settings and signals; `variance` [n] is that of each label's noise."""
     labels, n, unit = LabelRows(family, known), len(y), float(np.mean(variance))
     ratios = unit / signals
-    prior = -A0 * np.log(signals) - B0 / signals  # of log σ_h²
+    a0, b0 = family.priors.signal
+    prior = -a0 * np.log(signals) - b0 / signals  # of log σ_h²
     prior = prior - logsumexp(prior)
 
     def score(setting: Setting, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:

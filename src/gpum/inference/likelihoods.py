@@ -113,7 +113,7 @@ def _starts(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -
     begin = [trust.copy()]
     step = -(-most // 10)  # ten rounds at most
     while np.sum(trust < 1) < most:
-        mean, variance, _ = gp.leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,))
+        mean, variance, _ = gp.leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,), priors=family.priors)
         away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
         if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
             begin.append(trust.copy())

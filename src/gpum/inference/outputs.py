@@ -87,7 +87,7 @@ class Output:
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels)
+        mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels, priors=self.target.priors)
         return mean, np.sqrt(variance), ends
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
@@ -185,7 +185,8 @@ class LogNormal(Output):
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = gp.leave_one_out(self.posterior, np.log(self.labels), levels, log_units)
+        logs = np.log(self.labels)
+        mean, variance, ends = gp.leave_one_out(self.posterior, logs, levels, log_units, self.target.priors)
         return *_log_normal(mean, np.sqrt(variance)), _powers(ends)
 
 

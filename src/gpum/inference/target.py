@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..geometry.priors import Priors
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Target:
     noise_std: np.ndarray | None = None
     trials: np.ndarray | None = None
     weights: np.ndarray | None = None
+    priors: Priors = field(default_factory=Priors)
 
     def only(self, some: np.ndarray) -> Target:
         """The same for some of the labels."""

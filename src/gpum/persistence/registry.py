@@ -59,6 +59,7 @@ TAGS: dict[str, str] = {
     "flat-geometry": "geometry.flat:FlatGeometry",
     "incomplete-geometry": "geometry.incomplete:IncompleteGeometry",
     "unweighted-geometry": "geometry.base:UnweightedGeometry",
+    "priors": "geometry.priors:Priors",
     "family": "geometry.family:Family",
     "setting": "geometry.family:Setting",
     "graph-space": "geometry.features:GraphSpace",
