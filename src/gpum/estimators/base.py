@@ -105,6 +105,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     notes_: Any = shell.notes
     log_evidence_: Any = shell.log_evidence
     best_setting_: Any = shell.best_setting
+    candidates_: Any = shell.candidates
     save, load = shell.save, shell.load
     predictive = shell.predictive
     far_from_surface = shell.far_from_surface

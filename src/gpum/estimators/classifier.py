@@ -52,7 +52,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     classes_ : the classes, sorted.
     transduction_, label_distributions_ : class of every row of the cloud, and its probabilities [N, classes].
     geometry_weights_ : posterior weight of each geometry by name.
-    latent_model_, chart_, latent_, notes_, best_setting_ : as for `GPUMRegressor`.
+    latent_model_, chart_, latent_, notes_, best_setting_, candidates_ : as for `GPUMRegressor`.
     log_evidence_ : of the average.
     """
 
@@ -144,6 +144,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     notes_: Any = shell.notes
     log_evidence_: Any = shell.log_evidence
     best_setting_: Any = shell.best_setting
+    candidates_: Any = shell.candidates
     geometry_weights_: Any = shell.geometry_weights
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart

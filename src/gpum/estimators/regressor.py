@@ -76,6 +76,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         are such columns (`docs/tables.md`).
     notes_ : sentences about what was left out, stopped early or could not be done as requested.
     best_setting_ : the setting of largest weight.
+    candidates_ : all candidates (kernels on geometries) as a table: units, prior, evidence, weight and left-out density
+        of each; a list of these for several outputs. `to_pandas()` makes a data frame of it.
     length_scale_ : its length scale: √t of a heat kernel, κ of a Matérn kernel.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
     """

@@ -19,6 +19,7 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..geometry.surface import SurfaceGeometry
 from ..inference import design
+from .candidates import Candidates
 from .cloud import Cloud
 from .geometries import Geometries
 from .html import table
@@ -103,6 +104,12 @@ class FittedModel:
         """The posterior weight of each kind of geometry by name; a list of these for several outputs."""
         names = np.array(self.geometries.names)
         found = [{name: float(w[names == name].sum()) for name in dict.fromkeys(names.tolist())} for w in self.weights]
+        return found if self.several else found[0]
+
+    @cached_property
+    def candidates(self) -> Any:
+        """All candidates that the labels weighed, as a table; a list of these for several outputs."""
+        found = [Candidates.of(self, k) for k in range(len(self.outputs))]
         return found if self.several else found[0]
 
     @property

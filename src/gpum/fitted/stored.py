@@ -28,7 +28,7 @@ def stored(model: FittedModel) -> FittedModel:
     needed = frozenset().union(*(output.posterior.spaces for output in model.outputs))
     owners = {family.geometry_of[k] for k in needed}
     members: list[Any] = [
-        member if k in owners else UnweightedGeometry(member.name, member.title)
+        member if k in owners else UnweightedGeometry(member.name, member.title, getattr(member, "units", None))
         for k, member in enumerate(geometries.members)
     ]
     spaces: list[Any] = [space if k in needed else None for k, space in enumerate(family.spaces)]

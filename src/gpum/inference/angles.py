@@ -43,20 +43,23 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
         log_p = a0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
         return log_p, ((one, other), b / (shape - 1))
 
-    found, total, doubt, notes = gp.weighed(family, labels, score)
+    found, total, doubt, notes, considered = gp.weighed(family, labels, score)
     constant = gammaln(a) - gammaln(a0) - n * log(2 * pi) - float(np.log(own).sum())
     components = [
         [Component(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)
     ]
     at = labels.of({component.setting.space for component in components[0]})
-    return [Posterior(some, at, 2 * a, total + constant, notes, doubt) for some in components]
+    return [Posterior(some, at, 2 * a, total + constant, notes, doubt, considered) for some in components]
 
 
 def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:
     """The one setting and ratio of largest posterior weight."""
     i = int(np.argmax([component.weight for component in posteriors[0].components]))
     j = int(np.argmax(posteriors[0].components[i].weights))
-    return [replace(posterior, components=[posterior.components[i].only(j)], doubt=None) for posterior in posteriors]
+    return [
+        replace(posterior, components=[posterior.components[i].only(j)], doubt=None, considered=None)
+        for posterior in posteriors
+    ]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:

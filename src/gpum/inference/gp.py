@@ -37,6 +37,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
+from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from ..basics.checks import GpumError
 from ..basics.memory import Memory, digest
@@ -45,6 +47,7 @@ from ..geometry.family import Family, LabelRows, Setting
 from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary
 from . import tridiagonal
+from .considered import Considered
 from .doubt import Doubt
 from .posterior import Component, Decomposed, Posterior
 from .quantiles import mixture_quantiles
@@ -135,7 +138,7 @@ def average(
     a0 = family.priors.signal[0]
     a = a0 + len(y) / 2
     score = partial(_score, y, own, family.priors, forms_of=_remembered(memory, y, own))
-    found, total, doubt, notes = weighed(family, labels, score)
+    found, total, doubt, notes, considered = weighed(family, labels, score)
     components = [
         Component(setting, decompose(setting.covariance, labels[setting.space], y, own), RATIOS, w, signal)
         for setting, w, signal in found
@@ -143,16 +146,17 @@ def average(
     constant = gammaln(a) - gammaln(a0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
     return Posterior(
         components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes,
-        doubt,
+        doubt, considered,
     )  # fmt: skip
 
 
 def weighed(
     family: Family, labels: LabelRows, score: Score
-) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, Doubt, tuple[str, ...]]:
+) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, Doubt, tuple[str, ...], Considered]:
     """Settings that are not too light, with the weights of their components and what else `score` found.
 
-    Also the log of the mass of all settings, the geometries of those that are not too light, and what to say of it.
+    Also the log of the mass of all settings, the geometries of those that are not too light, what to say of it, and all
+    settings as a table.
     What `score` found for a setting that is too light is let go at once: with many labels it is large.
     """
     settings, notes = promising(family, labels, score)
@@ -174,7 +178,10 @@ def weighed(
     used = [k for k in sorted(scores) if heavy[k]]
     shift = log_w - mass - logsumexp(log_w[used])
     found = [(settings[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
-    return found, float(logsumexp(mass)), doubt.only(used), notes
+    weights = np.zeros(len(settings))
+    weights[used] = [float(weight.sum()) for _, weight, _ in found]
+    considered = Considered.of(family, settings, mass, weights)
+    return found, float(logsumexp(mass)), doubt.only(used), notes, considered
 
 
 def _score(
@@ -310,13 +317,39 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
 
 
 def leave_one_out(
-    posterior: Posterior,
-    y: np.ndarray,
-    levels: Sequence[float] = (0.025, 0.975),
-    units_of: Callable[[np.ndarray], tuple[float, float]] = units,
+    posterior: Posterior, y: np.ndarray, levels: Sequence[float] = (0.025, 0.975),
+    units_of: Callable[[np.ndarray], tuple[float, float]] = units, priors: Priors | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it; see `without_each`."""
+    found = without_each(posterior, y, units_of, priors)
+    weights = posterior.doubted([log_p for log_p, _, _ in found])
+    means, variances = (np.concatenate([one[k] for one in found], 1).T for k in (1, 2))
+    middle = np.sum(weights * means, 0)
+    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
+    dof = posterior.dof - 1  # infinite for "evidence"
+    return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
+
+
+def log_densities(
+    posterior: Posterior, y: np.ndarray, units_of: Callable[[np.ndarray], tuple[float, float]] = units,
     priors: Priors | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
+) -> np.ndarray:  # fmt: skip
+    """Mean log density of a label as the others predict it with one component alone, [components]."""
+    dof, values = posterior.dof - 1, []
+    of_z = norm if np.isinf(dof) else student_t(dof)
+    for log_p, means, variances in without_each(posterior, y, units_of, priors):
+        sd = np.sqrt(variances * (1.0 if np.isinf(dof) else (dof - 2) / dof))
+        log_w = log_p - logsumexp(log_p, axis=1, keepdims=True)
+        density = of_z.logpdf((y[:, None] - means) / sd) - np.log(sd)
+        values.append(float(np.mean(logsumexp(log_w + density, axis=1))))
+    return np.array(values)
+
+
+def without_each(
+    posterior: Posterior, y: np.ndarray, units_of: Callable[[np.ndarray], tuple[float, float]] = units,
+    priors: Priors | None = None,
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
+    """Of each component log weights, means and variances [n, ratios] of each label as the others predict it.
 
     y [n] are the labels in their own units. For "average" that is what a fit without the label would say of it (with
     the weights, σ_h² and units of the other labels), but for settings too light to be components of the posterior. For
@@ -346,12 +379,7 @@ def leave_one_out(
             log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
             signal = b / (a - 1)
         found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
-    weights = posterior.doubted([log_p for log_p, _, _ in found])
-    means, variances = (np.concatenate([one[k] for one in found], 1).T for k in (1, 2))
-    middle = np.sum(weights * means, 0)
-    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
-    dof = 2 * a if averaged else np.inf
-    return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
+    return found
 
 
 def inverse_parts(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:

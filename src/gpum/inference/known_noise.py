@@ -38,12 +38,12 @@ def average(
         log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
         return log_p + prior + setting.log_prior, d
 
-    found, total, doubt, notes = weighed(family, labels, score)
+    found, total, doubt, notes, considered = weighed(family, labels, score)
     components = [Component(setting, d, ratios, w, signals) for setting, w, d in found]
     constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
     return Posterior(
         components, labels.of({component.setting.space for component in components}), np.inf, total + constant, notes,
-        doubt,
+        doubt, considered,
     )  # fmt: skip
 
 

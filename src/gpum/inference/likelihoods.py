@@ -149,7 +149,7 @@ def _reweighted(
     gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
     bound = found.log_evidence + float(gap.sum())
     notes = (*found.notes, *notes)
-    posterior = StudentPosterior(found.components, found.labels, found.dof, bound, notes, found.doubt)
+    posterior = StudentPosterior(found.components, found.labels, found.dof, bound, notes, found.doubt, found.considered)
     return posterior, trust
 
 

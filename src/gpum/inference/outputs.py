@@ -90,6 +90,12 @@ class Output:
         mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels, priors=self.target.priors)
         return mean, np.sqrt(variance), ends
 
+    def log_densities(self) -> np.ndarray | None:
+        """Mean log density of a label as the others predict it with one component alone; None: it is not known."""
+        if type(self) is not Output or self.target.likelihood != "gaussian" or len(self.labels) < 2:
+            return None
+        return gp.log_densities(self.posterior, self.labels, priors=self.target.priors)
+
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
         """Beliefs about f at candidates and targets, for `design`."""
         return design.of_function(self.posterior, cloud, asked, self.scale)
@@ -188,6 +194,13 @@ class LogNormal(Output):
         logs = np.log(self.labels)
         mean, variance, ends = gp.leave_one_out(self.posterior, logs, levels, log_units, self.target.priors)
         return *_log_normal(mean, np.sqrt(variance)), _powers(ends)
+
+    def log_densities(self) -> np.ndarray | None:
+        """As of a Gaussian's, of y itself."""
+        logs = np.log(self.labels)
+        if len(logs) < 2:
+            return None
+        return gp.log_densities(self.posterior, logs, log_units, self.target.priors) - logs.mean()
 
 
 def log_units(logs: np.ndarray) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 
 from ..geometry.family import Setting
 from ..heat.covariances import KernelSum, distances
+from .considered import Considered
 from .doubt import Doubt
 from .quantiles import mixture_quantiles
 from .stacked import Stack, stacks
@@ -196,6 +197,7 @@ class Posterior(Mixture[Component]):
     log_evidence: float
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
+    considered: Considered | None = None  # None: a single setting was chosen
     spread: ClassVar[float] = 1.0  # variance of the noise over σ²
 
     @staticmethod

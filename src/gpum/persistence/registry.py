@@ -43,6 +43,7 @@ TAGS: dict[str, str] = {
     "posterior-classes": "inference.classes:ClassPosterior",
     "component": "inference.posterior:Component",
     "component-classes": "inference.classes:ClassComponent",
+    "considered": "inference.considered:Considered",
     "doubt": "inference.doubt:Doubt",
     "decomposition": "inference.posterior:Decomposed",
     "counts": "inference.observations:Counts",
