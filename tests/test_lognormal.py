@@ -196,7 +196,7 @@ def test_weighted_predictions_against_dense_algebra():
     output = with_weights(weights, KNOWN, np.log(PRICE[KNOWN]))
     d = np.exp(np.mean(np.log(weights))) / weights
     assert np.exp(np.log(d).mean()) == pytest.approx(1)
-    y = output.targets("posterior")
+    y = (output.labels - output.mean) / output.scale
     for component, means, variances in output.posterior.conditionals(RowsInSpaces.exactly([X]), False):
         K = component.setting.covariance.gram(X, X)
         for j, r in enumerate(component.ratios):

@@ -55,14 +55,22 @@ def heaviest(found: Posterior) -> Posterior:
     )
 
 
-def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights, means and variances [components, n] of f at each label as the others predict it."""
+def without_each(
+    posterior: Posterior, y: np.ndarray, log_scale: np.ndarray | float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and variances [components, n] of f at each label as the others predict it.
+
+    Labels y are [n], or [components, n] where each component has its own; their densities are then multiplied by
+    e^log_scale, [components, n].
+    """
     log_p, means, variances = [], [], []
-    for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
-        c, alpha = inverse_parts(component.d, component.ratios, y)
+    each, n = posterior.components, y.shape[-1]
+    labels, scales = (np.broadcast_to(v, (len(each), n)) for v in (y, log_scale))
+    for component, mass, at, more in zip(each, posterior.log_masses(), labels, scales, strict=True):
+        c, alpha = inverse_parts(component.d, component.ratios, at)
         variance = component.signal / c  # of the label, its noise included
-        log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)))
-        means.append(y[:, None] - alpha / c)
-        own = component.signal * component.ratios / np.broadcast_to(component.d.precision, len(y))[:, None]
+        log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)) - more[:, None])
+        means.append(at[:, None] - alpha / c)
+        own = component.signal * component.ratios / np.broadcast_to(component.d.precision, n)[:, None]
         variances.append(np.maximum(variance - own, 1e-12 * variance))
     return posterior.doubted(log_p), np.concatenate(means, 1).T, np.concatenate(variances, 1).T

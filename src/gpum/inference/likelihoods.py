@@ -11,13 +11,13 @@ Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior wei
     noise of 18 σ and cost 7 nats, so that three of them would rather be explained by a rough function.
 
 Counts, successes.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), η = c + f (`observations`).
-    Expectation propagation, the mixture over settings and signals being the prior: each label's likelihood becomes one
-    Gaussian site, the same for all settings,
+    Expectation propagation for each setting, the mixture over signals being the prior: each label's likelihood becomes
+    one Gaussian site,
 
         site_i ∝ exp(ν_i f - ½ τ_i f²)     a label ν_i/τ_i with known noise 1/τ_i (`known_noise`)
 
-    matched to mean and variance of the tilted distribution at the label as the others predict it. The weights of the
-    settings are those of the sites.
+    matched to mean and variance of the tilted distribution at the label as the others predict it. Settings are weighed
+    by the evidence of their own sites.
 
 Likelihoods of counts and successes are log-concave in f, and that of a label with Student t noise has nearly one mode:
 one Gaussian is enough.
@@ -27,7 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import pi
+from functools import partial
+from math import log, pi
 from typing import ClassVar
 
 import numpy as np
@@ -35,8 +36,11 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import logsumexp
 from scipy.stats import gamma
 
-from ..geometry.family import Family
+from ..basics.workers import results
+from ..geometry.family import Family, LabelRows
 from . import gp, known_noise
+from .considered import Considered
+from .doubt import Doubt
 from .observations import Observed
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
@@ -155,17 +159,71 @@ def _reweighted(
 
 @dataclass(frozen=True)
 class Sites:
-    """One Gaussian for each label: its mean ν/τ [n] and variance 1/τ [n]."""
+    """One Gaussian for each label and component: its mean ν/τ [components, n], and the log of the number before it."""
 
     at: np.ndarray
-    variance: np.ndarray
+    log_scale: np.ndarray
+
+    def only(self, k: int) -> Sites:
+        """Those of one component."""
+        return Sites(self.at[[k]], self.log_scale[[k]])
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The posterior of settings that share their sites, and these: τ, ν and the log of the number before each, [n]."""
+
+    posterior: Posterior
+    tau: np.ndarray
+    nu: np.ndarray
+    log_scale: np.ndarray
+
+    @property
+    def at(self) -> np.ndarray:
+        """The means of the sites."""
+        return self.nu / self.tau
 
 
 def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Posterior, Sites]:
-    """The posterior of f given observed labels of the rows `known`, and their sites."""
+    """The posterior of f given observed labels of the rows `known`, and their sites.
+
+    Settings share their sites at first. Those that come within NATS of the best then get sites and evidence of their
+    own; the others are weighed by what the common sites say.
+    """
     n = len(known)
-    cavity = np.zeros(n), np.full(n, 2.0)  # σ_h² = 1
-    tau, nu = _matched(observed, *cavity)[:2]
+    tau, nu = _matched(observed, np.zeros(n), np.full(n, 2.0))[:2]  # σ_h² = 1
+    common = _settled(family, known, observed, tau, nu)
+    considered = common.posterior.considered
+    assert considered is not None
+    mass = np.nan_to_num(considered.log_part, nan=-np.inf) + common.posterior.log_evidence
+    near = np.flatnonzero(mass > mass.max() - gp.NATS)
+    single = [replace(family, settings=[family.settings[k]]) for k in near]
+    tasks = [partial(_settled, one, known, observed, common.tau, common.nu) for one in single]
+    alone = list(results(tasks, -1 if n > gp.ALONE else 1))
+    mass[near] = [one.posterior.log_evidence for one in alone]
+    doubt = Doubt.of(family, family.settings)
+    log_w = doubt.log_weights(mass)
+    heavy = doubt.heavy(log_w)[near] & (log_w[near] > log_w[near].max() + log(gp.KEEP))
+    used = near[heavy]
+    weights = np.exp(log_w - logsumexp(log_w[used]))
+    some = [one for one, has in zip(alone, heavy, strict=True) if has]
+    components = [
+        replace(one.posterior.components[0], weights=one.posterior.components[0].weights * weights[k])
+        for k, one in zip(used, some, strict=True)
+    ]
+    labels = LabelRows(family, known).of({component.setting.space for component in components})
+    notes = dict.fromkeys(note for one in [common, *some] for note in one.posterior.notes)
+    every = np.zeros(len(mass))
+    every[used] = weights[used]
+    posterior = Posterior(
+        components, labels, np.inf, float(logsumexp(mass)), tuple(notes), doubt.only(used.tolist()),
+        Considered.of(family, family.settings, mass, every),
+    )  # fmt: skip
+    return posterior, Sites(np.array([one.at for one in some]), np.array([one.log_scale for one in some]))
+
+
+def _settled(family: Family, known: np.ndarray, observed: Observed, tau: np.ndarray, nu: np.ndarray) -> Settled:
+    """Expectation propagation from these sites, which all settings of the family share."""
     some, notes = family, tuple[str, ...]()
     for _ in range(SWEEPS):
         posterior = known_noise.average(some, known, nu / tau, 1 / tau, SIGNALS)
@@ -183,9 +241,10 @@ def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Po
     mean, variance = cavity = _cavity(posterior, nu / tau)
     log_z = _matched(observed, *cavity)[2]
     total = variance + 1 / tau
-    log_z = log_z + 0.5 * ((nu / tau - mean) ** 2 / total + np.log(2 * pi * total))
-    evidence = posterior.log_evidence + float(log_z.sum())
-    return replace(posterior, log_evidence=evidence, notes=(*posterior.notes, *notes)), Sites(nu / tau, 1 / tau)
+    log_scale = log_z + 0.5 * ((nu / tau - mean) ** 2 / total + np.log(2 * pi * total))
+    evidence = posterior.log_evidence + float(log_scale.sum())
+    posterior = replace(posterior, log_evidence=evidence, notes=(*posterior.notes, *notes))
+    return Settled(posterior, tau, nu, log_scale)
 
 
 def _cavity(posterior: Posterior, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -51,10 +51,6 @@ class Output:
     target: Target = field(default_factory=Target, kw_only=True)
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
 
-    def targets(self, name: str) -> np.ndarray:
-        """The labels in the units of one of the `posteriors`, [n]."""
-        return (self.labels - self.mean) / self.scale
-
     def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Mean, [n], that of `moments`: of a linear posterior it costs far less than the standard deviation."""
         return self.mean + self.scale * self.posterior.mean(rows)
@@ -163,10 +159,6 @@ class LogNormal(Output):
         E[y_i] = e^(m_i + C_ii/2),   Cov[y_i, y_j] = E[y_i] E[y_j] (e^C_ij - 1)
     """
 
-    def targets(self, name: str) -> np.ndarray:
-        """The logarithms of the labels in the units of the posterior, [n]."""
-        return (np.log(self.labels) - self.mean) / self.scale
-
     def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Mean, [n], for which variances are needed too."""
         return self.moments(rows, noise)[0]
@@ -231,11 +223,7 @@ class Observed(Output):
     """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
 
     observed: Any
-    sites: np.ndarray  # means of the labels' Gaussian sites, [n]
-
-    def targets(self, name: str) -> np.ndarray:
-        """The means of the sites."""
-        return self.sites
+    sites: likelihoods.Sites
 
     @property
     def of_successes(self) -> bool:
@@ -283,7 +271,7 @@ class Observed(Output):
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Predictions of each label by the others, with as many trials as the label; intervals are whole numbers."""
-        w, m, v = known_noise.without_each(self.posterior, self.sites)
+        w, m, v = known_noise.without_each(self.posterior, self.sites.at, self.sites.log_scale)
         heavy = np.flatnonzero(w.max(1) > 1e-3)
         few, weight = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
         f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
@@ -310,11 +298,6 @@ class Angle(Output):
 
     sine: Posterior
     posteriors: ClassVar[tuple[str, ...]] = ("posterior", "sine")
-
-    def targets(self, name: str) -> np.ndarray:
-        """Sines or cosines of the labels."""
-        turn = self.labels / self.scale
-        return np.sin(turn) if name == "sine" else np.cos(turn)
 
     @property
     def _both(self) -> list[Posterior]:

@@ -40,8 +40,10 @@ def regress(
             observations.Counts.of(labels) if counts else observations.Successes.of(labels, trials)
         )
         posterior, sites = likelihoods.propagate(family, known, observed)
-        posterior = posterior if averaged else known_noise.heaviest(posterior)
-        return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites.at, target=target)
+        if not averaged:
+            sites = sites.only(int(np.argmax([component.weight for component in posterior.components])))
+            posterior = known_noise.heaviest(posterior)
+        return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites, target=target)
     infer = partial(gp.average, memory=memory) if averaged else gp.best
     mean, scale = gp.units(labels)
     if target.likelihood == "lognormal":

@@ -46,6 +46,7 @@ TAGS: dict[str, str] = {
     "considered": "inference.considered:Considered",
     "doubt": "inference.doubt:Doubt",
     "decomposition": "inference.posterior:Decomposed",
+    "sites": "inference.likelihoods:Sites",
     "counts": "inference.observations:Counts",
     "successes": "inference.observations:Successes",
     # geometries, their spaces and settings
