@@ -14,9 +14,9 @@ from __future__ import annotations
 from math import log, pi
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.priors import Priors
 from .gp import decompose, inverse_parts, weighed
 from .posterior import Component, Decomposed, Posterior
 
@@ -27,24 +27,50 @@ def average(
     family: Family, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
 ) -> Posterior:
     """The posterior averaged over settings and signals; `variance` [n] is that of each label's noise."""
-    labels, n, unit = LabelRows(family, known), len(y), float(np.mean(variance))
-    ratios = unit / signals
-    a0, b0 = family.priors.signal
-    prior = -a0 * np.log(signals) - b0 / signals  # of log σ_h²
-    prior = prior - logsumexp(prior)
+    labels, unit = LabelRows(family, known), float(np.mean(variance))
+    prior = _prior(family.priors, signals)
 
     def score(setting: Setting, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
-        d = decompose(setting.covariance, a, y[some], variance[some] / unit)
-        log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
-        return log_p + prior + setting.log_prior, d
+        return _scored(setting, a, y[some], variance[some] / unit, unit, signals, prior)
 
     found, total, doubt, notes, considered = weighed(family, labels, score)
-    components = [Component(setting, d, ratios, w, signals) for setting, w, d in found]
-    constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
+    components = [Component(setting, d, unit / signals, w, signals) for setting, w, d in found]
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), np.inf, total + constant, notes,
-        doubt, considered,
+        components, labels.of({component.setting.space for component in components}), np.inf,
+        total + _constant(variance / unit), notes, doubt, considered,
     )  # fmt: skip
+
+
+def alone(
+    setting: Setting, a: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray, priors: Priors
+) -> Posterior:  # fmt: skip
+    """As `average`, of one setting in whose space the labelled rows are a [n, k]; its prior is in the evidence."""
+    unit = float(np.mean(variance))
+    log_p, d = _scored(setting, a, y, variance / unit, unit, signals, _prior(priors, signals))
+    total = float(np.logaddexp.reduce(log_p))
+    component = Component(setting, d, unit / signals, np.exp(log_p - total), signals)
+    return Posterior([component], [], np.inf, total + _constant(variance / unit))
+
+
+def _prior(priors: Priors, signals: np.ndarray) -> np.ndarray:
+    """Log prior weights of log σ_h² on a grid."""
+    a0, b0 = priors.signal
+    prior = -a0 * np.log(signals) - b0 / signals
+    return prior - np.logaddexp.reduce(prior)
+
+
+def _scored(
+    setting: Setting, a: np.ndarray, y: np.ndarray, noise: np.ndarray, unit: float, signals: np.ndarray,
+    prior: np.ndarray,
+) -> tuple[np.ndarray, Decomposed]:  # fmt: skip
+    """Log of evidence times prior of each signal, up to `_constant`, and the kernel on the labels."""
+    d, ratios = decompose(setting.covariance, a, y, noise), unit / signals
+    log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
+    return log_p + prior + setting.log_prior, d
+
+
+def _constant(noise: np.ndarray) -> float:
+    return -0.5 * (len(noise) * log(2 * pi) + float(np.log(noise).sum()))
 
 
 def heaviest(found: Posterior) -> Posterior:

@@ -37,7 +37,8 @@ from scipy.special import logsumexp
 from scipy.stats import gamma
 
 from ..basics.workers import results
-from ..geometry.family import Family, LabelRows
+from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.priors import Priors
 from . import gp, known_noise
 from .considered import Considered
 from .doubt import Doubt
@@ -192,13 +193,15 @@ def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Po
     """
     n = len(known)
     tau, nu = _matched(observed, np.zeros(n), np.full(n, 2.0))[:2]  # σ_h² = 1
-    common = _settled(family, known, observed, tau, nu)
+    common = _settled(partial(_together, family, known), observed, tau, nu)
     considered = common.posterior.considered
     assert considered is not None
     mass = np.nan_to_num(considered.log_part, nan=-np.inf) + common.posterior.log_evidence
+    labels, tasks = LabelRows(family, known), []
     near = np.flatnonzero(mass > mass.max() - gp.NATS)
-    single = [replace(family, settings=[family.settings[k]]) for k in near]
-    tasks = [partial(_settled, one, known, observed, common.tau, common.nu) for one in single]
+    for setting in (family.settings[k] for k in near):  # those of a space come one after the other
+        infer = partial(_alone, setting, labels[setting.space], family.priors)
+        tasks.append(partial(_settled, infer, observed, common.tau, common.nu))
     alone = list(results(tasks, -1 if n > gp.ALONE else 1))
     mass[near] = [one.posterior.log_evidence for one in alone]
     doubt = Doubt.of(family, family.settings)
@@ -211,24 +214,42 @@ def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Po
         replace(one.posterior.components[0], weights=one.posterior.components[0].weights * weights[k])
         for k, one in zip(used, some, strict=True)
     ]
-    labels = LabelRows(family, known).of({component.setting.space for component in components})
     notes = dict.fromkeys(note for one in [common, *some] for note in one.posterior.notes)
-    every = np.zeros(len(mass))
-    every[used] = weights[used]
+    of_all = np.zeros(len(mass))
+    of_all[used] = weights[used]
+    at = labels.of({component.setting.space for component in components})
+    every = Considered.of(family, family.settings, mass, of_all)
     posterior = Posterior(
-        components, labels, np.inf, float(logsumexp(mass)), tuple(notes), doubt.only(used.tolist()),
-        Considered.of(family, family.settings, mass, every),
-    )  # fmt: skip
+        components, at, np.inf, float(logsumexp(mass)), tuple(notes), doubt.only(used.tolist()), every
+    )
     return posterior, Sites(np.array([one.at for one in some]), np.array([one.log_scale for one in some]))
 
 
-def _settled(family: Family, known: np.ndarray, observed: Observed, tau: np.ndarray, nu: np.ndarray) -> Settled:
-    """Expectation propagation from these sites, which all settings of the family share."""
-    some, notes = family, tuple[str, ...]()
+def _together(
+    family: Family, known: np.ndarray, at: np.ndarray, variance: np.ndarray, before: Posterior | None
+) -> Posterior:  # fmt: skip
+    """The posterior of all settings given sites; from the second sweep on of those with weight in the one before."""
+    if before is not None:
+        family = replace(family, settings=[p.setting for p in before.components if p.weight > LIGHT])
+    return known_noise.average(family, known, at, variance, SIGNALS)
+
+
+def _alone(
+    setting: Setting, a: np.ndarray, priors: Priors, at: np.ndarray, variance: np.ndarray, before: Posterior | None
+) -> Posterior:  # fmt: skip
+    """The posterior of one setting given sites."""
+    return known_noise.alone(setting, a, at, variance, SIGNALS, priors)
+
+
+def _settled(
+    infer: Callable[[np.ndarray, np.ndarray, Posterior | None], Posterior], observed: Observed, tau: np.ndarray,
+    nu: np.ndarray,
+) -> Settled:  # fmt: skip
+    """Expectation propagation from these sites, which all settings of `infer` share."""
+    notes, first = tuple[str, ...](), None
     for _ in range(SWEEPS):
-        posterior = known_noise.average(some, known, nu / tau, 1 / tau, SIGNALS)
-        if some is family:
-            some = replace(family, settings=[p.setting for p in posterior.components if p.weight > LIGHT])
+        posterior = infer(nu / tau, 1 / tau, first)
+        first = posterior if first is None else first
         cavity = _cavity(posterior, nu / tau)
         new_tau, new_nu, _ = _matched(observed, *cavity)
         change = np.abs(np.log(new_tau / tau)) * np.minimum(1.0, tau * cavity[1])  # weak sites may wander
@@ -237,7 +258,7 @@ def _settled(family: Family, known: np.ndarray, observed: Observed, tau: np.ndar
             break
     else:
         notes = (f"expectation propagation had not settled after {SWEEPS} sweeps",)
-    posterior = known_noise.average(family, known, nu / tau, 1 / tau, SIGNALS)
+    posterior = infer(nu / tau, 1 / tau, None)
     mean, variance = cavity = _cavity(posterior, nu / tau)
     log_z = _matched(observed, *cavity)[2]
     total = variance + 1 / tau
