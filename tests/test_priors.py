@@ -165,3 +165,47 @@ def test_other_things_are_no_priors():
         fit(0.5)
     with pytest.raises(GpumError, match=r"priors must be a gpum\.Priors or None"):
         GPUMClassifier(priors={}).fit(X, np.arange(80) % 2)
+
+
+def test_draws_of_the_prior_have_its_moments():
+    """f over σ_h is a draw of the kernel; quantiles of a row follow from those of signal, noise and kernel."""
+    given = Priors(noise=((1.0, -2.0, 0.3),), signal=(4.0, 6.0))
+    model = fit(given)
+    output = model.model_.outputs[0]
+    draws = (model.sample_prior(X[:7], 8000) - output.mean) / output.scale
+    plain = (model.sample_prior(X[:7], 8000, include_noise=False) - output.mean) / output.scale
+    ratio = np.exp(given.log_ratio())
+    prior = 2.0  # k(x, x): the kernel and its constant
+    signal = 6.0 / (4.0 - 1) * np.sum(ratio / (1 + RATIOS))  # E[σ_h²]
+    noise = 6.0 / (4.0 - 1) * np.sum(ratio * RATIOS / (1 + RATIOS))
+    error = 6 / np.sqrt(8000)  # of a variance with a kurtosis of about 9, three standard errors
+    assert np.var(plain, axis=1).mean() == pytest.approx(prior * signal, rel=error)
+    assert np.var(draws, axis=1).mean() == pytest.approx(prior * signal + noise, rel=error)
+    assert np.abs(plain.mean(1)).max() < 4 * np.sqrt(prior * signal / 8000)
+    np.testing.assert_array_equal(model.sample_prior(X[:7], 3), model.sample_prior(X[:7], 3))
+    near = np.corrcoef(model.sample_prior(np.array([[0.5, 0.5], [0.501, 0.5]]), 500, include_noise=False))[0, 1]
+    assert near > 0.99
+
+
+@pytest.mark.parametrize(
+    "options", [{"likelihood": "lognormal"}, {"likelihood": "poisson"}, {"likelihood": "binomial"}, {"several": True}]
+)
+def test_every_target_but_angles_has_prior_draws(options, tmp_path):
+    if several := options.pop("several", False):
+        model = fit(y=np.stack([Y, -Y], 1), geometry=["graph", "flat"])
+    else:
+        y = {"lognormal": np.exp(Y), "poisson": np.round(np.exp(Y)), "binomial": (Y > 0.5) + 0 * Y}
+        model = fit(y=y[options["likelihood"]], **options)
+    new = RNG.uniform(0, 1, (5, 2))
+    draws = model.sample_prior(new, 20)
+    assert draws.shape == ((5, 2, 20) if several else (5, 20))
+    assert np.isfinite(draws).all()
+    assert several or np.all(draws >= 0)
+    model.save(tmp_path / "m.gpum")
+    with pytest.raises(GpumError, match="the model was read from a file, which holds no candidate without weight"):
+        GPUMRegressor.load(tmp_path / "m.gpum").sample_prior(new)
+
+
+def test_angles_have_no_prior_draws():
+    with pytest.raises(GpumError, match="the prior of an angle is uniform at each row"):
+        fit(period=20.0).sample_prior(X)

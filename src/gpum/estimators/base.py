@@ -158,6 +158,20 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         return self._predicted(X, include_noise, trials).samples(n_samples, random_state)
 
+    def sample_prior(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
+    ) -> np.ndarray:  # fmt: skip
+        """Joint draws at rows X of what was assumed before there were labels, shaped as those of `sample_y`.
+
+        Of a fitted estimator: geometries are those of its cloud, and mean and scale of y those of its labels. Each draw
+        has a candidate, signal and noise of its own from their priors; lengths of columns, which labels learn, are
+        equal. With include_noise=False they are draws of the function itself.
+        """
+        checks.integer(n_samples, "n_samples", 1, None, "1 is one draw")
+        noise = checks.flag(include_noise, "include_noise")
+        rng = np.random.default_rng(checks.random_state(random_state).randint(2**31 - 1))
+        return self.model_.sample_prior(shell.check_rows(self, X), n_samples, rng, noise)
+
     def _predicted(self, X: Any, include_noise: bool, trials: Any) -> Predictive:
         found: Predictive = self.predictive(X).of_trials(trials)
         return found if checks.flag(include_noise, "include_noise") else found.of_function()

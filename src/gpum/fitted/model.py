@@ -19,6 +19,8 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..geometry.surface import SurfaceGeometry
 from ..inference import design
+from ..inference.prior_draws import draw
+from . import more_labels
 from .candidates import Candidates
 from .cloud import Cloud
 from .geometries import Geometries
@@ -252,6 +254,23 @@ class FittedModel:
             learned = self.cloud._learned_at(output.rows)
             found[learned[learned >= 0]] = False
         return (own >= 0) & found[np.maximum(own, 0)]
+
+    def sample_prior(self, X: np.ndarray, n: int, rng: np.random.Generator, noise: bool) -> np.ndarray:
+        """Draws at rows X before any label; see `GPUMRegressor.sample_prior`."""
+        geometries = more_labels.without_lengths(self.geometries)
+        family = geometries.family
+        if not family.complete:
+            raise GpumError(
+                "the model was read from a file, which holds no candidate without weight, so that its prior is not "
+                "there; fit again to draw from it"
+            )
+        rows = self.cloud._scaled(X)
+        at = geometries._project(rows, self.cloud._index(rows), frozenset(range(len(family.spaces)))).whole
+        found = []
+        for output in self.outputs:
+            f, sd = draw(family.under(output.target.priors, geometries.names), at, rng, n)
+            found.append(output.of_prior(rng, f, sd, noise))
+        return np.stack(found, 1) if self.several else found[0]
 
     def suggestions(self, n: int = 1, criterion: str = "variance", candidates: Any = None) -> design.Suggestions:
         """Rows of the cloud to label next; see `GPUMRegressor.suggest`."""

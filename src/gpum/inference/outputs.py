@@ -81,6 +81,12 @@ class Output:
         """Joint draws, [rows, n]."""
         return self.mean + self.scale * self.posterior.samples(rng, rows, n, noise)
 
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """Draws f [rows, n] of the prior in the units of the labels, or, with noise, observations; sd [n] is its σ."""
+        if noise:
+            f = f + sd * self.posterior.noise(rng, f.shape)
+        return self.mean + self.scale * f
+
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
         mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels, priors=self.target.priors)
@@ -146,6 +152,12 @@ class KnownNoise(Output):
         ends = mixture_quantiles(w, m, np.sqrt(v), np.inf, np.asarray(levels, float))
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
 
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """As `Output.of_prior`, with the mean of the known variances."""
+        assert self.target.noise_std is not None
+        known = np.sqrt(np.mean(self.target.noise_std**2)) / self.scale
+        return super().of_prior(rng, f, np.full(f.shape[1], known), noise)
+
 
 @dataclass(frozen=True)
 class LogNormal(Output):
@@ -186,6 +198,10 @@ class LogNormal(Output):
         logs = np.log(self.labels)
         mean, variance, ends = gp.leave_one_out(self.posterior, logs, levels, log_units, self.target.priors)
         return *_log_normal(mean, np.sqrt(variance)), _powers(ends)
+
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """As `Output.of_prior`; at most e^LARGEST_LOG."""
+        return np.exp(np.minimum(super().of_prior(rng, f, sd, noise), LARGEST_LOG))
 
     def log_densities(self) -> np.ndarray | None:
         """As of a Gaussian's, of y itself."""
@@ -269,6 +285,11 @@ class Observed(Output):
         f = self.posterior.samples(rng, rows, n, False).T
         return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
 
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """Rates, or observations; a rate is at most about e^LARGEST_LOG."""
+        f = np.clip(f, -LARGEST_LOG, LARGEST_LOG).T
+        return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
+
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Predictions of each label by the others, with as many trials as the label; intervals are whole numbers."""
         w, m, v = known_noise.without_each(self.posterior, self.sites.at, self.sites.log_scale)
@@ -336,6 +357,12 @@ class Angle(Output):
         mean, std = (self.scale * v for v in angles.leave_one_out(self._both, self.labels / self.scale))
         mean = self.labels - self.off(self.labels, mean)
         return mean, std, mean[:, None] + std[:, None] * norm.ppf(np.asarray(levels, float))
+
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """Angles come of two functions."""
+        raise GpumError(
+            "sample_prior draws numbers, counts and successes; the prior of an angle is uniform at each row"
+        )
 
     @property
     def middle(self) -> float:
