@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import inside
 from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, GPUMRegressor
 
 RNG = np.random.default_rng(0)
@@ -222,3 +223,54 @@ def test_classes_that_cannot_be():
         model.partial_fit(NEW, CLASSES_NEW.astype(str))
     with pytest.raises(GpumError, match="y has the class 1, which is not among `classes`"):
         classifier().partial_fit(X, classes(FIRST), classes=[0])
+
+
+@pytest.mark.parametrize("geometry", ["flat", "graph", "several"])
+def test_a_large_cloud_grows(geometry, monkeypatch, tmp_path):
+    """Geometries of a subset of the rows, and graphs of all: rows of the cloud are those of a fit, new ones join."""
+    inside.lower(monkeypatch, rows_learned_from=90)
+    model = regressor(geometry).fit(X, some(Y, FIRST)).partial_fit(X[LATER], Y[LATER])
+    whole = regressor(geometry).fit(X, some(Y, BOTH))
+    np.testing.assert_allclose(model.predict(NEW), whole.predict(NEW), rtol=1e-7)
+    before = model.predict(X, return_std=True)
+    model.partial_fit(NEW, Y_NEW)
+    assert np.isfinite(model.predict(np.concatenate([X, NEW]))).all()
+    assert np.sqrt(np.mean((model.predict(X) - Y) ** 2)) < np.sqrt(np.mean((before[0] - Y) ** 2))
+    assert len(model.suggest(3)) == 3
+    model.save(tmp_path / "m.gpum")
+    loaded = GPUMRegressor.load(tmp_path / "m.gpum")
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+    assert np.isfinite(loaded.partial_fit(NEW[:3] + 0.01, Y_NEW[:3]).predict(X)).all()
+
+
+def test_copies_in_the_cloud_and_among_new_rows():
+    """Copies have labels of their own: the second label of a row goes to its copy, the third joins the cloud."""
+    cloud = np.concatenate([X, X[:5]])
+    y = np.concatenate([some(Y, FIRST), np.full(5, np.nan)])
+    model = regressor("flat").fit(cloud, y)  # row 0 has a label, its copy 160 none
+    model.partial_fit(X[[0, 0]], [Y[0], Y[0] + 0.1])
+    rows = model.model_.outputs[0].rows
+    assert {0, 160, 165} <= set(rows.tolist())
+    assert len(model.model_.cloud) == 166
+    y[160] = Y[0]
+    whole = regressor("flat").fit(np.concatenate([cloud, X[:1]]), np.append(y, Y[0] + 0.1))
+    np.testing.assert_allclose(model.predict(NEW), whole.predict(NEW), rtol=1e-7)
+
+
+def test_a_chart_takes_rows_that_were_not_there():
+    t = np.linspace(0, 3, 60)
+    curve = np.stack([np.cos(t), np.sin(t), 0.3 * t], 1)
+    keep = np.arange(60) % 3 > 0
+    y = np.where(np.arange(60) % 6 == 1, np.sin(2 * t), np.nan)
+    model = GPUMRegressor(1, geometry="chart", scale="none", smoothness="matern52", random_state=0)
+    model.fit(curve[keep], y[keep])
+    before = np.sqrt(np.mean((model.predict(curve) - np.sin(2 * t)) ** 2))
+    model.partial_fit(curve[~keep], np.sin(2 * t)[~keep])
+    assert len(model.latent_) == 60
+    assert np.sqrt(np.mean((model.predict(curve) - np.sin(2 * t)) ** 2)) < 0.7 * before
+    assert model.latent_model_ is not None
+
+
+def test_huge_rows_are_refused_or_finite():
+    model = regressor("flat").fit(X, some(Y, FIRST)).partial_fit(np.full((1, 3), 1e300), [0.3])
+    assert np.isfinite(model.predict(X)).all()
