@@ -9,6 +9,7 @@ from gpum import GPUMClassifier, GPUMRegressor, Priors
 from gpum.geometry.family import Family, Setting
 from gpum.heat.covariances import Stationary
 from gpum.inference import gp
+from gpum.inference.left_out import log_densities
 from gpum.inference.posterior import RowsInSpaces
 
 RNG = np.random.default_rng(0)
@@ -57,7 +58,7 @@ def test_weights_follow_from_prior_and_evidence():
 def test_left_out_density_is_that_of_fits_without_each_label():
     x, y = RNG.uniform(0, 1, (9, 1)), RNG.standard_normal(9)
     family = Family([None], [Setting(0, Stationary(1.5, s), 0.0) for s in (0.2, 0.5)], [x], [0])
-    found = gp.log_densities(gp.average(family, np.arange(9), y), y)
+    found = log_densities(gp.average(family, np.arange(9), y), y)
     for k, setting in enumerate(family.settings):
         single = Family([None], [setting], [x], [0])
         values = []

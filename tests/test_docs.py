@@ -11,7 +11,7 @@ import pytest
 
 import gpum
 from gpum import Priors, datasets, diagnostics, plots
-from gpum.inference import classes, doubt, gp, likelihoods
+from gpum.inference import classes, doubt, gp, likelihoods, nearest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -113,9 +113,12 @@ def test_the_model_on_the_page_is_that_of_the_code():
 def test_limits_of_labels_on_the_page_are_those_of_the_code():
     page = " ".join((DOCS / "targets.md").read_text().split())
     costly, largest = (f"{n:,}".replace(",", " ") for n in (gp.COSTLY, int(gp.LARGEST**0.5)))
-    assert f"Above {gp.SCREEN} labels all settings are compared on {gp.SCREENED} of them" in page
-    assert f"{gp.LARGEST // gp.COSTLY**2} with {costly} labels. Above {costly} none does, except" in page
-    assert f"Above {largest} none does" in page
+    exact = f"{nearest.EXACT:,}".replace(",", " ")
+    assert f"Up to {exact} labels kernels of flat space see all of them at once" in page
+    assert f"from the {nearest.SEEN} labels that are nearest" in page
+    assert f"Above {gp.SCREEN} labels its settings are compared on {gp.SCREENED} of them" in page
+    assert f"Up to {costly} labels as many of its settings see all labels as {8 * gp.LARGEST / 1e9:g} GB" in page
+    assert f"above {largest} none does" in page
 
 
 def test_docstrings_become_text(monkeypatch):

@@ -15,6 +15,7 @@ from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
 from gpum.inference import doubt, gp, tridiagonal
+from gpum.inference.left_out import leave_one_out
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
 
@@ -155,7 +156,7 @@ def test_components_together_predict_as_each_alone():
     posterior = gp.average(family(settings, PHI), np.arange(12), np.sin(5 * X[:12, 0]))
     rows = at(PHI)
     rows.around[0].extend([PHI, PHI[::-1]])
-    for component, means, variances in posterior.conditionals(rows, False):
+    for component, means, variances, _ in posterior.conditionals(rows, False):
         K, k = (component.setting.covariance.gram(b, PHI[:12]) for b in (PHI[:12], PHI))
         y, prior = component.d.U @ component.d.z, component.setting.covariance.diag(PHI)
         for j, r in enumerate(component.ratios):
@@ -285,7 +286,7 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
     labels = [X[:n], PHI[:n]]
     mean, scale = gp.units(y)
     whole = (gp.average if mode == "average" else gp.best)(family(settings, X, PHI), np.arange(n), (y - mean) / scale)
-    found = gp.leave_one_out(whole, y)
+    found = leave_one_out(whole, y)
     for i in range(n):
         others = np.delete(np.arange(n), i)
         mean, scale = gp.units(y[others])
@@ -308,7 +309,7 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
 def test_leave_one_out_needs_two_labels():
     posterior = gp.average(family([Setting(0, Stationary(1.5), 0.0)], X), np.arange(1), np.zeros(1))
     with pytest.raises(ValueError, match="at least 2"):
-        gp.leave_one_out(posterior, np.ones(1))
+        leave_one_out(posterior, np.ones(1))
 
 
 def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):

@@ -336,10 +336,12 @@ def test_lengths_are_a_kind_of_geometry_of_their_own(fitted):
 
 
 def test_too_many_labels_for_a_length_per_column_are_named_at_once(monkeypatch):
-    monkeypatch.setattr(relevance, "MOST_LABELS", 30)
+    """Where noise is not normal, lengths see all labels at once."""
+    monkeypatch.setattr("gpum.inference.gp.COSTLY", 30)
     X = np.random.default_rng(0).standard_normal((31, 3))
-    with pytest.warns(UserWarning, match="with 31 labels flat space has one length scale for all columns"):
-        model = GPUMRegressor(geometry="flat", random_state=0).fit(X, X[:, 0])
+    options = {"geometry": "flat", "likelihood": "student", "random_state": 0}
+    with pytest.warns(UserWarning, match="with 31 labels of this likelihood flat space has one length scale"):
+        model = GPUMRegressor(**options).fit(X, X[:, 0])
     assert model.relevance_ is None
     assert any("31 labels" in note for note in model.notes_)
-    assert GPUMRegressor(geometry="flat", random_state=0).fit(X[:30], X[:30, 0]).relevance_ is not None
+    assert GPUMRegressor(**options).fit(X[:30], X[:30, 0]).relevance_ is not None

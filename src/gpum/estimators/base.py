@@ -218,7 +218,8 @@ def infer_with_lengths(
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), memory, target.priors)
+        Y = as_numbers(y[known], target)
+        found = with_lengths(geometries, known, Y, memory, target.has_normal_noise, target.priors)
         family = found.family.under(target.priors, found.geometries.names)
         return found.geometries, regress(family, found.at, y[known], target, known, memory)
 
@@ -230,7 +231,8 @@ def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target, memor
     """
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), memory, target.priors)
+        Y = as_numbers(y[known], target)
+        found = with_lengths(geometries, known, Y, memory, target.has_normal_noise, target.priors)
         family, values = found.family.under(target.priors, found.geometries.names), []
         of_lengths = [member.title == LENGTHS for member in found.geometries.members]
         for own in (True, False):

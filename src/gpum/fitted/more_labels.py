@@ -62,18 +62,17 @@ def on_cloud(geometries: Geometries, cloud: Cloud) -> Geometries:
 
 
 def without_lengths(geometries: Geometries) -> Geometries:
-    """The geometries without the spaces that labels added: see `fitted.relevance`."""
-    titles = [member.title for member in geometries.members]
-    if TITLE not in titles or not geometries.family.complete:
-        return geometries
-    k = titles.index(TITLE)
+    """The geometries without the spaces that labels added, which no setting of theirs has: see `fitted.relevance`."""
     family = geometries.family
-    first = family.geometry_of.index(k) if k in family.geometry_of else len(family.spaces)
+    first = 1 + max(setting.space for setting in family.settings)
+    if first == len(family.spaces) or not family.complete:
+        return geometries
+    kept = [k for k, member in enumerate(geometries.members) if member.title != TITLE]
     lean = replace(
         family, spaces=family.spaces[:first], rows=family.rows[:first], geometry_of=family.geometry_of[:first],
-        log_priors=family.log_priors[:k],
+        log_priors=[family.log_priors[k] for k in kept] if family.log_priors else [],
     )  # fmt: skip
-    return replace(geometries, members=geometries.members[:k], family=lean)
+    return replace(geometries, members=[geometries.members[k] for k in kept], family=lean)
 
 
 def with_note(geometries: Geometries) -> Geometries:

@@ -19,18 +19,18 @@ import numpy as np
 from ..basics.memory import Memory, digest
 from ..geometry.base import Geometry
 from ..geometry.family import Family, Setting
-from ..geometry.features import Components, ScaledSpace, SeparateSpace, at_each, together_and_apart
+from ..geometry.features import Components, InducedSpace, ScaledSpace, SeparateSpace, at_each, together_and_apart
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
 from ..geometry.priors import Priors
-from ..heat.covariances import SMOOTHNESS, Stationary
-from ..inference import relevance
+from ..heat.covariances import SMOOTHNESS, Features, Stationary
+from ..inference import gp, nearest, nearest_lengths, relevance
 from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
-LENGTHS_OF = "matern52"  # the kernel whose lengths are learned, where it is asked for
-# Scales at which kernels of other smoothness with the same lengths are most alike.
-SCALES = {"matern12": 2.2, "matern32": 1.2, "matern52": 1.0, "heat": 0.75}
+INDUCING, INDUCING_NUMBERS = 400, 5 * 10**7  # points that induce kernels of low rank; numbers of such a space at most
+LONGER = (1.0, 2.0, 4.0)  # multiples of learned lengths: nearest labels say little of long ones
+LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels, where it is asked for
 
 
 @dataclass(frozen=True)
@@ -45,50 +45,151 @@ class Labelled:
     at: np.ndarray
 
 
+@dataclass(frozen=True)
+class Lengths:
+    """Length scales of all columns [p], in units of the cloud, that labels taught: one more space of flat space.
+
+    `kernels` on it have a smoothness, a scale and a log weight each; `ratio` is that of their noise, where it was
+    learned with the lengths; `by_column`: whether columns have different lengths; `nodes` [M, p]: points that induce
+    the space of the one kernel, where it has low rank.
+    """
+
+    scale: np.ndarray
+    kernels: list[tuple[str, float, float]]
+    ratio: float | None = None
+    by_column: bool = True
+    nodes: np.ndarray | None = None
+
+
 def with_lengths(
     geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, memory: Memory | None = None,
-    priors: Priors | None = None,
+    normal_noise: bool = True, priors: Priors | None = None,
 ) -> Labelled:  # fmt: skip
     """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
 
-    Y are the labels as numbers of variance 1; None: no lengths are learned.
+    Y are the labels as numbers of variance 1; None: no lengths are learned. Up to `nearest.EXACT` labels the kernels
+    of flat space stay as they are, and those with a length for each column come to them. With more, and
+    `normal_noise`, all kernels of flat space have lengths that were learned from all labels.
     """
     family, at = geometries.labelled(known)
-    flat = _flat(geometries.members)
+    flat, n = _flat(geometries.members), len(known)
     if Y is None or flat is None:
         return Labelled(geometries, family, at)
+    many = normal_noise and n > nearest.EXACT
     spread = relevance.spreads(geometries.cloud.learned)
-    varies = spread > 0
-    if not relevance.usable(len(known), int(varies.sum())):
-        if relevance.usable(relevance.MOST_LABELS, int(varies.sum())) and len(known) > relevance.MOST_LABELS:
-            geometries = _without_lengths(geometries, len(known))
+    by_column = relevance.usable(n, int(np.sum(spread > 0)))
+    if not many and n > gp.COSTLY and by_column:
+        geometries, by_column = _without_lengths(geometries, n), False
+    if not many and not by_column:
         return Labelled(geometries, family, at)
     learned = family is geometries.family  # else the labelled rows were projected
     points = _points(geometries, flat) if learned else _unscaled(family, flat)
-    smoothness = list(geometries.kernels.smoothness)
-    fitted = LENGTHS_OF if LENGTHS_OF in smoothness else smoothness[0]
-    X = points[at][:, varies] / spread[varies]
-    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors or Priors())
-    key = "lengths", digest(X), digest(Y), fitted
-    found = (memory or Memory()).once(key, partial(relevance.members, labels))
-    components, spaces, log_weights = _components(geometries.members[flat]), [], []
-    for member in found:
-        both = together_and_apart(_lengths(member.precision, spread), components)
+    names = list(geometries.kernels.smoothness)
+    memory = memory or Memory()
+    if many:
+        lengths = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, memory)
+        dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
+        family = replace(family, settings=[s for s in family.settings if family.geometry_of[s.space] not in dropped])
+    else:
+        lengths = _of_few(geometries, points[at], Y, spread, names, memory, priors or Priors())
+    return _with(lengths, geometries, family, at, flat, points)
+
+
+def _of_few(
+    geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, names: Sequence[str], memory: Memory,
+    priors: Priors,
+) -> list[Lengths]:  # fmt: skip
+    """Lengths around the maxima of the exact density of Y [n, m] at X [n, p]."""
+    fitted = LENGTHS_OF if LENGTHS_OF in names else names[0]
+    varies = spread > 0
+    X = X[:, varies] / spread[varies]
+    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
+    members = memory.once(("lengths", digest(X), digest(Y), fitted), partial(relevance.members, labels))
+    used = names if len(X) <= relevance.MANY else [fitted]
+    scales = [relevance.SCALES[name] / relevance.SCALES[fitted] for name in used]
+    return [
+        Lengths(
+            _lengths(member.precision, spread),
+            [(name, scale, member.log_weight - log(len(used))) for name, scale in zip(used, scales, strict=True)],
+        )
+        for member in members
+    ]
+
+
+def _of_many(
+    geometries: Geometries, X: np.ndarray, y: np.ndarray, spread: np.ndarray, by_column: bool, names: Sequence[str],
+    memory: Memory,
+) -> list[Lengths]:  # fmt: skip
+    """Lengths around the maxima of the densities of labels y [n] given their nearest, at X [n, p]."""
+    size = float(np.sqrt(np.mean(X.var(0))))
+    size = size if size > 1e-12 * float(np.abs(X).max()) else 1.0
+    varies, p = spread > 0, X.shape[1]
+    tasks = [(np.full(p, size), np.ones(p, bool), np.zeros(p, int))]
+    if by_column:
+        tasks.append((spread, varies, np.arange(int(varies.sum()))))
+    candidates, scales = [], []
+    for unit, used, groups in tasks:
+        Z = (X - X.mean(0))[:, used] / unit[used]
+        learn = partial(nearest_lengths.climbed, Z, y, groups, names, geometries.cloud.repeated)
+        of_task = memory.once(("lengths of many", digest(Z), digest(y), digest(groups), tuple(names)), learn)
+        candidates += of_task
+        scales += [_lengths(one.precision, np.where(used, unit, 0.0)) for one in of_task]
+    hopeful = nearest_lengths.hopeful(candidates, len(y))
+    shared = len(candidates) // len(tasks)
+    lengths = [
+        Lengths(scale, [(one.smoothness, 1.0, one.log_weight - log(2 * shared))], one.ratio, k >= shared)
+        for k, (one, scale) in enumerate(zip(candidates, scales, strict=True))
+    ]
+    best = max(range(len(candidates)), key=lambda k: candidates[k].densities.mean())
+    return [one for one, keep in zip(lengths, hopeful, strict=True) if keep] + _induced(lengths[best], X)
+
+
+def _induced(lengths: Lengths, X: np.ndarray) -> list[Lengths]:
+    """The same lengths, and multiples of them, as kernels of low rank, which all labels X [n, p] inform.
+
+    Where the function is smooth and its noise large, the nearest labels say less than all labels together.
+    """
+    size = min(INDUCING, max(len(X) // 4, 1), max(INDUCING_NUMBERS // len(X), 1))
+    nodes = X[np.sort(np.random.default_rng(0).permutation(len(X))[:size])]
+    (name, scale, weight), share = lengths.kernels[0], log(len(LONGER))
+    return [
+        replace(lengths, scale=times * lengths.scale, kernels=[(name, scale, weight - share)], ratio=None, nodes=nodes)
+        for times in LONGER
+    ]
+
+
+def _with(
+    lengths: Sequence[Lengths], geometries: Geometries, family: Family, at: np.ndarray, flat: int, points: np.ndarray
+) -> Labelled:
+    """The geometries with spaces of these lengths; the labelled rows stand `at` rows of the family."""
+    components, log_weights, of = _components(geometries.members[flat]), [], []
+    spaces: list[Any] = []
+    for one in lengths:
+        both: list[Any] = together_and_apart(one.scale, components)
+        if one.nodes is not None:
+            both = [InducedSpace.of(one.scale, SMOOTHNESS[one.kernels[0][0]], one.nodes)]
         spaces += both
-        log_weights += [member.log_weight - log(len(both))] * len(both)
-    kinds = len(set(geometries.names))
-    settings = [replace(s, log_prior=s.log_prior + log(kinds / (kinds + 1))) for s in family.settings]
-    names = smoothness if len(known) <= relevance.MANY else [fitted]
-    for k, log_weight in enumerate(log_weights, len(family.spaces)):
-        for name in names:
-            covariance = Stationary(SMOOTHNESS[name], SCALES[name] / SCALES[fitted])
-            weight = log_weight - log(kinds + 1) - log(len(names))
-            settings.append(Setting(k, covariance, weight, name, expects_noise=geometries.cloud.repeated))
-    geometries = _with_spaces(geometries, flat, spaces)
+        of += [one] * len(both)
+        log_weights += [-log(len(both))] * len(both)
+    by_column = any(one.by_column for one in lengths)
+    kinds, more = len(set(geometries.names)), int(by_column)
+    share = log(kinds / (kinds + more))
+    of_flat = family.log_priors[flat] if family.log_priors else 0.0
+    settings = [replace(s, log_prior=s.log_prior + share) for s in family.settings]
+    for k, (one, log_weight) in enumerate(zip(of, log_weights, strict=True), len(family.spaces)):
+        prior = -log(kinds + 1) if one.by_column else of_flat + share
+        for name, scale, weight in one.kernels:
+            covariance: Any = Stationary(SMOOTHNESS[name], scale)
+            if one.nodes is not None:
+                covariance = Features(np.ones(spaces[k - len(family.spaces)].root.shape[1] + 1))
+            setting = Setting(k, covariance, log_weight + weight + prior, name, ratio=one.ratio)
+            settings.append(replace(setting, expects_noise=geometries.cloud.repeated))
+    learned = family.rows is geometries.family.rows
+    geometries = _with_spaces(geometries, flat, spaces, [one.by_column for one in of])
     every = geometries.family
     rows = every.rows if learned else [*family.rows, *_in_spaces(family, flat, spaces, points)]
     log_priors = [
-        -log(kinds + 1) if member.title == TITLE else prior + log(kinds / (kinds + 1))
+        -log(kinds + 1) if member.title == TITLE else prior + share
         for member, prior in zip(geometries.members, every.log_priors, strict=True)
     ]
     family = replace(
@@ -99,10 +200,10 @@ def with_lengths(
 
 def _without_lengths(geometries: Geometries, n: int) -> Geometries:
     """The geometries with a note, also given as a warning, that n labels are too many for a length per column."""
-    most = relevance.MOST_LABELS
     note = (
-        f"with {n:,} labels flat space has one length scale for all columns: a length for each is learned from at most "
-        f"{most:,} labels. If some columns matter more than others, a fit with {most:,} labels may predict better"
+        f"with {n:,} labels of this likelihood flat space has one length scale for all columns: a length for each is "
+        f"learned from at most {gp.COSTLY:,} labels. If some columns matter more than others, a fit with "
+        f"{gp.COSTLY:,} labels may predict better"
     )
     if note in geometries.family.notes:
         return geometries
@@ -122,7 +223,7 @@ def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.nda
             (spread / space.scale, component.weight)
             for component in posterior.components
             for space in [family.spaces[component.setting.space]]
-            if isinstance(space, ScaledSpace)
+            if isinstance(space, ScaledSpace | InducedSpace)
             and geometries.members[family.geometry_of[component.setting.space]].title == TITLE
         ]
         inverse, weights = np.array([one for one, _ in mine]), np.array([weight for _, weight in mine])
@@ -130,11 +231,14 @@ def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.nda
     return found
 
 
-def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[ScaledSpace]) -> Geometries:
-    """The geometries with further spaces of flat space, its member `flat`, as the member of this module's TITLE."""
+def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[Any], by_column: Sequence[bool]) -> Geometries:
+    """The geometries with further spaces of flat space, its member `flat`.
+
+    Those with a length for each column belong to a member of their own, with this module's TITLE.
+    """
     family, members = geometries.family, list(geometries.members)
     titles = [member.title for member in members]
-    if TITLE not in titles:
+    if TITLE not in titles and any(by_column):
         members.append(_renamed(members[flat]))
         titles.append(TITLE)
         family = replace(family, log_priors=[*family.log_priors, 0.0])
@@ -143,12 +247,12 @@ def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[ScaledSpace
         family,
         spaces=[*family.spaces, *spaces],
         rows=[*family.rows, *_in_spaces(family, flat, spaces, points)],
-        geometry_of=[*family.geometry_of, *[titles.index(TITLE)] * len(spaces)],
+        geometry_of=[*family.geometry_of, *(titles.index(TITLE) if own else flat for own in by_column)],
     )
     return replace(geometries, members=members, family=family)
 
 
-def _in_spaces(family: Family, flat: int, spaces: Sequence[ScaledSpace], points: np.ndarray) -> list[np.ndarray]:
+def _in_spaces(family: Family, flat: int, spaces: Sequence[Any], points: np.ndarray) -> list[np.ndarray]:
     """The rows of a family, `points` of flat space, in further spaces.
 
     Rows whose completions are in several connected components lie between these as they do in flat space itself: the
@@ -157,7 +261,7 @@ def _in_spaces(family: Family, flat: int, spaces: Sequence[ScaledSpace], points:
     found, p = at_each(spaces, points), points.shape[1]
     for known, rows, owner in zip(family.spaces, family.rows, family.geometry_of, strict=True):
         if owner == flat and isinstance(known, SeparateSpace):
-            places = rows[:, p:] / known.apart
+            places = _every(rows)[:, p:] / known.apart
             between = np.flatnonzero(np.count_nonzero(places, axis=1) > 1)
             for space, mine in zip(spaces, found, strict=True):
                 if isinstance(space, SeparateSpace):
@@ -202,7 +306,12 @@ def _unscaled(family: Family, flat: int) -> np.ndarray:
     first = family.geometry_of.index(flat)
     space = family.spaces[first]
     assert isinstance(space, ScaledSpace)
-    return family.rows[first] * space.scale
+    return _every(family.rows[first]) * space.scale
+
+
+def _every(rows: Any) -> np.ndarray:
+    """Rows of a family as an array: of a large cloud they are computed when they are asked for."""
+    return rows if isinstance(rows, np.ndarray) else rows[np.arange(len(rows))]
 
 
 def _lengths(precision: np.ndarray, spread: np.ndarray) -> np.ndarray:

@@ -33,7 +33,8 @@ class Setting:
     `level` is the boundary level (`NO_BOUNDARY`: none at all; None: the space has no family of levels), `scales` the
     range in which the covariance's scale may move (None: it cannot), `open_ends` those ends ("low", "high") beyond
     which the kernel would still change. `about` says in words what else the setting is. With `expects_noise` the prior
-    of the labels' noise is that of rows which were observed more than once (`inference.gp`).
+    of the labels' noise is that of rows which were observed more than once (`inference.gp`). With a noise `ratio` of
+    its own, which was learned with the kernel from many labels, rows see the nearest labels only (`inference.nearest`).
     """
 
     space: int
@@ -45,6 +46,7 @@ class Setting:
     open_ends: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     expects_noise: bool = False
+    ratio: float | None = None
 
     @property
     def scale(self) -> float:

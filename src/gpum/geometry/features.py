@@ -16,11 +16,13 @@ from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 
 from ..basics import large_neighbours, neighbours
+from ..heat.covariances import distances, stationary
 from ..manifold.surface import between, interpolated
 
 LARGE = 3000  # rows above which neighbours of a graph are searched for in another way
 COMPONENT_NEIGHBOURS = 10  # of the graph of components: with fewer a curve of rows drawn at random may fall apart
 APART = 10.0  # between components, in extents of the cloud: the kernel is below 1 %, beside the constant that all share
+RESOLVED = 1e-8  # eigenvalues of k(Z, Z) below so much of the largest are left out: they are rounding
 PAIRS_AT_ONCE = 2**22  # distances in memory at once
 
 
@@ -66,6 +68,36 @@ class ScaledSpace:
     def at(self, points: np.ndarray) -> np.ndarray:
         """Scaled coordinates, [n, p]."""
         return points / self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class InducedSpace:
+    """Features of a stationary kernel that some points Z [M, p] induce: those of its projection onto k(·, Z).
+
+    F(x) = k(x, Z) R with R Rᵀ = k(Z, Z)⁻¹, so that F(x) F(x')ᵀ is k(x, x') wherever Z resolves the kernel, and the
+    regression of any number of labels needs M × M numbers. What Z does not resolve, 1 - |F(x)|², has a feature of its
+    own, of which labels say little: far from Z the variance is the prior's.
+    """
+
+    scale: np.ndarray
+    nu: float
+    nodes: np.ndarray  # Z, scaled
+    root: np.ndarray  # R
+
+    @classmethod
+    def of(cls, scale: np.ndarray, nu: float, points: np.ndarray) -> InducedSpace:
+        """The space that these points induce."""
+        nodes = np.unique(points / scale, axis=0)
+        values, vectors = np.linalg.eigh(stationary(nu, distances(nodes, nodes)))
+        used = values > RESOLVED * values[-1]
+        return cls(scale, nu, nodes, vectors[:, used] / np.sqrt(values[used]))
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """F at points [n, p], and what it leaves, [n, k + 1]."""
+        step = max(1, PAIRS_AT_ONCE // len(self.nodes))
+        blocks = [points[k : k + step] / self.scale for k in range(0, max(len(points), 1), step)]
+        F = np.concatenate([stationary(self.nu, distances(block, self.nodes)) @ self.root for block in blocks])
+        return np.column_stack([F, np.sqrt(np.maximum(1 - np.einsum("nk,nk->n", F, F), 0.0))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from scipy.special import gammaln, ive
 
 from ..geometry.family import Family, LabelRows, Setting
 from . import gp
+from .exact import decompose, inverse_parts
 from .posterior import Component, Posterior, RowsInSpaces
 
 DRAWS = 2000  # of each row, for quantiles
@@ -35,7 +36,7 @@ def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray 
     a, own = a0 + n, np.ones(n) if noise is None else noise
 
     def score(setting: Setting, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
-        one = gp.decompose(setting.covariance, at, np.cos(y[some]), own[some])
+        one = decompose(setting.covariance, at, np.cos(y[some]), own[some])
         other, shape = one.of(np.sin(y[some])), a0 + len(at)
         b0 = family.priors.signal_rate(gp.RATIOS) / 2  # cos y and sin y of any angle have variance ½
         b = b0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
@@ -73,7 +74,7 @@ def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:
 def moments(posteriors: Sequence[Posterior], rows: RowsInSpaces, noise: bool) -> tuple[np.ndarray, np.ndarray]:
     """Mean angle and circular standard deviation, [n] each, in radians."""
     total = np.zeros((2, len(rows)))
-    for (component, m1, v), (_, m2, _) in zip(*(p.conditionals(rows, noise) for p in posteriors), strict=True):
+    for (component, m1, v, _), (_, m2, _, _) in zip(*(p.conditionals(rows, noise) for p in posteriors), strict=True):
         total += directions(np.array([m1, m2]), v) @ component.weights
     return _of(total)
 
@@ -98,8 +99,8 @@ def quantiles(posteriors: Sequence[Posterior], rows: RowsInSpaces, levels: np.nd
     rng = np.random.default_rng(0)
     middle, _ = moments(posteriors, rows, noise)
     weights = np.concatenate([component.weights for component in posteriors[0].components])
-    m1, m2 = (np.concatenate([m for _, m, _ in p.conditionals(rows, noise)], 1) for p in posteriors)
-    v = np.concatenate([v for _, _, v in posteriors[0].conditionals(rows, noise)], 1)
+    m1, m2 = (np.concatenate([m for _, m, _, _ in p.conditionals(rows, noise)], 1) for p in posteriors)
+    v = np.concatenate([v for _, _, v, _ in posteriors[0].conditionals(rows, noise)], 1)
     j = rng.choice(len(weights), DRAWS, p=weights)
     z = rng.standard_normal((2, len(rows), DRAWS)) * np.sqrt(v[:, j])
     away = np.arctan2(m2[:, j] + z[1], m1[:, j] + z[0]) - middle[:, None]
@@ -112,8 +113,7 @@ def leave_one_out(posteriors: Sequence[Posterior], y: np.ndarray) -> tuple[np.nd
     total = np.zeros((2, len(y)))
     for one, other in zip(*(p.components for p in posteriors), strict=True):
         found = [
-            gp.inverse_parts(component.d, component.ratios, p)
-            for component, p in ((one, np.cos(y)), (other, np.sin(y)))
+            inverse_parts(component.d, component.ratios, p) for component, p in ((one, np.cos(y)), (other, np.sin(y)))
         ]
         c = found[0][0]
         m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(found, (np.cos(y), np.sin(y)), strict=True)])

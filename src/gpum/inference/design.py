@@ -30,6 +30,7 @@ import numpy as np
 
 from . import classes
 from .correlations import correlation
+from .nearest import Nearest, near
 from .posterior import Component, Posterior, RowsInSpaces
 from .probit import LINK
 
@@ -197,8 +198,11 @@ def _of_component(
     a, b = asked.of_cloud(cloud[k])
     known = labels[k]
     assert known is not None
-    of_a, of_b = (covariance.times(x, known, component.d.U) for x in (a, b))
-    scaled = of_a / (component.d.S + ratio)
+    d = component.d
+    if isinstance(d, Nearest):
+        d, known = near(component, known, a, b)
+    of_a, of_b = (covariance.times(x, known, d.U) for x in (a, b))
+    scaled = of_a / (d.S + ratio)
     return Belief(
         component.weight,
         signal * (covariance.gram(a, b) - scaled @ of_b.T),

@@ -15,9 +15,7 @@ b = b0/(1 + r) + Q/2 (the priors are those of `Family.priors`); settings and rat
 prior, geometries as in `doubt`.
 "evidence": the one setting, scale, σ_h² and r of largest evidence.
 
-Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follow from those of all labels:
-
-    mean = y_i - α_i/c,   var = σ_h²/c,   Q₋ᵢ = Q - α_i²/c,   |C₋ᵢ| = |C| c
+With more than `nearest.EXACT` labels kernels of flat space see the nearest labels only (`nearest`).
 
 Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
 
@@ -28,7 +26,7 @@ differences of log evidence grow with the labels, so that a setting far behind o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from math import log, pi
@@ -37,8 +35,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
-from scipy.stats import norm
-from scipy.stats import t as student_t
 
 from ..basics.checks import GpumError
 from ..basics.memory import Memory, digest
@@ -46,11 +42,12 @@ from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
 from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary
-from . import tridiagonal
+from . import nearest, tridiagonal
 from .considered import Considered
 from .doubt import Doubt
-from .posterior import Component, Decomposed, Posterior
-from .quantiles import mixture_quantiles
+from .exact import decompose
+from .nearest import Nearest
+from .posterior import Component, Posterior
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
@@ -63,6 +60,7 @@ LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
 SCREENED = 250
+SCREENING = 12  # settings up to which all see all labels
 NATS = 12.0  # behind the best on SCREENED labels
 ALONE = 100  # labels up to which scoring a setting takes less time than starting a thread
 LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
@@ -84,26 +82,6 @@ def units(y: np.ndarray) -> tuple[float, float]:
 def ratio_prior(setting: Setting, priors: Priors) -> np.ndarray:
     """Log prior weights of RATIOS."""
     return priors.log_ratio(setting.expects_noise)
-
-
-def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Decomposed:
-    """Eigenvalues of the Gram matrix on labels a, from n × n or, where that is smaller, k × k.
-
-    With `noise` d [n] those of D^-½ K D^-½.
-    """
-    root = np.ones(len(a)) if noise is None else 1 / np.sqrt(noise)
-    F = covariance.factor(a)
-    if F is not None and F.shape[1] < len(a):
-        F = F * root[:, None]
-        S, V = np.linalg.eigh(F.T @ F)  # which, unlike SciPy's, lets other threads run
-        keep = 1e-12 * max(S[-1], 1e-300) < S
-        S = S[keep]
-        U = F @ (V[:, keep] / np.sqrt(S))
-    else:
-        K = covariance.gram(a, a) if F is None else F @ F.T
-        S, U = np.linalg.eigh(root[:, None] * K * root)
-        S = np.maximum(S, 0.0)
-    return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
 
 
 def log_evidence(
@@ -136,18 +114,32 @@ def average(
     """
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a0 = family.priors.signal[0]
-    a = a0 + len(y) / 2
     score = partial(_score, y, own, family.priors, forms_of=_remembered(memory, y, own))
     found, total, doubt, notes, considered = weighed(family, labels, score)
-    components = [
-        Component(setting, decompose(setting.covariance, labels[setting.space], y, own), RATIOS, w, signal)
-        for setting, w, signal in found
-    ]
-    constant = gammaln(a) - gammaln(a0) - 0.5 * len(y) * log(2 * pi) - 0.5 * float(np.log(own).sum())
+    components = [_component(setting, labels[setting.space], y, own, w, signal) for setting, w, signal in found]
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), 2 * a, total + constant, notes,
-        doubt, considered,
+        components, labels.of({component.setting.space for component in components}), 2 * a0 + len(y),
+        total + _constant(len(y), own, a0), notes, doubt, considered,
     )  # fmt: skip
+
+
+def _constant(n: int, noise: np.ndarray, a0: float) -> float:
+    """What `_score` leaves out of the log evidence of n labels."""
+    return float(gammaln(a0 + n / 2) - gammaln(a0)) - 0.5 * n * log(2 * pi) - 0.5 * float(np.log(noise).sum())
+
+
+def _component(
+    setting: Setting, a: np.ndarray, y: np.ndarray, noise: np.ndarray, weights: np.ndarray, signal: np.ndarray
+) -> Component:
+    """The component of a setting, whose labels lie at a."""
+    if setting.ratio is None:
+        return Component(setting, decompose(setting.covariance, a, y, noise), RATIOS, weights, signal)
+    ratios = np.full(len(nearest.SHARING), setting.ratio)
+    return Component(setting, Nearest(y, nearest.SHARING, _precision(noise)), ratios, weights, signal)
+
+
+def _precision(noise: np.ndarray) -> np.ndarray | float:
+    return 1.0 if np.all(noise == 1) else 1 / noise
 
 
 def weighed(
@@ -188,7 +180,16 @@ def _score(
     y: np.ndarray, noise: np.ndarray, priors: Priors, setting: Setting, a: np.ndarray, some: np.ndarray | slice,
     forms_of: Forms | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Log posterior weight up to a constant, and E[σ_h²], for each of RATIOS: the `Score` of these labels."""
+    """Log posterior weight up to `_constant`, and E[σ_h²], for each of RATIOS: the `Score` of these labels.
+
+    Of a setting with a ratio of its own for each of `nearest.SHARING`.
+    """
+    if setting.ratio is not None:
+        assert isinstance(setting.covariance, Stationary)
+        d = Nearest(y[some], nearest.SHARING, _precision(noise[some]))
+        shape, rate = priors.signal[0], float(priors.signal_rate(np.array(setting.ratio)))
+        log_p, signal = nearest.log_masses(setting.covariance, a, d, setting.ratio, shape, rate)
+        return log_p - log(len(log_p)) + setting.log_prior - _constant(len(a), noise[some], shape), signal
     make = forms if forms_of is None or not isinstance(some, slice) else forms_of
     quadratic, log_det = make(setting.covariance, a, y[some], noise[some])
     a0, b0 = priors.signal[0], priors.signal_rate(RATIOS)
@@ -247,9 +248,11 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
     Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for, and
     above COSTLY labels, where one takes minutes, none but the best of all settings.
     """
-    settings, n = family.settings, len(labels)
-    if n <= SCREEN:
-        return list(settings), ()
+    every, n = family.settings, len(labels)
+    local = [setting for setting in every if setting.ratio is not None]
+    settings = [setting for setting in every if setting.ratio is None]
+    if n <= SCREEN or len(settings) <= SCREENING:
+        return list(every), ()
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
     few = {space: labels.some(space, some) for space in {setting.space for setting in settings}}
     tasks = [partial(_mass, score, setting, few[setting.space], some) for setting in settings]
@@ -257,7 +260,7 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(settings[k].covariance, few[settings[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
-    if n**2 > LARGEST and len(full) == len(order):
+    if n**2 > LARGEST and len(full) == len(order) and not local:
         raise GpumError(
             f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
             f"numbers each; give at most {int(LARGEST**0.5):,} labels, or add another geometry (graph, atlas)"
@@ -270,7 +273,7 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
     )
     if left:
         said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
-    return retained, (said,)
+    return retained + local, (said,)
 
 
 def _mass(score: Score, setting: Setting, a: np.ndarray, some: np.ndarray) -> float:
@@ -283,7 +286,14 @@ def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
 
 
 def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
-    """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid."""
+    """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid.
+
+    Where many labels have taught settings their lengths and noise already, the heaviest of the average.
+    """
+    if any(setting.ratio is not None for setting in family.settings):
+        averaged = average(family, known, y, noise)
+        heaviest = averaged.best.only(int(np.argmax(averaged.best.weights)))
+        return replace(averaged, components=[heaviest], dof=np.inf, doubt=None, considered=None)
     labels, n, top = LabelRows(family, known), len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
     score = partial(_score, y, np.ones(n) if noise is None else noise, family.priors)
@@ -314,80 +324,3 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     setting = replace(setting, covariance=covariance, log_prior=0.0)
     component = Component(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
     return Posterior([component], labels.of({setting.space}), np.inf, -float(found.fun), notes)
-
-
-def leave_one_out(
-    posterior: Posterior, y: np.ndarray, levels: Sequence[float] = (0.025, 0.975),
-    units_of: Callable[[np.ndarray], tuple[float, float]] = units, priors: Priors | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it; see `without_each`."""
-    found = without_each(posterior, y, units_of, priors)
-    weights = posterior.doubted([log_p for log_p, _, _ in found])
-    means, variances = (np.concatenate([one[k] for one in found], 1).T for k in (1, 2))
-    middle = np.sum(weights * means, 0)
-    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
-    dof = posterior.dof - 1  # infinite for "evidence"
-    return middle, variance, mixture_quantiles(weights, means, np.sqrt(variances), dof, np.asarray(levels, float))
-
-
-def log_densities(
-    posterior: Posterior, y: np.ndarray, units_of: Callable[[np.ndarray], tuple[float, float]] = units,
-    priors: Priors | None = None,
-) -> np.ndarray:  # fmt: skip
-    """Mean log density of a label as the others predict it with one component alone, [components]."""
-    dof, values = posterior.dof - 1, []
-    of_z = norm if np.isinf(dof) else student_t(dof)
-    for log_p, means, variances in without_each(posterior, y, units_of, priors):
-        sd = np.sqrt(variances * (1.0 if np.isinf(dof) else (dof - 2) / dof))
-        log_w = log_p - logsumexp(log_p, axis=1, keepdims=True)
-        density = of_z.logpdf((y[:, None] - means) / sd) - np.log(sd)
-        values.append(float(np.mean(logsumexp(log_w + density, axis=1))))
-    return np.array(values)
-
-
-def without_each(
-    posterior: Posterior, y: np.ndarray, units_of: Callable[[np.ndarray], tuple[float, float]] = units,
-    priors: Priors | None = None,
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
-    """Of each component log weights, means and variances [n, ratios] of each label as the others predict it.
-
-    y [n] are the labels in their own units. For "average" that is what a fit without the label would say of it (with
-    the weights, σ_h² and units of the other labels), but for settings too light to be components of the posterior. For
-    "evidence" the hyperparameters stay those of all labels. `units_of` gives the units of a fit's labels, `priors` are
-    those of the fit.
-    """
-    n, averaged = len(y), bool(np.isfinite(posterior.dof))
-    if n < 2:
-        raise GpumError(f"y has {n} label(s), and leaving one out needs at least 2; label more rows")
-    mean, s = np.array([units_of(np.delete(y, i)) for i in range(n)]).T[:, :, None]  # [n, 1]: of the others
-    one, y0 = np.ones(n), y - y.mean()
-    m = mean - y.mean()
-    priors = Priors() if priors is None else priors
-    a0 = priors.signal[0]
-    a = a0 + (n - 1) / 2
-    found = []
-    for component in posterior.components:
-        r = component.ratios
-        c, by_y, by_one = inverse_parts(component.d, r, y0, one)
-        alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
-        Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
-        b0 = priors.signal_rate(r)
-        b, signal, log_p = b0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
-        if averaged:
-            prior = component.setting.log_prior + ratio_prior(component.setting, priors)
-            log_p = prior + a0 * np.log(b0) - a * np.log(b)
-            log_p = log_p - 0.5 * (component.d.log_det(r) + np.log(c))
-            signal = b / (a - 1)
-        found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
-    return found
-
-
-def inverse_parts(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
-    """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (D⁻¹ - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
-    inverse = 1 / (d.S[:, None] + r)
-    found = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]
-    if len(d.S) < len(d.U):
-        outside = [np.maximum(d.precision - np.sum(d.U**2, 1), 0.0)]
-        outside += [d.precision * v - d.U @ (d.U.T @ v) for v in vectors]
-        found = [f + o[:, None] / r for f, o in zip(found, outside, strict=True)]
-    return found

@@ -17,8 +17,9 @@ import numpy as np
 
 from ..geometry.family import Family, LabelRows, Setting
 from ..geometry.priors import Priors
-from .gp import decompose, inverse_parts, weighed
-from .posterior import Component, Decomposed, Posterior
+from .exact import Decomposed, decompose, inverse_parts
+from .gp import weighed
+from .posterior import Component, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
 

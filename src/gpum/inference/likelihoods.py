@@ -42,6 +42,7 @@ from ..geometry.priors import Priors
 from . import gp, known_noise
 from .considered import Considered
 from .doubt import Doubt
+from .left_out import leave_one_out
 from .observations import Observed
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
@@ -81,11 +82,11 @@ class StudentPosterior(Posterior):
         if not noise:
             return super().quantiles(rows, levels, False)
         weights, means, variances, own = self.flat(rows, False)
-        mixed, extra = np.repeat(weights, TAILS)[:, None], np.outer(own, 1 / _usual()).reshape(-1, 1)
+        mixed, wider = np.repeat(weights, TAILS)[:, None], np.tile(1 / _usual(), len(weights))[:, None]
         found = []
         for k in range(0, len(rows), AT_ONCE):
-            m, v = (np.repeat(some[:, k : k + AT_ONCE], TAILS, axis=0) for some in (means, variances))
-            found.append(mixture_quantiles(mixed, m, np.sqrt(v + extra), self.dof, levels))
+            m, v, s = (np.repeat(some[:, k : k + AT_ONCE], TAILS, axis=0) for some in (means, variances, own))
+            found.append(mixture_quantiles(mixed, m, np.sqrt(v + s * wider), self.dof, levels))
         return np.concatenate(found)
 
 
@@ -118,7 +119,7 @@ def _starts(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -
     begin = [trust.copy()]
     step = -(-most // 10)  # ten rounds at most
     while np.sum(trust < 1) < most:
-        mean, variance, _ = gp.leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,), priors=family.priors)
+        mean, variance, _ = leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,), priors=family.priors)
         away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
         if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
             begin.append(trust.copy())
@@ -140,7 +141,7 @@ def _reweighted(
             some = replace(family, settings=[component.setting for component in found.components])
         labels = RowsInSpaces.exactly(found.labels)
         off = np.zeros(len(y))
-        for component, means, variances in found.conditionals(labels, False):
+        for component, means, variances, _ in found.conditionals(labels, False):
             off += (((y[:, None] - means) ** 2 + variances) / (component.signal * component.ratios)) @ component.weights
         log_q = prior + 0.5 * np.log(values) - 0.5 * np.outer(off / own, values)
         log_q -= logsumexp(log_q, axis=1, keepdims=True)
@@ -302,7 +303,7 @@ def _matched(observed: Observed, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarr
 def nodes(posterior: Posterior, rows: RowsInSpaces) -> tuple[np.ndarray, np.ndarray]:
     """f at rows as points [m, n] with weights [m, 1]."""
     weights, points = [], []
-    for component, means, variances in posterior.conditionals(rows, False):
+    for component, means, variances, _ in posterior.conditionals(rows, False):
         for j in np.flatnonzero(component.weights > 1e-3 * max(p.weights.max() for p in posterior.components)):
             for x, w in zip(FEW, FEW_WEIGHTS, strict=True):
                 weights.append(w * component.weights[j])

@@ -22,7 +22,8 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from . import angles, classes, design, gp, known_noise, likelihoods, observations
+from . import angles, classes, design, known_noise, likelihoods, observations
+from .left_out import leave_one_out, log_densities
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 from .target import Target
@@ -89,14 +90,14 @@ class Output:
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = gp.leave_one_out(self.posterior, self.labels, levels, priors=self.target.priors)
+        mean, variance, ends = leave_one_out(self.posterior, self.labels, levels, priors=self.target.priors)
         return mean, np.sqrt(variance), ends
 
     def log_densities(self) -> np.ndarray | None:
         """Mean log density of a label as the others predict it with one component alone; None: it is not known."""
-        if type(self) is not Output or self.target.likelihood != "gaussian" or len(self.labels) < 2:
+        if type(self) is not Output or self.target.likelihood != "gaussian":
             return None
-        return gp.log_densities(self.posterior, self.labels, priors=self.target.priors)
+        return log_densities(self.posterior, self.labels, priors=self.target.priors)
 
     def beliefs(self, cloud: Sequence[np.ndarray], asked: design.Asked) -> list[design.Belief]:
         """Beliefs about f at candidates and targets, for `design`."""
@@ -196,7 +197,7 @@ class LogNormal(Output):
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
         logs = np.log(self.labels)
-        mean, variance, ends = gp.leave_one_out(self.posterior, logs, levels, log_units, self.target.priors)
+        mean, variance, ends = leave_one_out(self.posterior, logs, levels, log_units, self.target.priors)
         return *_log_normal(mean, np.sqrt(variance)), _powers(ends)
 
     def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
@@ -206,9 +207,8 @@ class LogNormal(Output):
     def log_densities(self) -> np.ndarray | None:
         """As of a Gaussian's, of y itself."""
         logs = np.log(self.labels)
-        if len(logs) < 2:
-            return None
-        return gp.log_densities(self.posterior, logs, log_units, self.target.priors) - logs.mean()
+        found = log_densities(self.posterior, logs, log_units, self.target.priors)
+        return None if found is None else found - logs.mean()
 
 
 def log_units(logs: np.ndarray) -> tuple[float, float]:

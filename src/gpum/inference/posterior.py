@@ -24,6 +24,8 @@ from ..geometry.family import Setting
 from ..heat.covariances import KernelSum, distances
 from .considered import Considered
 from .doubt import Doubt
+from .exact import Decomposed
+from .nearest import Nearest, NearestStack, near
 from .quantiles import mixture_quantiles
 from .stacked import Stack, stacks
 
@@ -77,37 +79,6 @@ class RememberingRows(RowsInSpaces):
         if id(posterior) not in self._found:
             self._found[id(posterior)] = posterior, posterior._conditionals(self)
         return self._found[id(posterior)][1]
-
-
-@dataclass(frozen=True)
-class Decomposed:
-    """K = U S Uᵀ on the labels and y in that basis.
-
-    Where label i has noise σ² d_i of its own, this is the decomposition of D^-½ K D^-½ and D^-½ y, and `U` is D^-½ U,
-    so that the formulas of predictions are the same. `precision` is 1/d.
-    """
-
-    U: np.ndarray  # [n, k]
-    S: np.ndarray
-    z: np.ndarray
-    rest: float  # |y|² outside the span of U
-    precision: np.ndarray | float = 1.0  # [n]
-
-    def quadratic(self, r: float | np.ndarray) -> np.ndarray:
-        """Q for each ratio."""
-        r = np.atleast_1d(r)
-        return (self.z**2) @ (1 / (self.S[:, None] + r)) + self.rest / r
-
-    def log_det(self, r: float | np.ndarray) -> np.ndarray:
-        """log|K + rI| for each ratio."""
-        r = np.atleast_1d(r)
-        return np.log(self.S[:, None] + r).sum(0) + (len(self.U) - len(self.S)) * np.log(r)
-
-    def of(self, y: np.ndarray) -> Decomposed:
-        """The same K with other labels y [n]."""
-        z = self.U.T @ y
-        rest = max(float(np.sum(self.precision * y**2) - z @ z), 0.0) if len(self.S) < len(y) else 0.0
-        return replace(self, z=z, rest=rest)
 
 
 class WeightedSetting:
@@ -165,7 +136,7 @@ class Component(WeightedSetting):
     """
 
     setting: Setting
-    d: Decomposed
+    d: Decomposed | Nearest
     ratios: np.ndarray
     weights: np.ndarray
     signal: np.ndarray
@@ -176,15 +147,23 @@ class Component(WeightedSetting):
         """`alpha`, computed where it is not known."""
         if self.alpha is not None:
             return self.alpha
+        assert isinstance(self.d, Decomposed)
         return self.d.U @ (self.d.z * ((1 / (self.d.S[:, None] + self.ratios)) @ self.weights))
 
     def only(self, j: int) -> Component:
         """The component with its noise ratio j alone, which has all the weight."""
-        return replace(self, ratios=self.ratios[[j]], weights=np.ones(1), signal=self.signal[[j]], alpha=None)
+        return self.some([j], np.ones(1))
+
+    def some(self, index: Any, weights: np.ndarray) -> Component:
+        """The component with some of its noise ratios, which have these weights."""
+        d = replace(self.d, sharing=self.d.sharing[index]) if isinstance(self.d, Nearest) else self.d
+        return replace(self, d=d, ratios=self.ratios[index], weights=weights, signal=self.signal[index], alpha=None)
 
 
-Conditional = tuple[Component, np.ndarray, np.ndarray]  # a component with its means and variances, [n, J] each
-Stacked = tuple[Stack, np.ndarray, np.ndarray]  # components of a stack with theirs, [C, n, J] each
+# A component with its means and variances of f, and variances of noise, [n, J] each.
+Conditional = tuple[Component, np.ndarray, np.ndarray, np.ndarray]
+# Components of a stack with theirs, [C, n, J] each.
+Stacked = tuple[Stack | NearestStack, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -221,16 +200,15 @@ class Posterior(Mixture[Component]):
         """
         if len({len(component.weights) for component in self.components}) > 1:
             return self
-        heavy = np.max([component.weights for component in self.components], 0) > NEGLIGIBLE
-        cut = [(c, c.ratios[heavy], c.weights[heavy], c.signal[heavy]) for c in self.components]
-        return replace(self, components=[replace(c, ratios=r, weights=w, signal=s) for c, r, w, s in cut])
+        heavy = np.flatnonzero(np.max([component.weights for component in self.components], 0) > NEGLIGIBLE)
+        return replace(self, components=[c.some(heavy, c.weights[heavy]) for c in self.components])
 
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
-        """Each component with its means [n, J] and variances [n, J]."""
+        """Each component with its means and variances, with `noise` those of new observations, and those of noise."""
         found = {n: both for stack, *of in rows.once(self) for n, *both in zip(stack.numbers, *of, strict=True)}
         for number, component in enumerate(self.components):
-            mean, variance = found[number]
-            yield component, mean, variance + noise * self.spread * component.signal * component.ratios
+            mean, variance, of_noise = found[number]
+            yield component, mean, variance + noise * self.spread * of_noise, of_noise
 
     def _conditionals(self, rows: RowsInSpaces) -> list[Stacked]:
         """Stacks of components with means and variances of f."""
@@ -243,14 +221,16 @@ class Posterior(Mixture[Component]):
                 apart = cache(partial(distances, a, _known(self.labels[k])))  # computed once, if a stack needs them
                 blocks.append([stack.at(a, len(points), apart) for stack in some])
             for stack, parts in zip(some, zip(*blocks, strict=True), strict=True):
-                means, variances = (v[0] if len(v) == 1 else np.concatenate(v, 1) for v in zip(*parts, strict=True))
+                means, variances, noise = (
+                    v[0] if len(v) == 1 else np.concatenate(v, 1) for v in zip(*parts, strict=True)
+                )
                 if far.any():
                     means[:, far], variances[:, far] = 0.0, stack.signal * stack.prior
-                found.append((stack, means, variances))
+                found.append((stack, means, variances, noise))
         return found
 
     @cached_property
-    def _stacks(self) -> dict[int, list[Stack]]:
+    def _stacks(self) -> dict[int, list[Stack | NearestStack]]:
         """The components as stacks, for each space."""
         numbers: dict[int, list[int]] = {}
         for number, component in enumerate(self.components):
@@ -258,7 +238,9 @@ class Posterior(Mixture[Component]):
         return {k: stacks(self.components, some, _known(self.labels[k])) for k, some in numbers.items()}
 
     def mean(self, rows: RowsInSpaces) -> np.ndarray:
-        """Mean of the mixture, [n]: that of `moments`, without the cost of variances."""
+        """Mean of the mixture, [n]: that of `moments`, without the cost of variances where these are not needed."""
+        if any(isinstance(component.d, Nearest) for component in self.components):
+            return self.moments(rows)[0]
         mean = np.zeros(len(rows))
         for k, function in self._mean_functions.items():
             points = rows.around[k] or [_known(rows.at[k])]
@@ -280,24 +262,18 @@ class Posterior(Mixture[Component]):
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
         mean, square, heavy = np.zeros(len(rows)), np.zeros(len(rows)), self._heavy
-        for stack, means, variances in rows.once(heavy):
+        for stack, means, variances, of_noise in rows.once(heavy):
             mean += np.einsum("cnj,cj->n", means, stack.weights)
-            square += np.einsum("cnj,cj->n", variances + means**2, stack.weights)
-        square += noise * self.spread * heavy._noise
+            square += np.einsum("cnj,cj->n", variances + means**2 + noise * self.spread * of_noise, stack.weights)
         return mean, np.maximum(square - mean**2, 0.0)
-
-    @cached_property
-    def _noise(self) -> float:
-        """The mean of σ² over the mixture."""
-        return float(sum(c.weights @ (c.signal * c.ratios) for c in self.components))
 
     def covariance(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Covariance of the mixture between rows, [n, n]; its diagonal is the variance in `moments`."""
         n = len(rows)
         total, mean = np.zeros((n, n)), np.zeros(n)
-        for component, means, variances in self.conditionals(rows, False):
+        for component, means, variances, of_noise in self.conditionals(rows, False):
             total += self._joint(component, component.weights, rows, variances)
-            total += noise * self.spread * float((component.weights * component.signal) @ component.ratios) * np.eye(n)
+            total += noise * self.spread * np.diag(of_noise @ component.weights)
             total += (means * component.weights) @ means.T
             mean += means @ component.weights
         total -= np.outer(mean, mean)
@@ -312,16 +288,21 @@ class Posterior(Mixture[Component]):
         between rows. Far rows are uncorrelated with others.
         """
         space, covariance = component.setting.space, component.setting.covariance
-        b, far = _known(rows.at[space]), rows.far[space]
-        G = covariance.times(b, _known(self.labels[space]), component.d.U)
-        inverse = 1 / (component.d.S[:, None] + component.ratios)
+        b, far, labels, d = _known(rows.at[space]), rows.far[space], _known(self.labels[space]), component.d
+        local = isinstance(d, Nearest)
+        if isinstance(d, Nearest):
+            d, labels = near(component, labels, b)
+        G = covariance.times(b, labels, d.U)
+        inverse = 1 / (d.S[:, None] + component.ratios)
         scaled = weights * component.signal
         K = scaled.sum() * covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T
         if far.any():
             K[far] = K[:, far] = 0.0
         variance = variances @ weights
-        shrink = np.sqrt(np.minimum(variance / np.maximum(np.diag(K), 1e-300), 1.0))
-        K *= shrink[:, None] * shrink
+        change = np.sqrt(variance / np.maximum(np.diag(K), 1e-300))
+        if not local:  # where the signal's variance differs along the cloud, it may also be larger
+            change = np.minimum(change, 1.0)
+        K *= change[:, None] * change
         K[np.diag_indices_from(K)] = variance
         return K
 
@@ -331,13 +312,10 @@ class Posterior(Mixture[Component]):
         return mixture_quantiles(weights[:, None], means, np.sqrt(variances), self.dof, levels)
 
     def flat(self, rows: RowsInSpaces, noise: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights [J], means and variances [J, n] of all components, and the variances σ² of their noise [J]."""
-        heavy = self._heavy.conditionals(rows, noise)
-        found = [(component, mean.T, variance.T) for component, mean, variance in heavy]
-        weights, own = (
-            np.concatenate(v) for v in zip(*((p.weights, p.signal * p.ratios) for p, _, _ in found), strict=True)
-        )
-        return weights, np.concatenate([m for _, m, _ in found]), np.concatenate([v for _, _, v in found]), own
+        """Weights [J], and means, variances and the variances of noise [J, n] of all components."""
+        each = [(c.weights, m.T, v.T, of_noise.T) for c, m, v, of_noise in self._heavy.conditionals(rows, noise)]
+        weights, means, variances, of_noise = (np.concatenate(parts) for parts in zip(*each, strict=True))
+        return weights, means, variances, of_noise
 
     def choose(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """A setting and noise ratio for each of n draws, as a number counted over all of them."""
@@ -354,12 +332,12 @@ class Posterior(Mixture[Component]):
         found = list(self.conditionals(rows, False))
         for index in np.unique(chosen):
             i, j = flat[index]
-            component, means, variances = found[i]
+            component, means, variances, of_noise = found[i]
             where = np.flatnonzero(chosen == index)
             w, V = eigh(self._joint(component, np.eye(len(component.weights))[j], rows, variances))
             # the symmetric root: unlike V√w it does not depend on the signs of eigenvectors, which rounding decides
             z = (V * np.sqrt(np.maximum(w, 0.0))) @ (V.T @ rng.standard_normal((len(rows), len(where))))
-            z += noise * np.sqrt(component.signal[j] * component.ratios[j]) * self.noise(rng, z.shape)
+            z += noise * np.sqrt(of_noise[:, [j]]) * self.noise(rng, z.shape)
             if np.isfinite(self.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
                 z *= np.sqrt((0.5 * self.dof - 1) / rng.gamma(0.5 * self.dof, size=len(where)))
             draws[:, where] = means[:, [j]] + z

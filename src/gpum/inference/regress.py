@@ -11,6 +11,7 @@ import numpy as np
 from ..basics.memory import Memory
 from ..geometry.family import Family
 from . import angles, gp, known_noise, likelihoods, observations
+from .nearest import EXACT
 from .outputs import Angle, KnownNoise, LogNormal, Observed, Output, log_units
 from .target import Target
 
@@ -71,10 +72,11 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
     """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None: none are learned.
 
     Angles become their cosine and sine, positive numbers their logs, counts logs of rates, successes log odds; gross
-    errors are cut. With hyperparameters="evidence" nothing is averaged, and the single best length scales would be
-    overconfident.
+    errors are cut. With hyperparameters="evidence" nothing is averaged, and the single best length scales of few labels
+    would be overconfident.
     """
-    if target.hyperparameters != "average" or len(labels) < 2:
+    few = len(labels) <= EXACT or not target.has_normal_noise
+    if len(labels) < 2 or (few and target.hyperparameters != "average"):
         return None
     columns = labels[:, None].astype(float)
     if target.period is not None:
@@ -91,7 +93,7 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
         middle, scale = robust_units(labels)
         columns = np.clip(columns, middle - GROSS * scale, middle + GROSS * scale)
     mean, scale = gp.units(columns[:, 0])
-    return (columns - mean) / scale if np.ptp(columns) > 0 else None
+    return (columns - mean) / scale if np.ptp(columns) > 0 or not few else None
 
 
 def robust_units(y: np.ndarray) -> tuple[float, float]:

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ..geometry.priors import Priors
 from ..heat.covariances import SMOOTHNESS
@@ -35,7 +35,9 @@ from . import gp
 
 STARTS = ((1.0, -0.7), (0.0, 1.0))  # z of all columns, and w: little noise and short lengths, much noise and long ones
 DRAWS = 3  # members around each maximum, beside itself
-LEAST_LABELS, MOST_LABELS, MOST_COLUMNS = 10, 2000, 200  # see `usable`
+LEAST_LABELS, MOST_COLUMNS = 10, 200  # see `usable`
+# Scales at which kernels of other smoothness with the same lengths are most alike.
+SCALES = {"matern12": 2.2, "matern32": 1.2, "matern52": 1.0, "heat": 0.75}
 LARGEST_Z = 4.5  # ρ/τ from 5e-6 to 2e5
 STEPS = 60  # of the climb
 SAME = 1.0  # squared distance in units of q below which two maxima are one
@@ -47,9 +49,9 @@ LARGEST = 10**6  # numbers in the derivatives of K by all lengths
 WIDE = -2.0, 1.5  # mean and standard deviation of log₁₀ r while lengths are learned
 
 
-def ratio_units(priors: Priors, repeated: bool) -> tuple[float, float]:
+def ratio_units(repeated: bool, priors: Priors | None = None) -> tuple[float, float]:
     """Mean and standard deviation of log₁₀ r while lengths are learned: WIDE, unless rows were observed repeatedly."""
-    return max(priors.noise_of_copies)[1:] if repeated else WIDE
+    return max((priors or Priors()).noise_of_copies)[1:] if repeated else WIDE
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Labels:
 
     def _ratio(self, w: float) -> tuple[float, float]:
         """r and dr/dw."""
-        mean, sd = ratio_units(self.priors, self.repeated)
+        mean, sd = ratio_units(self.repeated, self.priors)
         r = 10 ** (mean + sd * w)
         return r, r * log(10) * sd
 
@@ -119,7 +121,7 @@ class Labels:
 
     def climb(self, tau: float, start: np.ndarray) -> np.ndarray:
         """theta of a maximum."""
-        mean, sd = ratio_units(self.priors, self.repeated)
+        mean, sd = ratio_units(self.repeated, self.priors)
         ends = (np.log10(gp.RATIOS[[0, -1]]) - mean) / sd
         bounds = [(-LARGEST_Z, LARGEST_Z)] * (len(start) - 1) + [(ends[0], ends[1])]
         found = minimize(
@@ -132,7 +134,7 @@ class Labels:
 def members(labels: Labels) -> list[Member]:
     """Members of all τ: maxima, and draws around each, which together estimate the mass of their surroundings.
 
-    Of many labels SEEN see the lengths; above MANY there is a single member for each maximum.
+    Above MANY labels there is a single member for each maximum, and above SEEN so many at random see the lengths.
     """
     rng, p, n = np.random.default_rng(0), labels.X.shape[1], len(labels.X)
     draws = DRAWS if n <= MANY else 0
@@ -177,6 +179,11 @@ def inverse_squares(z: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray]:
     return rho, rho * np.exp(-0.5 * z**2) * np.sqrt(0.5 * pi) / np.sin(pi * tail)
 
 
+def z_of(rho: np.ndarray, tau: float) -> np.ndarray:
+    """z at which inverse squared lengths are rho: the inverse of `inverse_squares`."""
+    return np.clip(ndtri(2 / pi * np.arctan(rho / tau)), -LARGEST_Z, LARGEST_Z)
+
+
 def squared_distances(X: np.ndarray, rho: np.ndarray) -> np.ndarray:
     """d² between all rows, [n, n]."""
     A = X * np.sqrt(rho)
@@ -204,10 +211,10 @@ def kernel(d2: np.ndarray, smoothness: str) -> tuple[np.ndarray, np.ndarray]:
 def usable(n_labels: int, n_columns: int) -> bool:
     """Whether so many labels and varying columns have members at all.
 
-    One column has nothing to be compared with. A few labels cannot tell columns apart, above MOST_LABELS a kernel of
-    full rank takes minutes, and hundreds of columns (pictures, spectra) are measurements of one kind.
+    One column has nothing to be compared with. A few labels cannot tell columns apart, and hundreds of columns
+    (pictures, spectra) are measurements of one kind.
     """
-    return LEAST_LABELS <= n_labels <= MOST_LABELS and 2 <= n_columns <= MOST_COLUMNS
+    return n_labels >= LEAST_LABELS and 2 <= n_columns <= MOST_COLUMNS
 
 
 def spreads(rows: np.ndarray) -> np.ndarray:

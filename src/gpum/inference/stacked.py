@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..heat.covariances import Covariance, Features, Spectral, Stationary, bounding, stationary
+from .nearest import Nearest, NearestStack
 
 ROOM = 2**16  # numbers of the matrices U of a stack
 
@@ -104,34 +105,44 @@ class Stack:
     z: np.ndarray  # [C, r, 1]
     inverse: np.ndarray  # 1/(S + ratios), [C, r, J]
     signal: np.ndarray  # [C, 1, J]
+    noise: np.ndarray  # σ² of the labels' noise, [C, 1, J]
     weights: np.ndarray  # [C, J]
     prior: np.ndarray  # variance of f without labels, over the signal, [C, 1, 1]
     size: int  # numbers of the largest array for each point
 
-    def at(self, a: np.ndarray, around: int, apart: Callable[[], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances [C, n, J] of f at rows with so many equally likely points each, a [around n, k]."""
+    def at(
+        self, a: np.ndarray, around: int, apart: Callable[[], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means and variances of f, and variances of noise, [C, n, J] each.
+
+        Rows have so many equally likely points each, a [around n, k].
+        """
         G, prior = self.kernels.times(a, apart)
         means = G @ (self.z * self.inverse)
         np.square(G, out=G)
         variances = self.signal * np.maximum(prior[..., None] - G @ self.inverse, 0.0)
         if around == 1:
-            return means, variances
+            return means, variances, np.broadcast_to(self.noise, means.shape)
         means, variances = (v.reshape(len(v), around, -1, v.shape[-1]) for v in (means, variances))
         mean = means.mean(1)
-        return mean, variances.mean(1) + np.square(means - mean[:, None]).mean(1)
+        variance = variances.mean(1) + np.square(means - mean[:, None]).mean(1)
+        return mean, variance, np.broadcast_to(self.noise, mean.shape)
 
 
-def stacks(components: Sequence[Any], numbers: Sequence[int], b: np.ndarray) -> list[Stack]:
+def stacks(components: Sequence[Any], numbers: Sequence[int], b: np.ndarray) -> list[Stack | NearestStack]:
     """The stacks of components of one space, of which some have these `numbers`; b [n, k] are the labelled points."""
     groups: dict[Hashable, list[list[int]]] = {}
+    local = [NearestStack.of(k, components[k], b) for k in numbers if isinstance(components[k].d, Nearest)]
     for number in numbers:
         component = components[number]
+        if isinstance(component.d, Nearest):
+            continue
         shape = component.d.U.shape
         found = groups.setdefault((*_kind(component.setting.covariance), shape, len(component.ratios)), [[]])
         if len(found[-1]) * shape[0] * shape[1] >= ROOM:
             found.append([])
         found[-1].append(number)
-    return [_stack(components, some, b) for of_kind in groups.values() for some in of_kind]
+    return [*local, *(_stack(components, some, b) for of_kind in groups.values() for some in of_kind)]
 
 
 def _stack(components: Sequence[Any], numbers: list[int], b: np.ndarray) -> Stack:
@@ -149,7 +160,8 @@ def _stack(components: Sequence[Any], numbers: list[int], b: np.ndarray) -> Stac
     z, signal = np.array([c.d.z for c in some])[..., None], np.array([c.signal for c in some])[:, None]
     width = max(U.shape[2], len(b)) if kind != "linear" else U.shape[2]
     weights, prior = np.array([c.weights for c in some]), np.array([c.prior for c in covariances])[:, None, None]
-    return Stack(numbers, kernels, z, inverse, signal, weights, prior, len(some) * max(width, inverse.shape[2]))
+    noise = signal * np.array([c.ratios for c in some])[:, None]
+    return Stack(numbers, kernels, z, inverse, signal, noise, weights, prior, len(some) * max(width, inverse.shape[2]))
 
 
 def _kind(covariance: Covariance) -> tuple[Any, ...]:

@@ -27,6 +27,11 @@ class Target:
     weights: np.ndarray | None = None
     priors: Priors = field(default_factory=Priors)
 
+    @property
+    def has_normal_noise(self) -> bool:
+        """Whether labels (or their logs) are a function and normal noise that is learned: any number can be used."""
+        return self.likelihood in ("gaussian", "lognormal") and self.period is None and self.noise_std is None
+
     def only(self, some: np.ndarray) -> Target:
         """The same for some of the labels."""
         noise, trials, weights = (None if v is None else v[some] for v in (self.noise_std, self.trials, self.weights))

@@ -45,7 +45,8 @@ TAGS: dict[str, str] = {
     "component-classes": "inference.classes:ClassComponent",
     "considered": "inference.considered:Considered",
     "doubt": "inference.doubt:Doubt",
-    "decomposition": "inference.posterior:Decomposed",
+    "decomposition": "inference.exact:Decomposed",
+    "nearest-labels": "inference.nearest:Nearest",
     "sites": "inference.likelihoods:Sites",
     "counts": "inference.observations:Counts",
     "successes": "inference.observations:Successes",
@@ -67,6 +68,7 @@ TAGS: dict[str, str] = {
     "graph-space": "geometry.features:GraphSpace",
     "diffusion-space": "geometry.features:DiffusionSpace",
     "scaled-space": "geometry.features:ScaledSpace",
+    "induced-space": "geometry.features:InducedSpace",
     "separate-space": "geometry.features:SeparateSpace",
     "connected-components": "geometry.features:Components",
     # kernels

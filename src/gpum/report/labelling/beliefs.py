@@ -21,6 +21,7 @@ from ...fitted.relevance import TITLE, with_lengths
 from ...geometry.family import Family
 from ...inference import classes, design, gp
 from ...inference.correlations import correlation
+from ...inference.left_out import leave_one_out
 from ...inference.posterior import RowsInSpaces
 from ...inference.regress import as_numbers, regress
 from ...inference.target import Target as TargetKind
@@ -321,7 +322,7 @@ def _arrays(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 def _left_out(posterior: Any, y: np.ndarray) -> str:
     if len(y) < ENOUGH_FOR_ERROR:
         return ""
-    mean, _, _ = gp.leave_one_out(posterior, y, (0.5,))
+    mean, _, _ = leave_one_out(posterior, y, (0.5,))
     return number(float(np.sqrt(np.mean((mean - y) ** 2))))
 
 
