@@ -26,7 +26,7 @@ test-oldest: .venv-oldest/.installed
 # The same tests with the newest versions, whatever constraints.txt pins; PYTHON=python3.14 with another Python.
 test-newest:
 	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[parquet,report]' $(TOOLS)
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[app]' $(TOOLS)
 	GPUM_CACHE=.venv-newest/programs .venv-newest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider \
 		-W ignore::DeprecationWarning $(OLDEST)
 
@@ -65,6 +65,7 @@ bench: .venv/.oracles
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/quick.py
+	$(BIN)/python benchmarks/labels.py --most 2001
 
 demo: .venv/.installed
 	$(BIN)/gpum demo
@@ -79,20 +80,20 @@ clean:
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("GPUM needs Python 3.11 or newer; set PYTHON=/path/to/it" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,app]'
 	touch $@
 
 .venv/.oracles: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,oracles,notebook]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,app,oracles,notebook]'
 	touch $@
 
 .venv/.docs: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,parquet,report,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dask,app,docs]'
 	touch $@
 
 .venv-oldest/.installed: pyproject.toml tests/oldest.py
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python tests/oldest.py > .venv-oldest/oldest.txt
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[parquet,report]' $(TOOLS)
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/oldest.txt -e '.[app]' $(TOOLS)
 	touch $@

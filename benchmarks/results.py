@@ -114,7 +114,7 @@ def paper(experiment: str, figure: str = "") -> Callable[[], Figures]:
     """One experiment of the paper. Finished label sets are stored in reproduction/, as `gpum reproduce` does."""
 
     def run() -> Figures:
-        from gpum.reproduce import reproduce
+        from gpum.app.reproduce import reproduce
 
         if experiment in ("wifi", "coil") and not os.environ.get("GPUM_DATA"):
             raise Missing("GPUM_DATA does not name the folder of the paper's data")
@@ -220,6 +220,8 @@ def parts() -> dict[str, Part]:
         "scaling/files": Part(script("scaling.py", "--files", "50000", "200000", library="distributed")),
         "scaling/steps": Part(script("growth.py")),
         "scaling/pictures": Part(script("scaling.py", "--pictures", file=SHARED / "large" / "mnist.npz")),
+        "labels/curves": Part(script("labels.py", "--jobs", str(max(CORES // 2, 1)))),
+        "labels/tables": Part(script("labels.py", "--tables", file=SHARED / "many")),
         "speed": Part(script("quick.py", *rows), (*NUMERICS, "persistence", "cli")),
         "latent": Part(script("latent_model.py", library="GPy"), ("gplvm",)),
         "heat": Part(script("heat_kernel.py", library="diffrax"), HEAT),

@@ -29,9 +29,9 @@ from rich.table import Table
 from scipy.ndimage import rotate
 
 from gpum import GPUMClassifier, GPUMRegressor, datasets
+from gpum.app.tables import tables
 from gpum.fitted import cloud as clouds
 from gpum.manifold import evaluate, length
-from gpum.persistence import tables
 
 SIZES = (1_000, 10_000, 100_000)
 BOTH = 5_000  # rows of which a subset and all are compared

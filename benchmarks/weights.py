@@ -1,6 +1,6 @@
 """How geometries should be weighted: simulated targets on simulated clouds.
 
-    python benchmarks/weights.py [--shapes roll,table_box_8] [--out weights.json]
+    python benchmarks/weights.py [--shapes roll,table_box_8] [--rows 400] [--seed 0] [--out weights.json]
 
 For each cloud the default geometries are learned once. Eight random functions of the true coordinates (smooth, rough,
 additive, saturating), with noise of 1, 10, 30 or 100 % of their standard deviation, are learned from 4, 10, 30 and 100
@@ -11,6 +11,11 @@ labels. Every geometry is fitted alone; its evidence and predictions are then co
 
 The table has the NLPD of new observations, in units of the labels' standard deviation, over that of the best geometry
 in hindsight, and the RMSE over the best one's (geometric mean). One cloud takes one to two minutes on one core.
+
+A second table is the bound by which charts and atlases are not learned (`gpum.estimators.plan.AHEAD`): for the label
+sets on which flat space leads its witnesses by more than so many nats, how many these are, how many of them of tables,
+the best chart or atlas, in nats more than flat space, and by how much the NLPD of the average of all geometries is
+lower with charts and atlases than without (mean and largest). A third has the same sets by the lead over the graph.
 """
 
 from __future__ import annotations
@@ -29,12 +34,14 @@ from gpum import GPUMRegressor
 from gpum.fitted.geometries import Geometries
 from gpum.fitted.relevance import TITLE, with_lengths
 from gpum.inference import gp
+from gpum.inference.doubt import TRUST
 from gpum.inference.posterior import RowsInSpaces
 
-N = 400
 LABELS = (4, 10, 30, 100)
 NOISE = (0.01, 0.1, 0.3, 1.0)
 POWERS = (1.0, 0.7, 0.5, 0.3, 0.0)
+GAPS = (0.0, 2.0, 5.0, 8.0, 10.0, 15.0, 20.0)  # nats
+CHEAP = ("flat", "lengths", "graph")
 SHAPES = (
     "roll", "sphere", "torus", "ring_pictures", "curve", "stages", "sheet", "sheet_noisy", "solid", "tree", "sheets",
     "clusters", "table_box_3", "table_box_8", "table_box_20", "table_correlated_6", "table_correlated_15",
@@ -57,8 +64,8 @@ def embedded(rng: np.random.Generator, Z: np.ndarray, p: int, length: float, noi
     return X + noise * rng.standard_normal(X.shape)
 
 
-def cloud(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows X, and the coordinates Z that targets are functions of."""
+def cloud(name: str, rng: np.random.Generator, N: int) -> tuple[np.ndarray, np.ndarray]:
+    """N rows X, and the coordinates Z that targets are functions of."""
     if name == "roll":
         t, h = 1.5 * np.pi * (1 + 2 * rng.uniform(size=N)), 21 * rng.uniform(size=N)
         X = np.stack([t * np.cos(t), h, t * np.sin(t)], 1)
@@ -104,10 +111,10 @@ def cloud(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         own = rng.standard_normal((N, 10))
         return middle + own, np.concatenate([middle[:, :3] / 2, 0.3 * own[:, :2]], 1)
     _, kind, p = name.split("_")
-    return table(rng, kind, int(p))
+    return table(rng, kind, N, int(p))
 
 
-def table(rng: np.random.Generator, kind: str, p: int) -> tuple[np.ndarray, np.ndarray]:
+def table(rng: np.random.Generator, kind: str, N: int, p: int) -> tuple[np.ndarray, np.ndarray]:
     """A table of standardised columns, of which one to four matter."""
     if kind == "box":
         X = rng.uniform(-1, 1, (N, p))
@@ -149,13 +156,15 @@ def without_lengths(geometries: Geometries) -> Geometries:
     return replace(geometries, family=family)
 
 
-def trials(name: str, seed: int) -> list[dict]:
+def trials(name: str, seed: int, n_rows: int) -> list[dict]:
     """For each target and label set, what each geometry says alone."""
     rng, found = np.random.default_rng([seed, *name.encode()]), []
-    X, Z = cloud(name, rng)
+    X, Z = cloud(name, rng, n_rows)
     nothing = np.full(len(X), np.nan)
     nothing[:5] = rng.standard_normal(5)
-    learned = without_lengths(GPUMRegressor(random_state=0, scale="none").fit(X, nothing).model_.geometries)
+    every = ["chart", "atlas", "graph", "flat"]  # named, so that all of them are learned
+    model = GPUMRegressor(geometry=every, random_state=0, scale="none").fit(X, nothing)
+    learned = without_lengths(model.model_.geometries)
     for k in range(8):
         f = function(rng, Z, k % 4)
         for n in LABELS:
@@ -183,9 +192,10 @@ def alone(labelled, z: np.ndarray, test: np.ndarray) -> list[tuple]:
     return found
 
 
-def scored(trial: dict, power: float, own_kind: bool) -> tuple[float, float]:
-    """NLPD less the best geometry's, and log RMSE less the best one's."""
-    kinds, prior, evidence, means, variances = zip(*trial["geometries"], strict=True)
+def scored(trial: dict, power: float, own_kind: bool, only: tuple[str, ...] | None = None) -> tuple[float, float]:
+    """NLPD less the best geometry's, and log RMSE less the best one's; of all geometries, or `only` of some kinds."""
+    some = [one for one in trial["geometries"] if only is None or one[0] in only]
+    kinds, prior, evidence, means, variances = zip(*some, strict=True)
     kinds, prior, means, y = np.array(kinds), np.array(prior), np.array(means), trial["y"]
     variances = np.maximum(variances, 1e-12)
     if "lengths" in kinds and not own_kind:
@@ -196,22 +206,44 @@ def scored(trial: dict, power: float, own_kind: bool) -> tuple[float, float]:
     mean = w @ means
     nlpd = lambda m, v: float(np.mean(0.5 * (y - m) ** 2 / v + 0.5 * np.log(2 * np.pi * v)))
     rmse = lambda m: float(np.sqrt(np.mean((y - m) ** 2)))
-    best = min(nlpd(m, v) for m, v in zip(means, variances, strict=True)), min(map(rmse, means))
+    best = min(nlpd(m, v) for _, _, _, m, v in trial["geometries"]), min(rmse(m) for *_, m, _ in trial["geometries"])
     return nlpd(mean, w @ (variances + means**2) - mean**2) - best[0], np.log(rmse(mean) / best[1])
 
 
+def witness(trial: dict) -> dict:
+    """By how many nats flat space leads the graph, and all witnesses of a surface; and what charts and atlases add."""
+    of = lambda *kinds: [evidence for kind, _, evidence, *_ in trial["geometries"] if kind in kinds]
+    surfaces = max(of("chart", "atlas"))
+    flat = logsumexp(of("flat", "lengths")) - np.log(len(of("flat", "lengths")))
+    witnesses = of("graph", "flat") if of("atlas") else of("graph")
+    gain = scored(trial, TRUST, True, CHEAP)[0] - scored(trial, TRUST, True)[0]
+    leads = {"graph": flat - max(of("graph")), "all": flat - max(witnesses)}
+    return {"n": trial["n"], "leads": leads, "surface": surfaces - flat, "gain": gain}
+
+
 def main() -> None:
-    """Print the table, and write it to a file."""
+    """Print the tables, and write them to a file."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--rows", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="weights.json")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    found, told = {}, []
+    found: dict[str, list[dict]] = {}
+    sets: list[dict] = []
     for name in given.shapes.split(","):
-        found[name] = trials(name, given.seed)
+        found[name] = trials(name, given.seed, given.rows)
+        sets += [{"cloud": name, **witness(t)} for t in found[name] if {k for k, *_ in t["geometries"]} - set(CHEAP)]
         print(name, flush=True)
+        Path(given.out).write_text(json.dumps({"witness": sets}))
+    Path(given.out).write_text(json.dumps({"weights": print_weights(found), "witness": sets}))
+    print_witness(sets)
+
+
+def print_weights(found: dict[str, list[dict]]) -> list[list]:
+    """Print the table of weights, and return its rows."""
+    told = []
     print(f"{'clouds':8}{'n':>5}{'power':>7}  lengths          NLPD - best, worst   RMSE/best")
     for what in ("tables", "shapes"):
         some = [t for name, every in found.items() if name.startswith("table") == (what == "tables") for t in every]
@@ -223,7 +255,21 @@ def main() -> None:
                     told.append([what, n, power, own_kind, *row])
                     kind = "own kind" if own_kind else "part of flat"
                     print(f"{what:8}{n:5d}{power:7.1f}  {kind:14}{row[0]:8.3f}{row[1]:9.2f}{row[2]:12.3f}")
-    Path(given.out).write_text(json.dumps(told))
+    return told
+
+
+def print_witness(sets: list[dict]) -> None:
+    """Print what is lost where charts and atlases are not learned since flat space leads by so many nats."""
+    for witnesses in ("all", "graph"):
+        print(
+            f"{'lead: ' + witnesses:>12}{'sets':>6}{'tables':>8}{'best surface':>14}{'gain of NLPD':>14}{'largest':>9}"
+        )
+        for gap in GAPS:
+            led = [one for one in sets if one["leads"][witnesses] > gap]
+            if led:
+                surface, gain = (np.array([one[what] for one in led]) for what in ("surface", "gain"))
+                tables = sum(one["cloud"].startswith("table") for one in led)
+                print(f"{gap:12.0f}{len(led):6d}{tables:8d}{surface.max():14.1f}{gain.mean():14.3f}{gain.max():9.2f}")
 
 
 if __name__ == "__main__":

@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpum.app.report import document
 from gpum.basics import workers
 from gpum.estimators import subset
 from gpum.fitted import Geometries, cloud, rows
 from gpum.geometry import family, graphs
 from gpum.geometry.chart import ChartGeometry
+from gpum.geometry.domains import levels_of
 from gpum.gplvm import bound, lbfgs, optimise, projection
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
-from gpum.report import document
 
 # Sizes at which the library changes its ways, lowered so that small problems go the ways of large ones.
 SIZES = {
@@ -127,3 +128,14 @@ def chart_geometry(model, rows):
 def geometry_of(latent):
     """The chart of a fitted latent model with its own rows, and nothing cached."""
     return ChartGeometry(latent.chart_, latent.latent_, latent._mesh, latent)
+
+
+def first_domain(geometry, task):
+    """The key of the eigenfunctions of a chart's first boundary level in its store, and these."""
+    level = levels_of(geometry.chart, task.options.boundary)[0][0]
+    return geometry._key(task, level), geometry._domain(task, level)
+
+
+def computed(store):
+    """How many results a store has."""
+    return sum(entry.made for entry in store._entries.values())

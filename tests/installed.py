@@ -1,8 +1,8 @@
 """Checks of the built wheel and sdist, as `make dist` runs them: `python tests/installed.py dist`.
 
-The wheel is installed alone, with the pins of constraints.txt, into a new environment outside the checkout; there the
-demonstration and a smoke test run, and, with the extra `report`, a report is written. Nothing of the checkout can be
-imported by them.
+The wheel is installed alone, with the pins of constraints.txt, into a new environment outside the checkout. There it
+fits and predicts with the packages that it names and no other; with the extra `app` the commands run. Nothing of the
+checkout can be imported by them.
 """
 
 import os
@@ -28,6 +28,14 @@ assert np.allclose(classes.predict_proba(X).sum(1), 1)
 """
 
 
+# Packages of the extras, which nobody has who installs the library alone.
+OPTIONAL = ("contourpy", "matplotlib", "openpyxl", "pandas", "PIL", "plotly", "pooch", "pyarrow", "rich", "typer")
+WITHOUT = f"""
+import importlib.util
+assert not [name for name in {OPTIONAL!r} if importlib.util.find_spec(name)]
+"""
+
+
 class Failed(Exception):
     """A command did not succeed; the message is what it printed."""
 
@@ -46,7 +54,7 @@ def check_contents(wheel, sdist=None):
     """The wheel holds the package with its data files and nothing else; the sdist also tests and documentation."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {"gpum/py.typed", "gpum/report/page/page.js"} <= set(names), "files of the package are missing"
+    assert {"gpum/py.typed", "gpum/app/report/page/page.js"} <= set(names), "files of the package are missing"
     strange = [name for name in names if not name.startswith(("gpum/", "gpum-"))]
     assert not strange, f"the wheel holds {strange}"
     if sdist is not None:
@@ -65,11 +73,18 @@ def check_installed(wheel, folder, version):
     python, gpum = programs / "python", programs / "gpum"
     quiet = ("install", "--quiet", "--disable-pip-version-check")
     run(python, "-m", "pip", *quiet, "-c", ROOT / "constraints.txt", wheel, cwd=folder)
+    run(python, "-c", WITHOUT + SMOKE, cwd=folder)
+    refused = ""
+    try:
+        run(gpum, "version", cwd=folder)
+    except Failed as error:
+        refused = str(error)
+    assert "pip install 'gpum[app]'" in refused, f"without its extra the command says {refused!r}"
+    assert "Traceback" not in refused
+    run(python, "-m", "pip", *quiet, "-c", ROOT / "constraints.txt", f"{wheel}[app]", cwd=folder)
     assert run(gpum, "version", cwd=folder).strip() == version
-    run(python, "-c", SMOKE, cwd=folder)
     assert "30" in run(gpum, "info", "m.gpum", cwd=folder)
     assert f"gpum {version}" in " ".join(run(gpum, "info", "--system", cwd=folder).split())
-    run(python, "-m", "pip", *quiet, "-c", ROOT / "constraints.txt", f"{wheel}[report]", cwd=folder)
     run(gpum, "report", "m.gpum", "--out", "report.html", cwd=folder)
     assert (folder / "report.html").stat().st_size < 2e6
     run(gpum, "demo", "--quick", "--out", folder / "demo", cwd=folder)

@@ -14,13 +14,13 @@ import pytest
 
 import gpum
 from gpum import GPUMClassifier, GPUMRegressor
-from gpum.persistence import labels, tables
-from gpum.persistence.labels import beside
-from gpum.report.labelling import learned
-from gpum.report.labelling.beliefs import Classes, Numbers
-from gpum.report.labelling.server import LabelServer
-from gpum.report.labelling.session import Session, Work
-from gpum.report.labelling.views import setup
+from gpum.app.labelling.server import LabelServer
+from gpum.app.labelling.session import Session, Work
+from gpum.app.labelling.views import setup
+from gpum.app.tables import labels, tables
+from gpum.app.tables.labels import beside
+from gpum.estimators import learned
+from gpum.estimators.beliefs import Classes, Numbers
 
 TOKEN = "t" * 43
 N = 40

@@ -12,7 +12,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from browser import Browser
-from gpum.persistence import tables
+from gpum.app.tables import tables
 
 PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "label.png"
 ROWS, LABELS = 500, 30

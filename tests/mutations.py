@@ -137,7 +137,7 @@ MUTANTS = [
         "model_io",
     ),
     mutant("model file: room", "container", "total > _allowed(len(payload))", "False", "model_io"),
-    mutant("checkpoint: key", "checkpoint", "{**settings, **data}.items()", "settings.items()", "checkpoint"),
+    mutant("store: key", "store", "{array.dtype.str} {array.shape}", "{array.dtype.str}", "checkpoint"),
 ]
 
 

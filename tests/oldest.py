@@ -11,8 +11,8 @@ def oldest():
     """Lines `name==version`, of the package and of its optional parts that the tests use."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    listed = [*project["dependencies"], *extras["parquet"], *extras["report"]]
-    return [re.sub(r">=", "==", requirement) for requirement in listed]
+    listed = [*project["dependencies"], *extras["app"], *extras["plots"]]
+    return [re.sub(r">=", "==", requirement) for requirement in listed if not requirement.startswith("gpum")]
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def test_classes_have_candidates():
     )
 
 
-def test_the_table_goes_through_files_and_to_pandas(model, tmp_path):
+def test_the_table_goes_through_files_and_is_a_frame(model, tmp_path):
     model.save(tmp_path / "m.gpum")
     loaded = GPUMRegressor.load(tmp_path / "m.gpum").candidates_
     for name, column in model.candidates_.columns.items():
@@ -119,7 +119,7 @@ def test_the_table_goes_through_files_and_to_pandas(model, tmp_path):
             np.testing.assert_allclose(column, loaded.columns[name])
         else:
             np.testing.assert_array_equal(column, loaded.columns[name])
-    frame = pytest.importorskip("pandas") and loaded.to_pandas()
+    frame = pytest.importorskip("pandas").DataFrame(loaded.columns)
     assert list(frame.columns) == list(loaded.columns)
     assert len(frame) == len(loaded)
     assert f"{len(loaded):,}, " in repr(loaded)

@@ -4,14 +4,17 @@ import io
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import inside
-from gpum import BayesianGPLVM, GPUMClassifier, GPUMRegressor, KernelOptions
-from gpum.persistence.checkpoint import Checkpoint
+from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions
+from gpum.persistence.store import Held, Store, digest
 
 # One cloud, made the same way here and in the process that is killed.
 CLOUD = """
@@ -94,7 +97,9 @@ def test_what_is_recalled_is_not_computed(tmp_path, whole):
     (entry,) = tmp_path.glob("final*.npz")
     with np.load(entry) as arrays:
         changed = dict(arrays)
-    changed["mu"] = changed["mu"] + 0.25
+    numbers = changed["float64"]
+    (start,) = [k for k in range(len(numbers) - 39) if np.array_equal(numbers[k : k + 40], whole.latent_[:, 0])]
+    numbers[start : start + 40] += 0.25
     np.savez(entry, **changed)
     np.testing.assert_allclose(latent(checkpoint=tmp_path).fit(S).latent_, whole.latent_ + 0.25)
 
@@ -112,49 +117,110 @@ def test_a_damaged_entry_is_recomputed_with_a_note(tmp_path, whole, damage):
     assert entry.name in found.notes_[0]
 
 
-def test_another_run_is_refused(tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-    make = lambda **options: GPUMRegressor(1, geometry="flat", checkpoint=checkpoint, **{"random_state": 0, **options})
-    make().fit(S, y)
-    make(n_jobs=1, warm_start=True).fit(S, y)  # nothing depends on these
-    with pytest.raises(ValueError, match="belongs to another run: smoothness was"):
-        make(smoothness="heat").fit(S, y)
-    with pytest.raises(ValueError, match="belongs to another run: X was"):
-        make().fit(S + 1, y)
-    with pytest.raises(ValueError, match="belongs to another run: y was"):
-        make().fit(S, y + 1)
+def test_a_folder_serves_other_data_and_settings(tmp_path):
+    """What was stored for another run is not used, and that run still finds it."""
+    first = latent(checkpoint=tmp_path).fit(S)
+    before = entries(tmp_path)
+    other = latent(checkpoint=tmp_path, starts="pca").fit(2 * S[:, ::-1])
+    assert set(made(tmp_path, before)).isdisjoint(before)
+    np.testing.assert_array_equal(other.latent_, latent(starts="pca").fit(2 * S[:, ::-1]).latent_)
+    before = entries(tmp_path)
+    same(latent(checkpoint=tmp_path).fit(S), first)
+    assert made(tmp_path, before) == []
+
+
+def test_other_folders_are_refused(tmp_path):
+    make = lambda folder, seed=0: GPUMRegressor(1, geometry="flat", checkpoint=folder, random_state=seed).fit(S, y)
+    make(tmp_path / "new")
     with pytest.raises(ValueError, match="give random_state a whole number"):
-        make(random_state=None).fit(S, y)
-    for text in ("{", "[1]", "null"):
-        (checkpoint / "run.json").write_text(text)
-        with pytest.raises(ValueError, match="is damaged; delete the folder"):
-            make().fit(S, y)
+        make(tmp_path / "new", None)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="which is a file"):
-        GPUMRegressor(geometry="flat", checkpoint=tmp_path / "file", random_state=0).fit(S, y)
+        make(tmp_path / "file")
     with pytest.raises(ValueError, match="with other files in it"):
-        GPUMClassifier(geometry="flat", checkpoint=tmp_path, random_state=0).fit(S, np.arange(40) % 2)
+        make(tmp_path)
+    with pytest.raises(ValueError, match="give the name of a folder"):
+        make(7)
+
+
+def test_keys_name_their_content():
+    """Type, shape, order in memory and every number count; equal content has an equal name."""
+    a = np.arange(6.0)
+    values = [
+        a, a.astype(np.float32), a.reshape(2, 3), a.reshape(3, 2), np.asfortranarray(a.reshape(2, 3)), a + 1e-9,
+        -0.0 * a, 0.0 * a, a.tolist(), tuple(a), [a], [[*a]], {"a": 1}, {"a": 1.0}, {"a": True}, {"b": 1}, "a", b"a",
+        None, 1, 1.0, True, np.float64(1.0), slice(0, 1), KernelOptions(), KernelOptions(n_modes=9), latent(),
+        latent(tol=0.1), np.array(["a", None], object), np.array(["a", "b"], object),
+    ]  # fmt: skip
+    assert len({digest(value) for value in values}) == len(values)
+    assert digest([a, {"x": KernelOptions()}]) == digest([a.copy(), {"x": KernelOptions()}])
+    assert digest(latent(n_jobs=2)) == digest(latent(n_jobs=3))  # nothing depends on it
+    inputs = []
+    assert digest(lambda: 0, inputs) != digest(lambda: 0, inputs)
+    assert digest(Held(a), inputs) != digest(Held(a.copy()), inputs)
+    assert len(inputs) == 4
+
+
+def test_a_store_computes_once(tmp_path):
+    asked = []
+    make = lambda value: lambda: asked.append(value) or [value, 0.5]
+    for store in (Store(), Store.open(tmp_path / "run"), Store.open(tmp_path / "run")):
+        assert store.get(("one", np.arange(3)), list) in (None, [7, 0.5])
+        assert store.once(("one", np.arange(3)), make(7), list) == [7, 0.5]
+        assert store.once(("one", np.arange(3.0)), make(8)) == [8, 0.5]  # no kind: in memory alone
+        assert store.once(("one", np.arange(3.0)), make(9)) == [8, 0.5]
+        assert store.get(("two",), list) is None
+    assert asked == [7, 8, 7, 8, 8]
+    function = lambda: 0
+    store = Store.open(tmp_path / "run")
+    store.once(("of a function", function), make(1), list)
+    assert Store.open(tmp_path / "run").get(("of a function", function), list) is None
+    assert len(entries(tmp_path / "run")) == 1
+
+
+def test_threads_wait_for_one_result():
+    """Eight threads ask for the same result while it is computed, and others for their own."""
+    store, asked, begun = Store(), [], threading.Event()
+
+    def make(k):
+        asked.append(k)
+        begun.wait(5)
+        return [k]
+
+    with ThreadPoolExecutor(9) as pool:
+        shared = [pool.submit(store.once, ("shared",), lambda: make(0)) for _ in range(8)]
+        other = pool.submit(store.once, ("other",), lambda: begun.set() or make(1))
+        assert other.result(5) == [1]
+        assert all(one.result(5) is shared[0].result() for one in shared)
+    assert sorted(asked) == [0, 1]
+
+
+def test_a_failed_result_is_computed_again():
+    store = Store()
+    with pytest.raises(ZeroDivisionError):
+        store.once(("one",), lambda: 1 // 0)
+    assert store.once(("one",), lambda: 2) == 2
 
 
 def test_entries_are_arrays_without_pickles(tmp_path):
-    checkpoint = Checkpoint.open(tmp_path / "checkpoint", {"a": 1})
-    checkpoint.put("one entry (7)", {"x": np.arange(3.0)})
-    np.testing.assert_array_equal(checkpoint.get("one entry (7)")["x"], np.arange(3.0))
-    np.savez(tmp_path / "checkpoint" / "two.npz", x=np.array([{}], dtype=object))
-    assert checkpoint.get("two") is None
-    assert len(checkpoint.notes) == 1
-    assert Checkpoint().get("one") is None
+    store = Store.open(tmp_path / "run")
+    store.once(("one entry (7)",), lambda: [np.arange(3.0)], list)
+    (path,) = (tmp_path / "run").glob("one-entry--7-*.npz")
+    np.testing.assert_array_equal(Store.open(tmp_path / "run").get(("one entry (7)",), list)[0], np.arange(3.0))
+    np.savez(path, document=np.array([{}], dtype=object))
+    again = Store.open(tmp_path / "run")
+    assert again.get(("one entry (7)",), list) is None
+    assert len(again.notes) == 1
 
 
 def test_an_entry_damaged_anywhere_is_no_error(tmp_path):
     """Whatever byte of it changes, it is read correctly or recomputed."""
-    checkpoint = Checkpoint.open(tmp_path / "checkpoint", {"a": 1})
-    checkpoint.store("one", [0.5, "text"])
-    entry = tmp_path / "checkpoint" / "one.npz"
+    Store.open(tmp_path / "run").once(("one",), lambda: [0.5, "text"], list)
+    (entry,) = (tmp_path / "run").glob("one-*.npz")
     whole = entry.read_bytes()
     for position in range(len(whole)):
         entry.write_bytes(whole[:position] + b"\xff" + whole[position + 1 :])
-        assert checkpoint.recall("one", list) in (None, [0.5, "text"])
+        assert Store.open(tmp_path / "run").get(("one",), list) in (None, [0.5, "text"])
 
 
 def fitted(folder, **options):
@@ -165,7 +231,10 @@ def test_atlases_and_graphs_are_recalled(tmp_path):
     plain = fitted(None).fit(S, y)
     first = fitted(tmp_path).fit(S, y)
     before = entries(tmp_path)
-    assert sorted(name.split("-")[0] for name in before) == ["atlas", "graphs.npz"]
+    assert sorted(name.rsplit("-", 1)[0] for name in before) == [
+        "atlas-1",
+        *sorted(f"graph-{k}" for k in (4, 6, 10, 15)),
+    ]
     second = fitted(tmp_path).fit(S, y)
     assert made(tmp_path, before) == []
     for found in (first, second):
@@ -195,8 +264,8 @@ def foreign(data):
     [
         ("atlas-1", lambda data: data[: len(data) // 2]),
         ("atlas-1", foreign),
-        ("graphs", lambda data: b""),
-        ("graphs", tampered),
+        ("graph-6", lambda data: b""),
+        ("graph-10", tampered),
     ],
 )
 def test_damaged_entries_of_them_are_recomputed(tmp_path, entry, damage):
@@ -226,7 +295,10 @@ def test_domains_of_a_chart_are_recalled(tmp_path, whole, kernel):
     np.testing.assert_array_equal(found.predict(S), plain.predict(S))
     # Another model of the same settings has domains of its own.
     other = copy()
+    other.chart_ = other.chart_.with_level(0.25)
     other.latent_ = whole.latent_ + 1e-3
+    mapping = replace(other.chart_.mapping, beta=1.01 * other.chart_.mapping.beta)
+    other.chart_ = replace(other.chart_, mapping=mapping)
     fitted(folder, latent_model=other, **options).fit(S, y)
     assert len(made(folder, before)) == len(before)
 

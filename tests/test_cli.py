@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from browser import contents
 from gpum import GPUMRegressor, KernelOptions, __version__, diagnostics, model_io
-from gpum.cli import app
+from gpum.app.cli import app
+from gpum.app.tables import tables
+from gpum.app.tables.labels import Kind, LabelFile, Line, beside
 from gpum.fitted import FittedModel
 from gpum.persistence import atomic as whole
-from gpum.persistence import tables
-from gpum.persistence.labels import Kind, LabelFile, Line, beside
 
 N = 40
 FAST = [
@@ -166,13 +166,13 @@ def test_notes_about_several_blocks_are_one(model, tmp_path, monkeypatch):
     monkeypatch.setattr(FittedModel, "predictive", warned)
     tables.write(tmp_path / "new.csv", curve())
     result = gpum("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv", "-q")
-    assert result.stderr == "Note: odd cells (in 7 rows); the same holds for other blocks of rows\n"
+    assert result.stderr == "Act now: odd cells (in 7 rows); the same holds for other blocks of rows\n"
 
 
 def test_a_cluster_that_is_not_there(model, data, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     out = tmp_path / "p.csv"
-    monkeypatch.setattr("gpum.cli.blocks.PATIENCE", 0.2)
+    monkeypatch.setattr("gpum.app.cli.blocks.PATIENCE", 0.2)
     for address in ("tcp://127.0.0.1:9", "nonsense"):
         refused(gpum("predict", model, data, "--out", out, "--cluster", address, "-q"), "no Dask scheduler answers")
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -357,7 +357,7 @@ def test_predict_refuses_in_one_sentence(model, data, tmp_path):
     holes = table(**{c: np.where(np.arange(N) == 5, np.nan, columns[c]) for c in ("c1", "c2", "c 3")})
     refused(gpum("predict", model, holes, "--out", out), "row 6 (line 7)", "no value in any feature", "remove the row")
     refused(gpum("predict", model, tmp_path / "nwe.csv", "--out", out), "there is no file", "new.csv?")
-    refused(gpum("predict", model, data, "--out", tmp_path / "pred.xlsx"), "'.xlsx'", ".parquet")
+    refused(gpum("predict", model, data, "--out", tmp_path / "pred.ods"), "'.ods'", ".parquet")
     refused(gpum("predict", model, data, "--out", data, "--force"), "is an input too")
     refused(gpum("predict", data, data, "--out", out), "not a GPUM model")
     refused(gpum("predict", tmp_path / "modl.gpum", data, "--out", out), "did you mean", "model.gpum")
@@ -383,7 +383,7 @@ def quick(self, X, y):
 
 
 @pytest.mark.parametrize(
-    "stage", ["persistence.tables.read", "estimators.GPUMRegressor.fit", "persistence.atomic.os.replace"]
+    "stage", ["app.tables.tables.read", "estimators.GPUMRegressor.fit", "persistence.atomic.os.replace"]
 )
 def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
     def stop(*args, **kwargs):
@@ -396,7 +396,7 @@ def test_an_interrupt_leaves_nothing_behind(data, tmp_path, monkeypatch, stage):
     args = ["fit", data, "--target", "y", "--drop", "id,note,z", "--out", out]
     result = gpum(*args)
     assert result.exit_code == 130
-    doing = {"persistence.tables.read": "reading data.csv", "persistence.atomic.os.replace": "writing m.gpum"}.get(
+    doing = {"app.tables.tables.read": "reading data.csv", "persistence.atomic.os.replace": "writing m.gpum"}.get(
         stage, "fitting"
     )
     assert f"Interrupted while {doing}: nothing was written." in result.stderr
@@ -436,7 +436,7 @@ def test_warnings_of_a_fit_become_notes(data, tmp_path, monkeypatch):
     monkeypatch.setattr(GPUMRegressor, "fit", fit)
     result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum")
     assert result.exit_code == 0
-    assert result.stderr == "Note: the chart is odd: --latent-dim auto or a smaller --n-inducing\n"
+    assert result.stderr == "Act now: the chart is odd: --latent-dim auto or a smaller --n-inducing\n"
     assert "--latent-dim auto" in gpum("info", tmp_path / "m.gpum").output
     warned = model_io.load(tmp_path / "m.gpum").about["warnings"]
     assert warned == ["the chart\n   is odd: latent_dim='auto' or a smaller n_inducing"]
@@ -476,7 +476,7 @@ def test_help_and_version():
 
 def test_the_report_without_plotly_says_what_to_install(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    refused(gpum("report", model, "--out", tmp_path / "r.html"), "needs plotly", "pip install 'gpum[report]'")
+    refused(gpum("report", model, "--out", tmp_path / "r.html"), "needs plotly", "pip install 'gpum[app]'")
 
 
 def test_info_of_the_system_names_versions_and_no_path(tmp_path):
@@ -578,7 +578,7 @@ gpum._command()
 """
 
 
-IMPORTED = ["gpum.cli", "typer", "gpum.cli.demo", "numpy", "gpum.persistence.tables", "sklearn"]
+IMPORTED = ["gpum.app.cli", "typer", "gpum.app.cli.demo", "numpy", "gpum.app.tables.tables", "sklearn"]
 
 
 @pytest.mark.parametrize("importing", IMPORTED)
@@ -752,7 +752,7 @@ def test_columns_that_count_rows_are_noted(tmp_path, columns, options, said):
     data = table_with(tmp_path / "data.csv", **columns, y=curve()["y"])
     result = gpum("fit", data, "--target", "y", "--out", tmp_path / "m.gpum", *QUICK, *options)
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("Note: the column ") == len(columns) * bool(said)
+    assert result.stderr.count("Act now: the column ") == len(columns) * bool(said)
     for text in said:
         assert text in result.stderr
 
@@ -764,16 +764,17 @@ def test_notes_of_a_fit_are_printed(data, tmp_path, monkeypatch):
         warnings.warn("the chart is odd", UserWarning, stacklevel=1)
         return quick(self, X, y)
 
-    notes = ["one chart is left out: non-finite weights", "the chart is odd", "latent_dim=2 was too much"]
+    notes = ["one chart is left out: latent_dim=2", "the chart is odd", "column 'c1' holds dates", "2% are missing"]
     monkeypatch.setattr(GPUMRegressor, "fit", fit)
     monkeypatch.setattr(GPUMRegressor, "notes_", notes)
-    result = gpum("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum", "-q")
+    args = ("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum", "-q", "--force")
+    result = gpum(*args)
     assert result.exit_code == 0, result.output
-    assert result.stderr.splitlines() == [
-        "Note: the chart is odd",
-        "Note: one chart is left out: non-finite weights",
-        "Note: --latent-dim 2 was too much",
-    ]
+    always = ["Act now: the chart is odd", "Note: column 'c1' holds dates", "Note: 2% are missing"]
+    assert result.stderr.splitlines()[:3] == always
+    assert result.stderr.splitlines()[3].startswith("1 detail of the computation: --verbose prints them, gpum info ")
+    result = gpum(*args, "--verbose")
+    assert result.stderr.splitlines() == [*always, "Detail: one chart is left out: --latent-dim 2"]
 
 
 def test_the_printed_commands_work(tmp_path, monkeypatch):
@@ -804,8 +805,11 @@ def test_text_columns_are_named_together(tmp_path):
     data = table_with(tmp_path / "data.csv", **texts, y=curve()["y"])
     args = ("fit", data, "--target", "y", "--out", tmp_path / "m.gpum", *QUICK)
     result = gpum(*args)
-    refused(result, "2 columns of data.csv hold text", "'a, b' holds text: 40 different words", "('word 0', ")
-    options = re.search(r"leave them out \((.*?)\)", result.stderr)[1]
+    assert result.exit_code == 2
+    assert "1. column 'a, b' is different in every row" in result.stderr
+    assert "2. column 'said' is different in every row" in result.stderr
+    options = re.search(r"2 things of data.csv are in the way \(above\); add (.*)", result.stderr)[1]
+    assert shlex.split(options) == ["--index", "a, b", "--drop", "said"]
     assert gpum(*args, *shlex.split(options)).exit_code == 0
     args = (*args, "--force")
     refused(gpum(*args, "--drop", "a, b"), "column 'said' of data.csv holds text", "leave it out (--drop said)")
@@ -828,7 +832,7 @@ def test_columns_without_values_are_named_together(tmp_path):
         ("t.csv", "a,b,y\n1,2,low\n3,4,7\n", "--target y", ["'low', which is not a number", "--classes"]),
         ("t.csv", "y\n1\n2\n", "--target y", ["there is no column beside the target"]),
         ("t.csv", "a,y\n1,2\n-,3\n", "--target y", ["leave the cell empty"]),
-        ("t.xlsx", "PK", "--target y", ["save the table as CSV"]),
+        ("t.xls", "PK", "--target y", ["save the table as CSV"]),
     ],
 )
 def test_odd_tables_are_refused_in_a_helpful_sentence(tmp_path, name, content, args, words):

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, diagnostics, heat_kernel
+from gpum.app.tables import tables
 from gpum.basics import large_neighbours
 from gpum.basics.threads import as_worker, at_once
 from gpum.geometry import chart as chart_module
@@ -20,7 +21,6 @@ from gpum.geometry import domains, graphs
 from gpum.geometry.base import KernelTask
 from gpum.geometry.family import smoothness_names
 from gpum.geometry.surface import SurfaceGeometry
-from gpum.persistence import tables
 from oracles import ROLL
 from test_cli import gpum
 
@@ -170,7 +170,7 @@ def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_th
     monkeypatch.setattr(chart_module, "domain_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         again.family(wanted)
-    assert len(again.cache) == 2
+    assert inside.computed(again.store) == 2
     with joblib.parallel_config(backend="workers", n_jobs=2):
         found = again.family(wanted)
     levels = len(domains.levels_of(chart, "average"))

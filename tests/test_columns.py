@@ -26,14 +26,14 @@ from gpum import (
     GraphLaplacianGPRegressor,
     model_io,
 )
+from gpum.app.cli import app
+from gpum.app.labelling.session import Session, Work
+from gpum.app.labelling.views import setup
+from gpum.app.report.document import View, edges_of, write_report
+from gpum.app.tables.labels import LabelFile, beside
 from gpum.basics.encoding import Columns, Encoding
-from gpum.cli import app
-from gpum.persistence.labels import LabelFile, beside
-from gpum.report.document import View, edges_of, write_report
-from gpum.report.labelling import learned
-from gpum.report.labelling.beliefs import Numbers
-from gpum.report.labelling.session import Session, Work
-from gpum.report.labelling.views import setup
+from gpum.estimators import learned
+from gpum.estimators.beliefs import Numbers
 from odd import answered, covers, finite, quiet
 
 N = 40
@@ -343,7 +343,7 @@ def test_the_labelling_page_shows_the_words_of_the_table(tmp_path, monkeypatch):
             session.label("a" * 8, 0, "1.5", "")
             seen["row"] = session.about(0)
 
-    monkeypatch.setattr(sys.modules["gpum.cli.label"], "_serve", serve)
+    monkeypatch.setattr(sys.modules["gpum.app.cli.label"], "_serve", serve)
     result = gpum("label", data, "--target", "y", "--index", "name", "--geometry", "flat")
     assert result.exit_code == 0, result.output
     assert dict(seen["row"]["columns"])["colour"] == X["colour"][0]

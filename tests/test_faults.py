@@ -11,13 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from gpum.app.tables import tables
 from gpum.persistence import atomic as whole
-from gpum.persistence import model_io, tables
+from gpum.persistence import model_io
 
 SAVE = """
 import sys
 import numpy as np
-from gpum.persistence import model_io, tables
+from gpum.app.tables import tables
+from gpum.persistence import model_io
 print("ready", flush=True)
 k = 0
 while True:  # until it is killed

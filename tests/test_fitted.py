@@ -128,11 +128,11 @@ def test_a_generator_as_seed_is_asked_once(monkeypatch):
     X, y = bent()
     seeds = []
 
-    def refuse(self, S):
+    def refuse(self, S, store, needs_surface):
         seeds.append(self.random_state)
         raise NoSurface("this chart is not learned in a test")
 
-    monkeypatch.setattr(BayesianGPLVM, "fit", refuse)
+    monkeypatch.setattr(BayesianGPLVM, "_fit", refuse)
     GPUMRegressor((1, 2), geometry=["chart", "flat"], random_state=np.random.RandomState(0)).fit(X, y)
     assert seeds == [np.random.RandomState(0).randint(2**31 - 1)] * 2
 

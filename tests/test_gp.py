@@ -10,7 +10,6 @@ from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 
 from gpum import Priors
-from gpum.basics.memory import Memory
 from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
@@ -18,6 +17,7 @@ from gpum.inference import doubt, gp, tridiagonal
 from gpum.inference.left_out import leave_one_out
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
+from gpum.persistence.store import Store
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (40, 2))
@@ -448,16 +448,16 @@ def test_a_memory_changes_no_number_and_saves_work(monkeypatch):
     known, y = np.arange(12), np.sin(5 * X[:12, 0])
     every = [Setting(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
     some = [replace(s, log_prior=0.3, space=1 - s.space) for s in every[3:]]
-    memory, asked = Memory(), []
+    memory, asked = Store(), []
     forms = gp.forms
     monkeypatch.setattr(gp, "forms", lambda *args: asked.append(args[0]) or forms(*args))
     for whole in (family(every, X, PHI), family(some, PHI, X)):
         for labels in (y, np.cos(3 * X[:12, 1]), y):
-            found, plain = gp.average(whole, known, labels, memory=memory), gp.average(whole, known, labels)
+            found, plain = gp.average(whole, known, labels, store=memory), gp.average(whole, known, labels)
             assert found.log_evidence == plain.log_evidence
             np.testing.assert_array_equal(found.mean(at(*whole.rows)), plain.mean(at(*whole.rows)))
     asked.clear()
-    gp.average(family(some, PHI, X), known, y, memory=memory)
+    gp.average(family(some, PHI, X), known, y, store=memory)
     assert all(isinstance(covariance, Features) for covariance in asked)
 
 
@@ -465,11 +465,11 @@ def test_a_memory_tells_rows_apart_and_holds_none_of_them(monkeypatch):
     """Equal labels of other rows, at the same positions of their family, as two columns of y have; rows may be long."""
     known, y = np.arange(12), np.sin(5 * X[:12, 0])
     every = [Setting(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
-    memory, names = Memory(), []
+    memory, names = Store(), []
     once = memory.once
     monkeypatch.setattr(memory, "once", lambda name, make: names.append(name) or once(name, make))
     for rows in ((X, PHI), (X[::-1], PHI[::-1])):
         whole = family(every, *rows)
-        found, plain = gp.average(whole, known, y, memory=memory), gp.average(whole, known, y)
+        found, plain = gp.average(whole, known, y, store=memory), gp.average(whole, known, y)
         assert found.log_evidence == plain.log_evidence
     assert max(len(pickle.dumps(name)) for name in names) < 500

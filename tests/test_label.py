@@ -22,22 +22,25 @@ import joblib
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.manifold import trustworthiness
 from typer.testing import CliRunner
 
 import gpum
 from gpum import GPUMClassifier, GPUMRegressor
-from gpum.cli import app
-from gpum.cli.address import store_address, stored_address
-from gpum.cli.label import _known
-from gpum.cli.messages import listed
-from gpum.persistence import labelled, model_io, tables
-from gpum.persistence.labels import LabelFile, Line, RowFinder, beside, row_checks
-from gpum.report.labelling import learned, server
-from gpum.report.labelling.beliefs import Numbers, parse_number
-from gpum.report.labelling.pictures import Folder, Pixels
-from gpum.report.labelling.server import LabelServer
-from gpum.report.labelling.session import Refused, Session, Work
-from gpum.report.labelling.views import setup
+from gpum.app.cli import app
+from gpum.app.cli.address import store_address, stored_address
+from gpum.app.cli.label import _known
+from gpum.app.cli.messages import listed
+from gpum.app.labelling import server, views
+from gpum.app.labelling.pictures import Folder, Pixels
+from gpum.app.labelling.server import LabelServer
+from gpum.app.labelling.session import Refused, Session, Work
+from gpum.app.labelling.views import setup
+from gpum.app.tables import labelled, tables
+from gpum.app.tables.labels import LabelFile, Line, RowFinder, beside, row_checks
+from gpum.estimators import learned
+from gpum.estimators.beliefs import Classes, Numbers, parse_number
+from gpum.persistence import model_io
 from label_child import (
     FAST,
     TOKEN,
@@ -262,7 +265,7 @@ def test_the_geometry_is_stored(label_table, monkeypatch, cls, settings):
     make = lambda **more: cls(**FAST | settings | more)
     path = label_table.parent / "own.geometry"
     first = learned.learn(make(), X, path)
-    monkeypatch.setattr("gpum.estimators.learning.build", lambda *_, **__: pytest.fail("geometries were learned again"))
+    monkeypatch.setattr("gpum.estimators.plan.build", lambda *_, **__: pytest.fail("geometries were learned again"))
     second = learned.learn(make(n_jobs=1), X, path, learned.stored(make(n_jobs=1), X, path))
     y = np.full(N, np.nan)
     y[[2, 20, 35]] = 1.0, 2.0, 1.0
@@ -379,7 +382,7 @@ def test_from_no_label_to_advice(label_session):
     assert np.sqrt(np.mean((value - y) ** 2)) < 0.1
     assert np.all(spread > 0)
     assert not set(state["queue"]) & set(label_session.labels)
-    assert [name for name, _, _ in state["figures"]] == ["Labels", "Average uncertainty", "Left-out error", "Geometry"]
+    assert [name for name, _, _ in state["figures"]] == ["Labels", "Typical error", "Left-out error", "Geometry"]
     before, after, less = map(float, re.search(r"from ± (\S+) to ± (\S+), by (\d+) %", state["advice"]).groups())
     assert before == pytest.approx(np.sqrt(np.mean(spread**2)), rel=1e-2)
     assert 1 - after / before == pytest.approx(less / 100, abs=0.01)
@@ -512,7 +515,7 @@ def test_classes(tmp_path):
         assert chances[2] == 0
         assert sum(chances) == pytest.approx(1)
         seen = {name: (value, note) for name, value, note in state["figures"]}
-        assert seen["Left-out labels right"] == ("6 of 6", "of those whose class has another label")
+        assert seen["Left-out labels right"] == ("6 of 6", "labelled rows only, the hard ones")
 
 
 def test_kinds_of_targets():
@@ -1007,7 +1010,7 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
             for row in (3, 4, 30):
                 give(session, row)
 
-    monkeypatch.setattr(sys.modules["gpum.cli.label"], "_serve", serve)
+    monkeypatch.setattr(sys.modules["gpum.app.cli.label"], "_serve", serve)
     read = ["--decimal", ",", "--encoding", "latin-1"]
     result = command("label", path, "--target", "y", "--index", "größe", "--missing", "100", *read)
     assert result.exit_code == 0, result.output
@@ -1022,3 +1025,35 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
     result = command("label", path, "--target", "y")
     assert result.exit_code == 2
     assert "--encoding" in result.stderr
+
+
+@pytest.mark.parametrize("most", [1000, 60])
+def test_the_map_of_a_graph_shows_its_clusters_apart(monkeypatch, most):
+    """Also where some rows only are embedded, and the others are placed between them."""
+    monkeypatch.setattr(views, "EMBEDDED", most)
+    rng = np.random.default_rng(0)
+    kind = np.arange(120) % 6
+    X = 4 * rng.normal(size=(6, 8))[kind] + 0.3 * rng.normal(size=(120, 8))
+    model = GPUMClassifier(geometry="graph", warm_start=True).fit(X, np.where(np.arange(120) < 6, kind, -1))
+    found = views.views(model, X, ["x"] * 8, Classes(model, X, list("012345")).family)
+    assert [view["title"] for view in found] == ["map (graph of neighbours)", "data, seen along three main directions"]
+    drawn = np.array(found[0]["axes"]).T
+    assert drawn.shape == (120, 2)
+    nearest = np.argsort(((drawn[:, None] - drawn) ** 2).sum(-1), 1)[:, 1:6]
+    assert (kind[nearest] == kind[:, None]).mean() > 0.8  # by chance 0.16
+
+
+def test_a_graph_of_few_rows_has_no_map():
+    X = np.random.default_rng(0).normal(size=(8, 3))
+    model = GPUMClassifier(geometry="graph", warm_start=True).fit(X, np.arange(8) % 2)
+    found = views.views(model, X, ["x"] * 3, Classes(model, X, ["0", "1"]).family)
+    assert [view["title"] for view in found] == ["data"]
+
+
+def test_the_map_of_a_graph_shows_a_curve_as_one():
+    t = np.linspace(0, 3, 80)
+    X = np.stack([np.cos(t), np.sin(t), t], 1) + 0.01 * np.random.default_rng(0).normal(size=(80, 3))
+    model = GPUMRegressor(geometry="graph", smoothness="heat", warm_start=True)
+    model.fit(X, np.where(np.arange(80) % 8 == 0, t, np.nan))
+    drawn = np.array(views.views(model, X, ["x"] * 3, Numbers(model, X, ["x"] * 3).family)[0]["axes"]).T
+    assert trustworthiness(X, drawn, n_neighbors=5) > 0.95  # 1: no neighbour on the map is far along the curve

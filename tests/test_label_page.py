@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from gpum.cli.address import redirect
-from gpum.persistence import tables
-from gpum.persistence.labels import beside
-from gpum.report.labelling.beliefs import parse_number
-from gpum.report.labelling.pictures import Pixels
+from gpum.app.cli.address import redirect
+from gpum.app.labelling.pictures import Pixels
+from gpum.app.tables import tables
+from gpum.app.tables.labels import beside
+from gpum.estimators.beliefs import parse_number
 from label_child import (
     TOKEN,
     Child,
@@ -186,6 +186,8 @@ def test_the_page_fits_and_is_accessible(browser, label_server, width):
     browser.keys("r3" + ENTER)
     assert shown_row(browser) == 3
     assert browser.run("return [...document.querySelectorAll('#near b')].length") == 5
+    data = "const view = document.getElementById('view'); view.value = setup.views.length - 1;"
+    browser.run(data + "view.dispatchEvent(new Event('change'))")  # three directions, which can be turned
     turn = browser.run("map.canvas.focus(); return map.turn")
     browser.keys("\ue014")
     assert browser.run("return map.turn") != turn
@@ -223,9 +225,9 @@ def test_classes_by_keys(browser, tmp_path):
         assert faults(browser) == []
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_laptop_shows_all_that_labelling_needs(browser, tmp_path, dark):
-    """1280 × 800: the map, the row's picture, ten classes and the progress; bars end below the words."""
+@pytest.mark.parametrize(("dark", "height"), [(False, 657), (True, 800)])
+def test_a_laptop_shows_all_that_labelling_needs(browser, tmp_path, dark, height):
+    """Map, picture, ten classes and progress, also at 1280 × 657, between a browser's bars; bars end below words."""
     path, names = tmp_path / "data.csv", [f"class {k}" for k in range(10)]
     X = write_table(path)
     session = make_session(path, classes=names, pictures=Pixels(X, (1, 3)))
@@ -235,14 +237,14 @@ def test_a_laptop_shows_all_that_labelling_needs(browser, tmp_path, dark):
         settled(session)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         browser.command("Emulation.setEmulatedMedia", features=[scheme])
-        browser.open(server.address, 1280, 800)
+        browser.open(server.address, 1280, height)
         browser.wait("return !document.getElementById('picture').hidden && document.querySelectorAll('#near b').length")
         ends = browser.run(
             "return ['map', 'picture', 'classes', 'figures', 'advice', 'skip', 'near'].map("
             "id => document.getElementById(id).getBoundingClientRect()).map(r => [r.top, r.bottom, r.width])"
         )
-        assert all(top >= 0 and bottom <= 800 and width > 100 for top, bottom, width in ends[:5])
-        assert all(bottom <= 800 for _, bottom, _ in ends)
+        assert all(top >= 0 and bottom <= height and width > 100 for top, bottom, width in ends[:5])
+        assert all(bottom <= height for _, bottom, _ in ends)
         assert browser.run("return new Set(setup.classes.map((_, k) => classColour(k))).size") == 10
         struck = browser.run(
             "return [...document.querySelectorAll('#classes button')].filter(b => {"

@@ -1,9 +1,11 @@
 """Imports go one way: numerics know nothing of what stands above them."""
 
 import ast
+import re
 from pathlib import Path
 
 import gpum
+from gpum import tools
 
 ROOT = Path(gpum.__file__).parent
 # From the bottom up, as in CONTRIBUTING.md; a module may import from its own line and those before it.
@@ -17,19 +19,22 @@ LAYERS = [
     ["inference"],
     ["fitted"],
     ["estimators"],
-    ["datasets", "report"],
+    ["datasets"],
     ["plots"],
-    ["reproduce"],
-    ["cli"],
+    ["tools"],
+    ["app"],
+    ["report"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Packages that only some parts may import.
 ONLY_IN = {
-    "matplotlib": {"plots", "reproduce", "cli"},
-    "plotly": {"report"},
-    "contourpy": {"report"},
-    "typer": {"cli"},
-    "rich": {"cli", "basics"},
+    "matplotlib": {"plots", "app"},
+    "plotly": {"app"},
+    "contourpy": {"app"},
+    "typer": {"app"},
+    "rich": {"app", "basics"},
+    "pandas": {"app"},
+    "pyarrow": {"app"},
 }
 NUMERICS = {"gplvm", "manifold", "geometry", "heat", "inference", "fitted"}
 ESTIMATORS = {"sklearn.base", "sklearn.pipeline", "sklearn.frozen", "sklearn.utils.estimator_checks"}
@@ -61,6 +66,37 @@ def test_imports_go_down():
         for kind, name in imports(path):
             if kind == "gpum" and name != "__version__":
                 assert LEVEL[name] <= LEVEL[own], f"{path.name} imports {name}, which stands above it"
+
+
+def taken(path):
+    """What a module of the app takes from outside of the app, as (module, name), with the depth that `..` leads to."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "gpum")
+        elif isinstance(node, ast.ImportFrom):
+            inside = len(path.relative_to(ROOT / "app").parts)
+            if node.level > inside:
+                yield "." * node.level, node.names[0].name
+            elif not node.level and node.module.split(".")[0] == "gpum":
+                yield from ((node.module, alias.name) for alias in node.names)
+
+
+def test_the_app_uses_public_names_only():
+    """So that it could live in another repository: names of `gpum`, of its public modules, or of `gpum.tools`."""
+    public = {"gpum": set(gpum.__all__) | {"report", "tools"}, "gpum.tools": set(tools.__all__)}
+    public |= {f"gpum.{name}": set(getattr(gpum, name).__all__) for name in ("datasets", "plots")}
+    paths = list((ROOT / "app").rglob("*.py"))
+    assert len(paths) > 30
+    for path in paths:
+        for module, name in taken(path):
+            assert name in public.get(module, ()), f"{path.relative_to(ROOT)} takes {name} from {module}"
+
+
+def test_every_name_for_applications_exists_and_is_used():
+    words = {word for path in (ROOT / "app").rglob("*.py") for word in re.findall(r"\w+", path.read_text())}
+    for name in tools.__all__:
+        assert getattr(tools, name) is not None or name == "fcntl"
+        assert name in words, f"{name} of gpum.tools is not used by the app"
 
 
 def test_packages_stay_in_their_part():
@@ -114,7 +150,7 @@ def test_the_pipeline_shows_in_the_file_list():
     entries = [path for path in ROOT.iterdir() if path.name not in ("__pycache__", "py.typed", "__main__.py")]
     assert len(entries) <= 15, sorted(path.name for path in entries)
     for folder in (path for path in entries if path.is_dir()):
-        assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) > 1, folder.name
+        assert len([path for path in folder.rglob("*.py") if path.name != "__init__.py"]) > 1, folder.name
 
 
 FOREIGN = {"atexit", "compilation_cache", "os"}  # other libraries that are reached into

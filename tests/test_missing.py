@@ -12,8 +12,8 @@ from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, SwissRoll
+from gpum.app.cli import app
 from gpum.basics.missing import fill_in, fill_in_others, together
-from gpum.cli import app
 from gpum.gplvm import bound, likelihood, models, patterns
 from gpum.gplvm.incomplete import project_incomplete
 from gpum.gplvm.kernel import JITTER

@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, LabelledKFold
+from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, LabelledKFold
 
 
 def folds(cv, y):
@@ -80,3 +81,40 @@ def test_minus_one_is_a_number_among_the_whole_numbers_of_a_regression():
         assert tested(y) == list(range(8))
     one_a_class = np.array([0, 1, 2, -1, -1, -1, -1])
     assert tested(one_a_class) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kernel", ["auto", "spectral", KernelOptions("spectral", n_modes=7)])
+@pytest.mark.parametrize("kind", [GPUMRegressor, GPUMClassifier])
+def test_options_of_the_kernel_in_a_grid(kind, kernel):
+    given = kind(kernel=kernel)
+    changed = clone(given).set_params(kernel__n_modes=20, kernel__boundary=0.5, scale="none")
+    method = kernel if isinstance(kernel, str) else kernel.method
+    assert changed.kernel == KernelOptions(method, n_modes=20, boundary=0.5)
+    assert changed.scale == "none"
+    assert given.kernel == kernel
+    assert clone(given).set_params(kernel="brownian", kernel__n_paths=50).kernel == KernelOptions(
+        "brownian", n_paths=50
+    )
+    with pytest.raises(GpumError, match="did you mean 'n_modes'"):
+        given.set_params(kernel__modes=3)
+    with pytest.raises(GpumError, match="n_modes must be an integer"):
+        given.set_params(kernel__n_modes=0)
+
+
+def test_a_grid_of_kernel_options():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    y = np.where(np.arange(24) % 2 == 0, X[:, 0], np.nan)
+    model = GPUMRegressor(geometry="flat", smoothness="heat")
+    search = GridSearchCV(model, {"kernel__n_modes": [10, 20]}, cv=LabelledKFold(3)).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.kernel == KernelOptions(n_modes=search.best_params_["kernel__n_modes"])
+
+
+def test_folds_without_a_label_name_the_folds_that_have_some():
+    X = np.random.default_rng(0).normal(size=(24, 2))
+    y = np.where(np.arange(24) < 10, X[:, 0], np.nan)
+    model = GPUMRegressor(geometry="flat", smoothness="heat")
+    with pytest.raises(GpumError, match=r"use cv=gpum\.LabelledKFold\(\)"):
+        cross_val_score(model, X, y, cv=4, error_score="raise")
+    assert np.isfinite(cross_val_score(model, X, y, cv=LabelledKFold(4))).all()

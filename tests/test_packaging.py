@@ -1,6 +1,7 @@
 """The package as others get it: one version everywhere, and a wheel that works by itself in a new environment."""
 
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 import installed
 from gpum import __version__
+from gpum.basics.extras import EXTRAS
 from oldest import oldest
 
 ROOT = Path(__file__).parents[1]
@@ -67,17 +69,71 @@ def _parts(version):
 
 
 def test_the_conda_recipe_lists_the_same_dependencies():
+    """Those of the library are installed; those of the app and of plots have their bounds."""
     recipe = (ROOT / "packaging" / "meta.yaml").read_text()
-    needs = recipe.partition("run:")[2].partition("test:")[0]
-    listed = set(re.findall(r"^ +- (?!python )(\S+) >=([\d.]+)$", needs, re.M))
+    run, _, optional = recipe.partition("run:")[2].partition("test:")[0].partition("run_constrained:")
+    extras = PROJECT["optional-dependencies"]
     conda = {"matplotlib": "matplotlib-base"}
-    expected = [requirement.split(">=") for requirement in PROJECT["dependencies"]]
-    assert listed == {(conda.get(name, name), bound) for name, bound in expected}
+    for needs, requirements in ((run, PROJECT["dependencies"]), (optional, [*extras["app"], *extras["plots"]])):
+        listed = set(re.findall(r"^ +- (?!python )(\S+) >=([\d.]+)$", needs, re.M))
+        expected = [requirement.split(">=") for requirement in requirements if not requirement.startswith("gpum")]
+        assert listed == {(conda.get(name, name), bound) for name, bound in expected}
     assert f'version = "{__version__}"' in recipe
+
+
+def test_the_library_needs_what_it_computes_with_and_no_more():
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["dependencies"]}
+    assert names == {"jax", "joblib", "numpy", "scikit-learn", "scipy", "threadpoolctl"}
+    assert {PROJECT["optional-dependencies"][extra][0] for extra in ("report", "label", "parquet")} == {"gpum[app]"}
+    assert set(EXTRAS.values()) <= set(PROJECT["optional-dependencies"])
 
 
 def test_bug_reports_ask_for_the_system():
     assert "gpum info --system" in (ROOT / ".github" / "ISSUE_TEMPLATE" / "bug_report.md").read_text()
+
+
+ALONE = f"""
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {installed.OPTIONAL!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def alone(program, *args):
+    """A Python in which the packages of all extras are missing."""
+    return subprocess.run([sys.executable, "-c", ALONE + program, *args], capture_output=True, text=True, timeout=300)
+
+
+def test_the_library_works_without_any_extra(tmp_path):
+    done = alone(
+        f"import os; os.chdir({str(tmp_path)!r})\n"
+        + installed.SMOKE
+        + """
+loud = gpum.GPUMRegressor(geometry="flat", verbose=1).fit(X, y)
+from gpum import plots
+for what in (lambda: plots.plot_relevance(loud), lambda: gpum.datasets.fetch_wifi(data_home="none")):
+    try:
+        what()
+    except gpum.GpumError as error:
+        print(error)
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    figure, download = done.stdout.splitlines()[-2:]
+    assert figure == "a figure needs matplotlib, which is not installed; install it with pip install 'gpum[plots]'"
+    assert download.endswith("needs pooch, which is not installed; install it with pip install 'gpum[app]'")
+
+
+def test_the_command_without_its_extra_says_what_to_install():
+    done = alone("import gpum; gpum._command()", "version")
+    assert done.returncode == 1
+    want = "Error: the command gpum needs typer, which is not installed; install it with pip install 'gpum[app]'\n"
+    assert done.stderr == want
 
 
 @pytest.mark.slow

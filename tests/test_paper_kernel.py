@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpum.reproduce import kernels
+from gpum.app.reproduce import kernels
 
 
 @pytest.fixture(scope="module", params=list(kernels.MODELS))

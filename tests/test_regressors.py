@@ -21,9 +21,8 @@ import inside
 import odd
 from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions, SwissRoll
 from gpum.basics.checks import NoSurface
-from gpum.geometry.build import build
+from gpum.geometry.build import chart_dimensions
 from gpum.geometry.surface import SurfaceGeometry
-from gpum.persistence.checkpoint import Checkpoint
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
 # Errors on the small roll in standard deviations of the target: of its own rows without a label, and of new rows. The
@@ -629,20 +628,9 @@ def test_charts_of_curves_are_always_tried():
     rng = np.random.default_rng(0)
     t = rng.uniform(0, 2 * np.pi, 60)
     thin = np.stack([np.cos(t), np.sin(t), np.cos(2 * t)], 1)
-    asked: list[int] = []
-
-    def charts(q, verbose, quick):
-        asked.append(q)
-        raise NoSurface("none")
-
-    for X, dims, expected in [
-        (thin, "average", [1, 2]),
-        (np.tile(thin, 5) + 0.8 * rng.standard_normal((60, 15)), "average", [1, 2, 3]),
-        (thin, 2, [2]),
-    ]:
-        asked.clear()
-        build(["chart", "flat"], dims, X, charts, checkpoint=Checkpoint())
-        assert sorted(asked) == expected
+    noisy = np.tile(thin, 5) + 0.8 * rng.standard_normal((60, 15))
+    for X, dims, expected in [(thin, "average", [1, 2]), (noisy, "average", [1, 2, 3]), (thin, 2, [2])]:
+        assert [dim for dim, _ in chart_dimensions(dims, X)] == expected
 
 
 def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
@@ -764,7 +752,7 @@ def test_few_distinct_rows(distinct):
     assert {"graph", "flat"} <= set(model.geometry_weights_)
     assert np.isfinite(model.predict(np.concatenate([X, X + 0.1]))).all()
     if distinct < 4:
-        assert any("chart is left out" in note for note in model.notes_)
+        assert any("chart is left out" in note or "charts and atlases were not" in note for note in model.notes_)
 
 
 @pytest.mark.slow

@@ -14,8 +14,9 @@ import pytest
 import inside
 from browser import contents
 from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, KernelOptions, diagnostics
+from gpum.app.report import classes, findings, verdict
 from gpum.persistence.model_io import Fitted
-from gpum.report import classes, findings, render, verdict, write_report
+from gpum.report import render, write_report
 
 
 @pytest.fixture(scope="module")
@@ -395,7 +396,7 @@ def test_write_is_whole_or_not_at_all(sheet_fit, tmp_path, monkeypatch):
 
 def test_ten_classes_can_be_distinguished_by_everyone():
     """Colours of classes differ in OKLab also for colour-blind people (Machado, 2009), and are not those of paper."""
-    script = (resources.files("gpum.report") / "page" / "common.js").read_text("utf-8")
+    script = (resources.files("gpum.app.report") / "page" / "common.js").read_text("utf-8")
     sight = {
         "all": np.eye(3),
         "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -456,8 +457,8 @@ def test_plots_follow_their_boxes(browser, pages):
         "return [...document.querySelectorAll('.js-plotly-plot')].filter(p => p.offsetParent).every("
         "p => Math.abs(p.clientWidth - p.querySelector('.main-svg').getBoundingClientRect().width) < 2)"
     )
-    for name in ("curve", "sheet", "ring"):
-        browser.open(pages / f"{name}.html", 420)
+    for name, width in (("curve", 420), ("sheet", 420), ("ring", 420), ("curve", 375), ("ring", 375)):
+        browser.open(pages / f"{name}.html", width)
         cut = browser.run(
             "return [...document.querySelectorAll('.js-plotly-plot')].filter(p => p.offsetParent).flatMap(p => {"
             "const box = p.getBoundingClientRect(); return [...p.querySelectorAll('text')].filter(t => {"

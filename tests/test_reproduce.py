@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 from conftest import SHARED
 from gpum import BayesianGPLVM, EuclideanGPRegressor
+from gpum.app.cli import app
+from gpum.app.reproduce import figures, kernels, reproduce, roll_figures, splits, tables, tasks
+from gpum.app.reproduce import run as runs
+from gpum.app.reproduce.methods import METHODS, estimators
 from gpum.basics.progress import Reporter
-from gpum.cli import app
-from gpum.reproduce import figures, kernels, reproduce, roll_figures, splits, tables, tasks
-from gpum.reproduce.methods import METHODS, estimators
 
 
 @pytest.fixture
@@ -202,3 +203,17 @@ def test_quick_run_of_everything(real_data, tmp_path):
     assert {p.parent.name for p in Path(tmp_path).rglob("*.png")} == {
         "heat-kernel", "swissroll_250", "swissroll_450", "wifi", "coil",
     }  # fmt: skip
+
+
+def test_all_without_a_network_does_what_needs_no_data(monkeypatch):
+    def unreachable(**_):
+        raise OSError("coil.zip is not in the folder and could not be downloaded")
+
+    monkeypatch.setattr(tasks, "fetch_wifi", unreachable)
+    monkeypatch.setattr(tasks, "fetch_coil", unreachable)
+    with pytest.warns(UserWarning, match=r"was left out: coil\.zip is not in the folder") as warned:
+        found = runs._tasks(runs.EXPERIMENTS, ["all"], runs.QUICK, 0, None)
+    assert len(warned) == 2
+    assert {task.key.partition("_")[0] for task in found} == {"swissroll"}
+    with pytest.raises(OSError, match=r"coil\.zip"):  # what is named is not left out
+        runs._tasks(["wifi"], ["wifi"], runs.QUICK, 0, None)

@@ -1,6 +1,7 @@
 """What docs/services.md says of serving a model: its code runs."""
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -81,6 +83,29 @@ def test_the_application_answers(saved, monkeypatch):
         status, answer = ask(url, {"rows": [[1.0]]})
         assert status == 400
         assert "features" in answer["error"]
+
+
+def test_whether_a_worker_is_ready(saved, monkeypatch):
+    path, *_ = saved
+    with application(path, monkeypatch) as (_, url), DIRECT.open(url, timeout=60) as answer:
+        assert (answer.status, json.load(answer)) == (200, {"ready": True})
+    with application(path.with_name("missing"), monkeypatch) as (_, url):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            DIRECT.open(url, timeout=60)
+        assert refused.value.code == 500
+
+
+def test_warnings_reach_the_log_that_the_page_names(caplog):
+    X = np.random.default_rng(0).uniform(size=(30, 2))
+    model = GPUMRegressor(geometry="graph", smoothness="heat").fit(X, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(True)
+        try:
+            model.predict(X + 1e6)
+        finally:
+            logging.captureWarnings(False)
+    assert any(record.name == "py.warnings" and "far from" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("failure", ["unexpected", "no file"])

@@ -8,7 +8,9 @@ import pytest
 import odd
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, datasets
 from gpum.basics import scaling
+from gpum.basics.checks import NoSurface
 from gpum.estimators import units
+from gpum.estimators.base import NumberScores
 
 RNG = np.random.default_rng(0)
 PIXELS = np.abs(RNG.standard_normal((40, 100))) * np.linspace(0.01, 1, 100)
@@ -139,3 +141,36 @@ def test_charts_are_not_learned_where_lengths_lead_by_far():
     assert any("charts and atlases were not learned" in note for note in model.notes_)
     named = GPUMRegressor(geometry=["atlas", "graph", "flat"], latent_dim=1, random_state=0).fit(X, y)
     assert not any("were not learned" in note for note in named.notes_)
+
+
+def test_charts_are_not_learned_where_rows_are_rough_and_the_graph_is_far_behind():
+    """A linear function of twelve related columns: one length for all is right, and no atlas fits the rows."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 12)) + 0.7 * rng.standard_normal((300, 1))
+    y = np.where(np.arange(300) < 80, X.sum(1) + 0.01 * rng.standard_normal(300), np.nan)
+    model = GPUMRegressor(random_state=0).fit(X, y)
+    assert set(model.geometry_weights_) == {"graph", "flat"}
+    (note,) = [note for note in model.notes_ if "were not learned" in note]
+    assert "too rough" in note
+
+
+def test_charts_are_learned_where_there_is_a_smooth_surface_though_the_graph_is_far_behind(monkeypatch):
+    """A smooth function of a curve: flat space is far ahead of the rough graph, but a chart may be ahead of it."""
+    t = np.linspace(-1, 1, 70)
+    X = np.stack([np.sin(2 * t), np.cos(2 * t), 0.3 * t, t**2], 1) + 1e-3 * np.random.default_rng(0).standard_normal(
+        (70, 4)
+    )
+    y = np.where(np.arange(70) % 7 < 5, np.sin(2 * t), np.nan)
+    asked = []
+
+    def fit(self, X, store, needs_surface):
+        asked.append(self.latent_dim)
+        raise NoSurface("only asked for")
+
+    monkeypatch.setattr(BayesianGPLVM, "_fit", fit)
+    scores = NumberScores.alone
+    leads = []
+    monkeypatch.setattr(NumberScores, "alone", lambda *about: leads.append(scores(*about)[0]) or [leads[-1]])
+    GPUMRegressor(random_state=0, n_jobs=1).fit(X, y)
+    assert leads[-1]["flat"] - leads[-1]["graph"] > 10
+    assert asked == [1, 2]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         GraphMaternGPRegressor,
         LabelledKFold,
         LatentGPRegressor,
+        diagnostics,
         model_selection,
     )
     from .geometry.base import KernelOptions
@@ -25,21 +26,19 @@ if TYPE_CHECKING:
     from .heat import Atlas, brownian_path, heat_kernel, spectral
     from .manifold import Chart, EmbeddedChart, LearnedChart, SwissRoll
     from .persistence import model_io
-    from .report import diagnostics
 
 # Where each name is; it is imported on first use, so that commands start quickly.
 _HOMES = {
     "basics.checks": "ForkedProcess GpumError NoSurface",
     "estimators": (
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
-        "GraphMaternGPRegressor LabelledKFold LatentGPRegressor model_selection"
+        "GraphMaternGPRegressor LabelledKFold LatentGPRegressor diagnostics model_selection"
     ),
     "geometry.base": "KernelOptions",
     "geometry.priors": "Priors",
     "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
     "heat": "Atlas brownian_path heat_kernel spectral",
     "persistence": "model_io",
-    "report": "diagnostics",
     "": "datasets plots",
 }
 _MODULES = ("datasets", "diagnostics", "model_io", "model_selection", "plots")
@@ -92,7 +91,14 @@ def __dir__() -> list[str]:
 def _command() -> None:
     """The command `gpum`: an interrupt is one sentence from the first moment on, while libraries are imported too."""
     try:
-        from .cli import main
+        from .basics.checks import GpumError
+        from .basics.extras import needs
+
+        try:
+            needs("typer", "the command gpum")
+        except GpumError as error:
+            raise SystemExit(f"Error: {error}") from None
+        from .app.cli import main
 
         main()
     except KeyboardInterrupt:

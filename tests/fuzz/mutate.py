@@ -21,7 +21,8 @@ from unittest.mock import patch
 import numpy as np
 
 from gpum import GpumError
-from gpum.persistence import container, model_io, tables, tree
+from gpum.app.tables import tables
+from gpum.persistence import container, model_io, tree
 
 CORPUS = Path(__file__).parent / "corpus"
 MEMORY = Path("/dev/shm")  # noqa: S108  (of this user's own files a folder is made there)

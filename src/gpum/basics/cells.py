@@ -14,6 +14,7 @@ import numpy as np
 MARKERS = {"nan", "na", "n/a", "null", "none"}  # of a missing value, except among words
 TRUTH = {"true": 1.0, "false": 0.0}
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?![\d-])")
+DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:[ T]+(\d\d:\d\d(?::\d\d)?))?")  # the day is first: 31.12.2024
 DAYS = np.timedelta64(1, "D")
 LONGEST = 60  # characters of a number with a unit
 NAME_COMMA = "if the comma is the decimal mark, name it (decimal=',', on the command line --decimal ,)"
@@ -40,12 +41,12 @@ def are_words(cells: Iterable[Any]) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    if is_missing(text, among_words=False) or text.lower() in TRUTH or could_be_number(text) or DAY.match(text):
+    if is_missing(text, among_words=False) or text.lower() in TRUTH or could_be_number(text) or is_date(text):
         return False
     return number_advice(text) is None
 
 
-def number(cell: Any) -> float | None:
+def as_number(cell: Any) -> float | None:
     """A cell as a number, also one that is written as text; None if it is none."""
     if isinstance(cell, str) and "_" in cell:  # Python would read 1_000 as a number
         return None
@@ -63,19 +64,32 @@ def truth(cell: Any) -> float | None:
         return float(cell)
     if isinstance(cell, str) and cell.strip().lower() in TRUTH:
         return TRUTH[cell.strip().lower()]
-    found = number(cell)
+    found = as_number(cell)
     return found if found in (0.0, 1.0) else None
 
 
+def is_date(text: str) -> bool:
+    """Whether text is a date, such as 2024-12-31, 2024-12-31T08:30 or 31.12.2024."""
+    return _date(text) is not None
+
+
+def _date(text: str) -> datetime | None:
+    text = text.strip()
+    dotted = DOTTED.fullmatch(text)
+    if dotted:
+        text = f"{dotted[3]}-{dotted[2]:0>2}-{dotted[1]:0>2}" + (f"T{dotted[4]}" if dotted[4] else "")
+    if not DAY.match(text):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def day(cell: Any) -> float | None:
-    """A date, also one that is written as 2024-12-31 or 2024-12-31T08:30, as days since 1970; None for other cells."""
+    """A date, also one that is text (`is_date`), as days since 1970; None for other cells."""
     if isinstance(cell, str):
-        if not DAY.match(cell.strip()):
-            return None
-        try:
-            cell = datetime.fromisoformat(cell.strip())
-        except ValueError:
-            return None
+        cell = _date(cell)
     if isinstance(cell, datetime) and cell.tzinfo is not None:
         cell = cell.astimezone(UTC).replace(tzinfo=None)
     if not isinstance(cell, date | np.datetime64):
@@ -86,7 +100,7 @@ def day(cell: Any) -> float | None:
 def has_zone(cell: Any) -> bool:
     """Whether a date, of which `day` gives the days, has a time zone; a date without one may be of any zone."""
     if isinstance(cell, str):
-        cell = datetime.fromisoformat(cell.strip())
+        cell = _date(cell)
     return isinstance(cell, datetime) and cell.tzinfo is not None
 
 

@@ -4,7 +4,7 @@
 | --- | --- |
 | numbers, also as text | itself |
 | true and false | 1 and 0 |
-| dates, such as 2024-12-31 | one column: days since the first date of the fit |
+| dates, such as 2024-12-31 or 31.12.2024 | one column: days since the first date of the fit |
 | spans of time | one column: days |
 | categories: at most MOST different words, each in two rows on average; pandas' category | one column a category |
 
@@ -31,11 +31,11 @@ MOST = 30  # different words of a column of categories, unless it is declared as
 NAMED = 4  # words or columns that a message names
 MARK = float(np.sqrt(0.5))
 NO_VALUE = "(missing)"  # a category, where missing readings are not allowed
-PARSERS = {"number": of_cell.number, "truth": of_cell.truth, "date": of_cell.day}
+PARSERS = {"number": of_cell.as_number, "truth": of_cell.truth, "date": of_cell.day}
 MEANT = {
     "number": "a number",
     "truth": "true or false",
-    "date": "a date, such as 2024-12-31 or 2024-12-31T08:30",
+    "date": "a date, such as 2024-12-31, 2024-12-31T08:30 or 31.12.2024",
     "span": "a span of time",
 }
 
@@ -50,8 +50,8 @@ class TextColumns(GpumError):
         self.reasons = reasons
         said = "; ".join(list(reasons.values())[:NAMED])
         super().__init__(
-            f"{said}; leave such columns out, or make them numbers, dates (2024-12-31) or a few words; a column that "
-            "is declared as a category (pandas' astype('category')) is encoded as it is"
+            f"{said}; leave such columns out, or make them numbers, dates (2024-12-31, 31.12.2024) or a few words; a "
+            "column that is declared as a category (pandas' astype('category')) is encoded as it is"
         )
 
 
@@ -165,7 +165,7 @@ class Column:
     def _number(self, row: int, cell: Any) -> float:
         if of_cell.is_missing(cell, among_words=False):
             return np.nan
-        found = PARSERS.get(self.kind, of_cell.number)(cell)
+        found = PARSERS.get(self.kind, of_cell.as_number)(cell)
         if found is None:
             raise GpumError(
                 f"column {self.name!r} of X is {str(cell)[:40]!r} in row {row}, but in the fit it was "
@@ -330,7 +330,7 @@ def _check_words(name: str, known: Any) -> None:
 
 
 def _is_plain(cell: Any) -> bool:
-    parsed = (of_cell.number(cell), of_cell.day(cell), of_cell.truth(cell))
+    parsed = (of_cell.as_number(cell), of_cell.day(cell), of_cell.truth(cell))
     return isinstance(cell, str) or any(found is not None for found in parsed)
 
 

@@ -1,7 +1,7 @@
 """Progress on the screen, shown only on request: a bar with the remaining time, or lines of text.
 
-In a terminal, and in a notebook with ipywidgets, there is a bar that moves. A notebook without ipywidgets gets lines of
-text instead: after 2, 4, 8, ... seconds, and at the end.
+In a terminal, and in a notebook with ipywidgets, there is a bar that moves, by rich. Without rich, and in a notebook
+without ipywidgets, there are lines of text instead: after 2, 4, 8, ... seconds, and at the end.
 """
 
 from __future__ import annotations
@@ -9,26 +9,21 @@ from __future__ import annotations
 import time
 from importlib.util import find_spec
 from types import TracebackType
+from typing import Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
+WIDTH = 16  # characters of a bar
+Shown = str | tuple[str, Any]  # a column beside the bar, by its name in rich.progress; or its name and what it shows
 FIRST = 2.0  # seconds until the first line of text; the next one follows when the time has doubled
 
 
 class Bar:
     """A bar that moves."""
 
-    def __init__(self, total: float | None, title: str, *columns: ProgressColumn) -> None:
-        self._bar = Progress(TextColumn("{task.description}"), *columns)
+    def __init__(self, total: float | None, title: str, *columns: Shown) -> None:
+        from rich import progress
+
+        made = [getattr(progress, c)() if isinstance(c, str) else getattr(progress, c[0])(c[1]) for c in columns]
+        self._bar = progress.Progress(progress.TextColumn("{task.description}"), *made)
         self._task = self._bar.add_task(title, total=total)
 
     def start(self) -> None:
@@ -90,8 +85,8 @@ class Reporter:
     """Progress over iterations (`total=None`: their number is unknown); with `verbose=0` it shows nothing."""
 
     def __init__(self, verbose: int, total: float | None, title: str = "starting", time_left: str = "at most") -> None:
-        left = [TextColumn(time_left), TimeRemainingColumn(), TextColumn("left")] if total else []
-        columns = (BarColumn(bar_width=16), TimeElapsedColumn(), *left)
+        left: list[Shown] = [("TextColumn", time_left), "TimeRemainingColumn", ("TextColumn", "left")] if total else []
+        columns: list[Shown] = [("BarColumn", WIDTH), "TimeElapsedColumn", *left]
         self._display = _display(total, title, *columns) if verbose else None
 
     def __enter__(self) -> Reporter:
@@ -126,7 +121,7 @@ class DownloadBar:
     def update(self, size: int) -> None:
         """Advance by `size` bytes."""
         if self._display is None:
-            self._display = _display(self.total, self._title, BarColumn(), DownloadColumn(), TimeRemainingColumn())
+            self._display = _display(self.total, self._title, "BarColumn", "DownloadColumn", "TimeRemainingColumn")
             self._display.start()
         if not self._complete:
             self._display.advance(self._title, size)
@@ -141,7 +136,11 @@ class DownloadBar:
             self._display.stop(self._complete)
 
 
-def _display(total: float | None, title: str, *columns: ProgressColumn) -> Bar | Lines:
-    """Lines of text in a notebook without ipywidgets, otherwise a bar with these columns."""
+def _display(total: float | None, title: str, *columns: Shown) -> Bar | Lines:
+    """Lines of text without rich, and in a notebook without ipywidgets; otherwise a bar with these columns."""
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return Lines(total, title)
     plain = Console().is_jupyter and find_spec("ipywidgets") is None
     return Lines(total, title) if plain else Bar(total, title, *columns)

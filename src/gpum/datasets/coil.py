@@ -11,6 +11,7 @@ from sklearn.utils import Bunch
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.extras import needs
 from .sources import Source, locate
 
 SOURCE = Source(
@@ -57,7 +58,7 @@ def _grey(images: np.ndarray) -> np.ndarray:
 
 def _from_images(path: Path) -> np.ndarray:
     """The 72 images, from the folder `coil-100` or from the archive that holds it, [72, 128, 128, 3]."""
-    from PIL import Image
+    Image = needs("PIL.Image", "COIL-100 as pictures")
 
     names = [f"obj14__{angle}.png" for angle in ANGLES]
     images = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..basics.checks import GpumError
+from ..basics.extras import needs
+from ..basics.folders import user_cache
 from ..basics.progress import DownloadBar
 
 VARIABLE = "GPUM_DATA"
@@ -29,21 +32,21 @@ def locate(source: Source, data_home: Any = None) -> Path:
 
     The folder is `data_home`, else that of the environment variable GPUM_DATA, else the user's cache.
     """
-    import pooch
-
-    folder = Path(data_home or os.environ.get(VARIABLE) or pooch.os_cache("gpum")).expanduser()
+    folder = Path(data_home or os.environ.get(VARIABLE) or user_cache()).expanduser()
     for other in source.others:
         if (folder / other).exists():
             return folder / other
     path = folder / source.name
     if path.is_file():
-        found = pooch.file_hash(str(path), alg="sha256")
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != source.sha256:
             raise GpumError(
                 f"{path} is not the file that was published: its sha256 is {found}, not {source.sha256}; delete it, "
                 "then it is downloaded again"
             )
         return path
+    pooch = needs("pooch", f"the download of {source.name}")
     try:
         bar = DownloadBar(source.name)
         pooch.retrieve(

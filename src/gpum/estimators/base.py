@@ -5,17 +5,16 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import get_tags
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..basics.memory import Memory
 from ..basics.threads import blas_threads
 from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.relevance import TITLE as LENGTHS
@@ -24,11 +23,12 @@ from ..geometry.priors import Priors
 from ..inference.outputs import Output
 from ..inference.regress import as_numbers, regress
 from ..inference.target import Target
-from . import blocks, shell
+from ..persistence.store import Store
+from . import blocks, plan, shell
 from .targets import Labels, more_of, score, with_more
 
 
-class GPRegressor(RegressorMixin, BaseEstimator, ABC):
+class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
     """Gaussian process regression on the geometries of a cloud, of which some rows have a label."""
 
     hyperparameters: str
@@ -56,7 +56,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             geometries = self._geometries(cloud, labels)
             outputs = []
             for column, target in labels.columns():
-                geometries, output = infer_with_lengths(geometries, column, target, labels.memory)
+                geometries, output = infer_with_lengths(geometries, column, target, labels.store)
                 outputs.append(output)
             warn_of_edges(outputs)
             shell.store_model(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
@@ -79,12 +79,12 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             columns, targets = more_of(model.outputs, model.several, y, len(X), noise_std, trials, sample_weight)
             placed = more_labels.place(model.cloud, X, ~np.isnan(columns), [output.rows for output in model.outputs])
             geometries = more_labels.on_cloud(more_labels.without_lengths(model.geometries), placed.cloud)
-            complete, outputs, memory = geometries.family.complete, [], Memory()
+            complete, outputs, store = geometries.family.complete, [], Store()
             geometries = geometries if complete else more_labels.with_note(geometries)
             for output, labels, more in zip(model.outputs, columns.T, targets, strict=True):
                 column, target = with_more(output, len(placed.cloud), placed.index, labels, more)
                 if complete:
-                    geometries, found = infer_with_lengths(geometries, column, target, memory)
+                    geometries, found = infer_with_lengths(geometries, column, target, store)
                 else:
                     found = infer(more_labels.with_candidates_of(geometries, output), column, target)
                 outputs.append(found)
@@ -99,20 +99,6 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     @abstractmethod
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         """The geometries of the cloud, whose columns are in the units that the labels prefer."""
-
-    model_: Any = shell.model
-    __sklearn_is_fitted__ = shell.is_fitted
-    notes_: Any = shell.notes
-    log_evidence_: Any = shell.log_evidence
-    best_setting_: Any = shell.best_setting
-    candidates_: Any = shell.candidates
-    save, load = shell.save, shell.load
-    predictive = shell.predictive
-    far_from_surface = shell.far_from_surface
-    suggest, suggestions = shell.suggest, shell.suggestions
-    _repr_mimebundle_, _repr_html_inner = shell.mime_bundle, shell.html
-    __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
-    __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
 
     @blocks.lazy(blocks.of_rows)
     def predict(
@@ -213,36 +199,56 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
 
 
 def infer_with_lengths(
-    geometries: Geometries, y: np.ndarray, target: Target, memory: Memory
+    geometries: Geometries, y: np.ndarray, target: Target, store: Store
 ) -> tuple[Geometries, Output]:
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)):
         Y = as_numbers(y[known], target)
-        found = with_lengths(geometries, known, Y, memory, target.has_normal_noise, target.priors)
+        found = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
         family = found.family.under(target.priors, found.geometries.names)
-        return found.geometries, regress(family, found.at, y[known], target, known, memory)
+        return found.geometries, regress(family, found.at, y[known], target, known, store)
 
 
-def lead_of_lengths(geometries: Geometries, y: np.ndarray, target: Target, memory: Memory) -> float:
-    """Log evidence of flat space with a length for every column, less that of all other geometries together.
+@dataclass(frozen=True)
+class NumberScores:
+    """What the labels of a regression say of geometries before all are built; see `plan.LabelScores`."""
 
-    0 where no lengths are learned.
-    """
-    known = np.flatnonzero(~np.isnan(y))
+    labels: Labels
+
+    def evidence(self, geometries: Geometries) -> float:
+        """The log evidence of the labels."""
+        return sum(infer(geometries, *some).posterior.log_evidence for some in self.labels.judges())
+
+    def alone(self, geometries: Geometries) -> list[dict[str, float]]:
+        """For each column of labels the log evidence of flat space, of its member with one length, and of the graph."""
+        return [evidence_alone(geometries, *some, self.labels.store) for some in self.labels.judges()]
+
+
+def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
+    """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
+    known, found = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)):
         Y = as_numbers(y[known], target)
-        found = with_lengths(geometries, known, Y, memory, target.has_normal_noise, target.priors)
-        family, values = found.family.under(target.priors, found.geometries.names), []
-        of_lengths = [member.title == LENGTHS for member in found.geometries.members]
-        for own in (True, False):
-            some = [s for s in family.settings if of_lengths[family.geometry_of[s.space]] == own]
-            if not some:
-                return 0.0
-            prior = logsumexp([p for p, mine in zip(family.log_priors, of_lengths, strict=True) if mine == own])
-            posterior = regress(replace(family, settings=some), found.at, y[known], target, known, memory).posterior
-            values.append(posterior.log_evidence - prior)
-    return float(values[0] - values[1])
+        labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
+        family, members = labelled.family, labelled.geometries.members
+        family = family.under(target.priors, labelled.geometries.names)
+        names = [
+            plan.FLAT if member.title == LENGTHS else plan.ONE_LENGTH if member.name == "flat" else member.name
+            for member in members
+        ]
+        for name in (plan.FLAT, plan.ONE_LENGTH, plan.GRAPH):
+            settings = [setting for setting in family.settings if names[family.geometry_of[setting.space]] == name]
+            if settings:
+                some = replace(family, settings=settings)
+                posterior = regress(some, labelled.at, y[known], target, known, store).posterior
+                log_prior = logsumexp(
+                    [prior for prior, own in zip(family.log_priors, names, strict=True) if own == name]
+                )
+                found[name] = posterior.log_evidence, log_prior
+    flat = np.array([found[name] for name in (plan.FLAT, plan.ONE_LENGTH) if name in found])
+    alone = {name: evidence - prior for name, (evidence, prior) in found.items()}
+    return {**alone, plan.FLAT: float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))} if len(flat) else alone
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:

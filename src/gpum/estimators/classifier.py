@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -15,19 +15,19 @@ from ..basics import renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
-from ..geometry.base import KernelOptions
-from ..geometry.graphs import cluster_spaces
+from ..geometry.base import KernelOptions, with_kernel
+from ..geometry.graphs import OF_CLUSTERS
 from ..geometry.priors import Priors, checked, of_classes
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
-from . import blocks, learning, shell, stages, units
+from . import blocks, learning, plan, shell, units
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
 
 @renamed.parameters(**learning.RENAMED)
 @learning.transforms_with_a_chart
-class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, shell.FittedEstimator):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows, and -1, NaN,
@@ -91,8 +91,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
         with shell.fitting(self):
             cloud = learning.read_cloud(self, X)
-            labels = ClassLabels.of(y, len(cloud), self.unlabelled)
-            of_classes(checked(self.priors))
+            labels = ClassLabels.of(y, len(cloud), self.unlabelled, of_classes(checked(self.priors)))
             geometries = self._geometries(cloud, labels)
             output = infer(geometries, labels.known, labels.codes, len(labels.classes), self.priors)
             self.classes_ = labels.classes
@@ -132,30 +131,16 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
-        def evidence(geometries: Geometries) -> float:
-            some = units.judges(len(labels.known))
-            found = infer(geometries, labels.known[some], labels.codes[some], len(labels.classes), self.priors)
-            return found.posterior.log_evidence
+        return plan.learn(self, cloud, labels, OF_CLUSTERS, random=True)
 
-        return learning.learn(self, cloud, labels.everyone, cluster_spaces, stages.Judges(evidence), random=True)
-
-    model_: Any = shell.model
-    __sklearn_is_fitted__ = shell.is_fitted
-    notes_: Any = shell.notes
-    log_evidence_: Any = shell.log_evidence
-    best_setting_: Any = shell.best_setting
-    candidates_: Any = shell.candidates
     geometry_weights_: Any = shell.geometry_weights
     latent_model_: Any = shell.latent_model
     chart_: Any = shell.chart
     latent_: Any = shell.latent
-    save, load = shell.save, shell.load
-    predictive = shell.predictive
-    far_from_surface = shell.far_from_surface
-    suggest, suggestions = shell.suggest, shell.suggestions
-    _repr_mimebundle_, _repr_html_inner = shell.mime_bundle, shell.html
-    __gpum_state__, __gpum_restored__ = shell.file_state, shell.restored
-    __gpum_summary__, __gpum_table__ = shell.file_summary, shell.with_table
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
+        return super().set_params(**with_kernel(self.kernel, params))
 
     @blocks.lazy(lambda self: blocks.Answer((len(self.classes_),)))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -219,10 +204,10 @@ class ClassLabels:
     known: np.ndarray
     codes: np.ndarray
     classes: np.ndarray
-    everyone: np.ndarray  # the codes of all rows, -1 without a label
+    priors: Priors | None = None
 
     @classmethod
-    def of(cls, y: Any, n: int, unlabelled: Any) -> ClassLabels:
+    def of(cls, y: Any, n: int, unlabelled: Any, priors: Priors | None = None) -> ClassLabels:
         """Labels y of n rows, checked; `unlabelled` is the estimator's parameter."""
         y = _column(y, n)
         labelled, labels = split_labels(y, unlabelled)
@@ -231,9 +216,17 @@ class ClassLabels:
         check_classification_targets(labels)
         found, codes = np.unique(labels, return_inverse=True)
         _check_classes(found, y, labelled, unlabelled)
-        everyone = np.full(n, -1)
-        everyone[labelled] = codes
-        return cls(np.flatnonzero(labelled), codes, found, everyone)
+        return cls(np.flatnonzero(labelled), codes, found, priors)
+
+    def evidence(self, geometries: Geometries) -> float:
+        """The log evidence of some of them, of geometries; see `plan.LabelScores`."""
+        some = units.judges(len(self.known))
+        found = infer(geometries, self.known[some], self.codes[some], len(self.classes), self.priors)
+        return found.posterior.log_evidence
+
+    def alone(self, geometries: Geometries) -> list[dict[str, float]]:
+        """Nothing: how far a chart may be ahead of the graph was not studied for classes."""
+        return []
 
 
 def infer(

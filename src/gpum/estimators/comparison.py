@@ -21,7 +21,7 @@ from ..geometry.family import smoothness_names
 from ..geometry.flat import flat_geometry
 from ..geometry.graph import GraphGeometry
 from ..geometry.plane import PlaneGeometry
-from ..persistence.checkpoint import Checkpoint
+from ..persistence.store import Store
 from . import blocks, learning, shell
 from .base import GPRegressor
 from .targets import Labels
@@ -90,9 +90,9 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
 
         def plane(X: np.ndarray) -> PlaneGeometry:
             options: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
-            model = learning.fitted_latent_model(
-                self, self.latent_model, X, len(cloud), self.latent_dim, Checkpoint(), **options
-            )
+            given = learning.thawed(self.latent_model)
+            model = learning.fitted_latent_model(given, X, len(cloud), self.latent_dim, Store(), **options)
+            learning.check_columns(self, model, X)
             chart = model._geometry(X)
             q = chart.rows.shape[1]
             scales = [np.ones(q)]

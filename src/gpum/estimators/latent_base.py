@@ -11,6 +11,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -38,11 +39,11 @@ from ..manifold.boundary import corridor_boundary
 from ..manifold.chart import evaluate
 from ..manifold.learned import LearnedChart
 from ..manifold.metric import expected_metric
-from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
+from ..persistence.store import Held, Store
 from . import blocks, features, units
 from .latent_checks import BOUNDARIES, check, start_list
-from .stored import fitting, load, open_checkpoint, save
+from .stored import NOT_RESULTS, fitting, load, open_store, save
 
 NEAR = 3  # nearest fitted rows, from whose coordinates the projection of a new row starts
 RACED = 10  # rows per inducing point on which starts are compared, if the cloud has twice as many
@@ -55,8 +56,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     """The common code of the two latent models; a subclass defines the model."""
 
     _as_points: bool
-    _needs_surface = False  # whether a fit ends with NoSurface where a latent dimension collapses
-    _decoded: dict[str, Any]  # the decoder of the mapping and the mesh of the chart, computed on first use
+    _store: Store  # the decoder of the mapping, the mesh of the chart and what is computed on it, made on first use
     latent_dim: Any
     starts: Any
     scale: str
@@ -67,7 +67,6 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     checkpoint: Any
     random_state: Any
     verbose: int
-    _geometries: dict[bytes, ChartGeometry]
 
     save, load = save, load
 
@@ -77,13 +76,19 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn the chart of a cloud X [N, p]; y is ignored."""
-        with fitting(self):
-            interruption = self._learn(X)
-        if interruption is not None:
-            raise interruption
+        store = open_store(self)
+        self._fit(X, store)
+        self.notes_ += store.notes
         return self
 
-    def _learn(self, X: Any) -> KeyboardInterrupt | None:
+    def _fit(self, X: Any, store: Store, needs_surface: bool = False) -> None:
+        """As `fit`, with a store of finished runs; with `needs_surface` it fails where a latent dimension collapses."""
+        with fitting(self):
+            interruption = self._learn(X, store, needs_surface)
+        if interruption is not None:
+            raise interruption
+
+    def _learn(self, X: Any, store: Store, needs_surface: bool) -> KeyboardInterrupt | None:
         """Learn the chart; an interruption is returned if there is a fit that can be used."""
         X = self._check(features.read(self, X))
         rng = np.random.default_rng(checks.random_state(self.random_state).randint(2**31 - 1))
@@ -95,9 +100,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._rows = self._scaling.rows(X)  # NaN where a reading is missing
         self._whole = fill_in(self._rows) if np.isnan(X).any() else Filled.complete(self._rows)
         self.history_: list[dict[str, Any]] = []
-        checkpoint = open_checkpoint(self, X=X)
-        self.notes_ = checkpoint.notes  # more may come
-        self.notes_[:0] = features.notes(self)
+        self.notes_ = list(features.notes(self))
         q = self._initial_dim(*X.shape)
         with (
             jax.enable_x64(True),
@@ -105,13 +108,13 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             Reporter(self.verbose, self.max_iter, "learning the surface") as report,
         ):
             try:
-                outcome = self._race(q, rng, report, checkpoint)
+                outcome = self._race(q, rng, report, store, needs_surface)
                 if self._dim == "auto":
                     self.relevance_ = self._relevance(outcome.finalists[0])
                     relevant = int(np.sum(self.relevance_ >= AUTO_RELEVANT))
                     report.say(f"latent_dim='auto': {relevant} of {q} latent dimensions are relevant")
                     if relevant < q:
-                        outcome = self._race(relevant, rng, report, checkpoint)
+                        outcome = self._race(relevant, rng, report, store, needs_surface)
             except KeyboardInterrupt as interruption:
                 # The best fit so far can be used, and is marked as not converged.
                 if self._best is None:
@@ -119,7 +122,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 self._finish([replace(self._best, theta=self._grown(self._best.theta))], rng)
                 self.converged_, self.start_ = False, "interrupted"
                 return interruption
-            self._finish(self._settled(outcome), rng)
+            self._finish(self._settled(outcome, needs_surface), rng)
         return None
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -158,13 +161,13 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _decoder(self) -> tuple[Decoder, np.ndarray]:
         """The decoder of the mapping and its weights [m, p], computed once and left on the device."""
-        cached: dict[str, Any] = self.__dict__.setdefault("_decoded", {})
-        mapping, found = cached.get("decoder", (None, None))
-        if mapping is not self.chart_.mapping:
-            dec, W = decoder(self.chart_.mapping)
-            found = dec, np.asarray(W)
-            cached["decoder"] = self.chart_.mapping, found
-        return found
+        mapping = self.chart_.mapping
+
+        def make() -> tuple[Decoder, np.ndarray]:
+            dec, W = decoder(mapping)
+            return dec, np.asarray(W)
+
+        return self._store.once(("decoder", Held(mapping)), make)
 
     def _coordinates(self, X: np.ndarray) -> np.ndarray:
         """Latent means of rows X [n, p]: those of fitted rows are known, other rows are projected."""
@@ -178,34 +181,29 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     @property
     def _mesh(self) -> ChartMesh:
         """The chart as a surface in the data space, made once for each fit."""
-        cached: dict[str, Any] = self.__dict__.setdefault("_decoded", {})
-        chart, mesh = cached.get("mesh", (None, None))
-        if chart is not self.chart_:
-            sd, (unit, scale) = np.sqrt(self.latent_variance_), (self.unit_, self.scale_)
-            mesh = chart_mesh(self.chart_, self.latent_, sd, self._whole.rows, self.offset_, scale, unit)
-            cached["mesh"] = self.chart_, mesh
-        return mesh
+        sd, (unit, scale) = np.sqrt(self.latent_variance_), (self.unit_, self.scale_)
+        make = partial(chart_mesh, self.chart_, self.latent_, sd, self._whole.rows, self.offset_, scale, unit)
+        return self._store.once(("mesh", Held(self.chart_)), make)
 
-    def _geometry(self, X: np.ndarray) -> ChartGeometry:
-        """The learned chart with the coordinates of a cloud X [N, p]; its cache is reused by later fits."""
-        rows = self._coordinates(X)
-        cached: dict[bytes, ChartGeometry] = self.__dict__.setdefault("_geometries", {})
-        return cached.setdefault(rows.tobytes(), ChartGeometry(self.chart_, rows, self._mesh, self))
+    def _geometry(self, X: np.ndarray, store: Store | None = None) -> ChartGeometry:
+        """The learned chart with the coordinates of a cloud X [N, p], and a store (None: that of this model)."""
+        return ChartGeometry(self.chart_, self._coordinates(X), self._mesh, self, store=store or self._store)
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
-        found = {k: v for k, v in vars(self).items() if k not in ("_geometries", "_best", "_some", "_decoded")}
+        found = {k: v for k, v in vars(self).items() if k not in ("_best", "_some", "_store")}
         if "_finalists" in found:  # fitted: other attributes hold the rows' coordinates and inducing points
             found["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
         return found
 
-    def __getstate__(self) -> Any:
-        """Without what is on the device: JAX reads arrays back in float32."""
-        return {k: v for k, v in super().__getstate__().items() if k != "_decoded"}
+    def __gpum_key__(self) -> Any:
+        """What results that depend on it depend on: its settings and, where it is fitted, its chart and coordinates."""
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_RESULTS}
+        return settings, getattr(self, "chart_", None), getattr(self, "latent_", None)
 
     def __gpum_restored__(self) -> None:
         """Nothing has been computed on the chart yet."""
-        self._geometries = {}
+        self._store = Store()
 
     def __gpum_ready__(self) -> None:
         """Compile what the first projection of a row needs."""
@@ -241,7 +239,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self._dim == "auto" else int(self._dim)
 
-    def _race(self, q: int, rng: np.random.Generator, report: Reporter, checkpoint: Checkpoint) -> Outcome:
+    def _race(self, q: int, rng: np.random.Generator, report: Reporter, store: Store, needs_surface: bool) -> Outcome:
         """Run all starts in q dimensions; `history_` records every round."""
         self._best: Fit | None = None
         model = self._model()
@@ -261,8 +259,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         among = slice(None) if some is None else some
         begin = ((name, model.start(X[among], own)) for name, X, own in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
-        found = race(model, begin, data(self._rows), **options, see=see, checkpoint=checkpoint, few=few)
-        if collapsed(model, found.finalists[0]) and (self._dim == "auto" or not self._needs_surface):
+        found = race(model, begin, data(self._rows), **options, see=see, store=store, few=few)
+        if collapsed(model, found.finalists[0]) and (self._dim == "auto" or not needs_surface):
             whole = lambda fit: replace(fit, theta=self._grown(fit.theta))
             found = Outcome(tuple(map(whole, found.finalists)), whole(found.held))
         return found
@@ -298,7 +296,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for name, X, own in starts.named(self._whole.rows[sound], q, start_list(self.starts), rng):
             yield name, X if name == "given" or sound.all() else X[near], own
 
-    def _settled(self, outcome: Outcome) -> list[Fit]:
+    def _settled(self, outcome: Outcome, needs_surface: bool) -> list[Fit]:
         """The fits to use, best first; warns where the best one did not converge or has a collapsed dimension."""
         best = outcome.finalists[0]
         q = len(best.theta.log_ell)
@@ -311,7 +309,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         trouble = ""
         self.collapsed_ = collapsed(self._model(), best)
-        if self.collapsed_ and self._needs_surface:
+        if self.collapsed_ and needs_surface:
             raise NoSurface(f"with the noise free, a latent dimension of {q} collapses: the data show no such surface")
         if self.collapsed_:
             trouble = (
@@ -369,8 +367,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_iter_ = max(1, sum(h["iterations"] for h in self.history_ if h["start"] == best.start))
         self.ard_ = 1 / mapping.ell**2
         self.noise_std_ = mapping.beta**-0.5 * self.scale_
-        self._geometries = {}
-        self._decoded = {}
+        self._store = Store()
         make = BOUNDARIES[self.boundary] if isinstance(self.boundary, str) else corridor_boundary
         self.chart_ = LearnedChart(mapping, make(rng, mapping, self.latent_))
         if not isinstance(self.boundary, str):

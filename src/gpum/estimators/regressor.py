@@ -8,11 +8,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..basics import renamed
 from ..fitted import Cloud, Geometries
-from ..geometry.base import KernelOptions
-from ..geometry.graphs import graph_spaces
+from ..geometry.base import KernelOptions, with_kernel
+from ..geometry.graphs import OF_SURFACES
 from ..geometry.priors import Priors
-from . import blocks, learning, shell, stages
-from .base import GPRegressor, infer, lead_of_lengths
+from . import blocks, learning, plan, shell
+from .base import GPRegressor, NumberScores
 from .targets import Labels
 
 
@@ -55,7 +55,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     warm_start : True stores every geometry for the next fit to the same X with the same settings: a fit of other labels
         then takes a fraction of a second.
     checkpoint : a folder that stores each finished run of a latent model, atlas, graph and domain. An interrupted fit,
-        repeated with the same data, continues from there, with the same result. Other settings or data are refused.
+        repeated with the same data, continues from there, with the same result. Other fits may use the same folder.
     n_jobs : how many charts, starts of latent models, domains, atlases, graphs and blocks of paths are computed at the
         same time, in threads: -1 (default) is one a core, None is 1. `joblib.parallel_config(backend="loky")` or
         "dask" takes processes or a cluster instead. Results do not depend on it.
@@ -77,7 +77,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     notes_ : sentences about what was left out, stopped early or could not be done as requested.
     best_setting_ : the setting of largest weight.
     candidates_ : all candidates (kernels on geometries) as a table: units, prior, evidence, weight and left-out density
-        of each; a list of these for several outputs. `to_pandas()` makes a data frame of it.
+        of each; a list of these for several outputs. `pandas.DataFrame(candidates_.columns)` is a data frame of it.
     length_scale_ : its length scale: √t of a heat kernel, κ of a Matérn kernel.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
     """
@@ -117,17 +117,15 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         self.random_state = random_state
         self.verbose = verbose
 
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
+        return super().set_params(**with_kernel(self.kernel, params))
+
     def _read_cloud(self, X: Any) -> Cloud:
         return learning.read_cloud(self, X)
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
-        def evidence(geometries: Geometries) -> float:
-            return sum(infer(geometries, *some).posterior.log_evidence for some in labels.judges())
-
-        def lead(geometries: Geometries) -> float:
-            return min(lead_of_lengths(geometries, *some, labels.memory) for some in labels.judges())
-
-        return learning.learn(self, cloud, labels.y, graph_spaces, stages.Judges(evidence, lead), random=False)
+        return plan.learn(self, cloud, NumberScores(labels), OF_SURFACES, random=False)
 
     geometry_weights_: Any = shell.geometry_weights
     relevance_: Any = shell.relevance

@@ -1,6 +1,7 @@
-"""Methods that regressors and the classifier have in common: functions that use the estimator's fitted model.
+"""What regressors and the classifier have in common: functions that use the estimator's fitted model.
 
-An estimator has parameters, checks and `fit`. A class gets these methods by assigning the functions in its body.
+An estimator has parameters, checks and `fit`. `FittedEstimator` has those of these functions that all of them need as
+methods; a class gets others by assigning them in its body.
 """
 
 from __future__ import annotations
@@ -183,3 +184,21 @@ def with_table(self: Any) -> model_io.Fitted:
     targets = ["y"] if y.shape[1] == 1 else [f"y_{k + 1}" for k in range(y.shape[1])]
     about = {"settings": dict(self.model_.settings)}
     return model_io.Fitted(self, features.names(self), targets, X, y, [str(i + 1) for i in range(len(X))], about)
+
+
+class FittedEstimator(BaseEstimator):
+    """The attributes and methods of every fitted regressor and classifier."""
+
+    model_: Any = model
+    __sklearn_is_fitted__ = is_fitted
+    notes_: Any = notes
+    log_evidence_: Any = log_evidence
+    best_setting_: Any = best_setting
+    candidates_: Any = candidates
+    save, load = save, load
+    predictive = predictive
+    far_from_surface = far_from_surface
+    suggest, suggestions = suggest, suggestions
+    _repr_mimebundle_, _repr_html_inner = mime_bundle, html
+    __gpum_state__, __gpum_restored__ = file_state, restored
+    __gpum_summary__, __gpum_table__ = file_summary, with_table

@@ -1,4 +1,4 @@
-"""Model files of estimators, and checkpoints of their fits."""
+"""Model files of estimators, and the stores of their fits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..basics import checks
 from ..basics.checks import GpumError, GpumTypeError
 from ..persistence import model_io
-from ..persistence.checkpoint import Checkpoint
+from ..persistence.store import Store
 
 NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 
@@ -60,12 +60,11 @@ def _load(cls: Any, path: Any, *, ready: bool = False) -> Any:
 load: Any = classmethod(_load)
 
 
-def open_checkpoint(estimator: Any, **data: Any) -> Checkpoint:
-    """The folder that an estimator's `checkpoint` names, for its settings and these data."""
+def open_store(estimator: Any) -> Store:
+    """A store for a fit, with the folder that the estimator's `checkpoint` names."""
     if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
         raise GpumError(
             f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
             "would not be the same; give random_state a whole number"
         )
-    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_RESULTS}
-    return Checkpoint.open(estimator.checkpoint, settings, **data)
+    return Store.open(estimator.checkpoint)

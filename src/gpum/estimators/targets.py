@@ -13,13 +13,13 @@ from sklearn.metrics import r2_score
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..basics.memory import Memory
 from ..fitted import Predictive
 from ..geometry.priors import checked
 from ..inference.likelihoods import LIKELIHOODS
 from ..inference.outputs import Angle, Output
 from ..inference.regress import INFERENCE
 from ..inference.target import Target
+from ..persistence.store import Store
 from . import units
 
 FOLDS = "in a cross-validation use cv=gpum.LabelledKFold(), which has labels in every fold"
@@ -32,7 +32,7 @@ class Labels:
 
     y: np.ndarray
     targets: list[Target]
-    memory: Memory = field(default_factory=Memory)  # of what labels say of several families
+    store: Store = field(default_factory=Store)  # of what labels say of several families
 
     @classmethod
     def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any, sample_weight: Any) -> Labels:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..basics.checks import GpumError
 from .relevance import TITLE
 
 if TYPE_CHECKING:
@@ -81,19 +80,11 @@ class Candidates:
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """The columns by name."""
+        """The columns by name, as `pandas.DataFrame` takes them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __len__(self) -> int:
         return len(self.weight)
-
-    def to_pandas(self) -> Any:
-        """The table as a data frame of pandas, which must be installed."""
-        try:
-            import pandas
-        except ImportError:
-            raise GpumError("to_pandas needs pandas; install it, or use the columns as they are") from None
-        return pandas.DataFrame(self.columns)
 
     def __repr__(self) -> str:
         heaviest = f"{self.geometry[0]}, {self.kernel[0]}, scale {self.scale[0]:.3g}: {self.weight[0]:.0%}"

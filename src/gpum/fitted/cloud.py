@@ -10,7 +10,7 @@ import numpy as np
 
 from ..basics import neighbours
 from ..basics.checks import GpumError
-from ..basics.memory import digest
+from ..persistence.store import digest
 
 SUBSET = 3000  # rows from which geometries are learned where these show the shape of the cloud, in about a minute
 GRAPH_ROWS = 100_000  # rows on which graphs are built, at most
@@ -133,9 +133,9 @@ class Cloud:
         return np.array([first.get(digest(row), -1) for row in rows], int)
 
     @cached_property
-    def _copies(self) -> tuple[dict[bytes, int], np.ndarray]:
+    def _copies(self) -> tuple[dict[str, int], np.ndarray]:
         """The index of the first occurrence of each row: by the row's digest, and for each row, [N]."""
-        found: dict[bytes, int] = {}
+        found: dict[str, int] = {}
         return found, np.array([found.setdefault(digest(row), i) for i, row in enumerate(self.rows)], int)
 
     def __gpum_restored__(self) -> None:

@@ -66,7 +66,7 @@ class Geometries:
             usable.append(member.built(kernels))
             priors.append(prior)
         if not families:
-            raise NoSurface(f"no geometry can be used on this cloud: {'; '.join(said)}")
+            raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(said)}")
         family = join(families, priors)
         family = replace(family, notes=[*said, *family.notes])
         return cls(cloud, usable, family, kernels)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ..basics.memory import Memory, digest
 from ..geometry.base import Geometry
 from ..geometry.family import Family, Setting
 from ..geometry.features import Components, InducedSpace, ScaledSpace, SeparateSpace, at_each, together_and_apart
@@ -25,6 +24,7 @@ from ..geometry.incomplete import IncompleteGeometry
 from ..geometry.priors import Priors
 from ..heat.covariances import SMOOTHNESS, Features, Stationary
 from ..inference import gp, nearest, nearest_lengths, relevance
+from ..persistence.store import Store
 from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
@@ -62,7 +62,7 @@ class Lengths:
 
 
 def with_lengths(
-    geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, memory: Memory | None = None,
+    geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, store: Store | None = None,
     normal_noise: bool = True, priors: Priors | None = None,
 ) -> Labelled:  # fmt: skip
     """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
@@ -85,18 +85,18 @@ def with_lengths(
     learned = family is geometries.family  # else the labelled rows were projected
     points = _points(geometries, flat) if learned else _unscaled(family, flat)
     names = list(geometries.kernels.smoothness)
-    memory = memory or Memory()
+    store = store or Store()
     if many:
-        lengths = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, memory)
+        lengths = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, store)
         dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
         family = replace(family, settings=[s for s in family.settings if family.geometry_of[s.space] not in dropped])
     else:
-        lengths = _of_few(geometries, points[at], Y, spread, names, memory, priors or Priors())
+        lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors())
     return _with(lengths, geometries, family, at, flat, points)
 
 
 def _of_few(
-    geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, names: Sequence[str], memory: Memory,
+    geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, names: Sequence[str], store: Store,
     priors: Priors,
 ) -> list[Lengths]:  # fmt: skip
     """Lengths around the maxima of the exact density of Y [n, m] at X [n, p]."""
@@ -104,7 +104,7 @@ def _of_few(
     varies = spread > 0
     X = X[:, varies] / spread[varies]
     labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
-    members = memory.once(("lengths", digest(X), digest(Y), fitted), partial(relevance.members, labels))
+    members = store.once(("lengths", labels), partial(relevance.members, labels))
     used = names if len(X) <= relevance.MANY else [fitted]
     scales = [relevance.SCALES[name] / relevance.SCALES[fitted] for name in used]
     return [
@@ -118,7 +118,7 @@ def _of_few(
 
 def _of_many(
     geometries: Geometries, X: np.ndarray, y: np.ndarray, spread: np.ndarray, by_column: bool, names: Sequence[str],
-    memory: Memory,
+    store: Store,
 ) -> list[Lengths]:  # fmt: skip
     """Lengths around the maxima of the densities of labels y [n] given their nearest, at X [n, p]."""
     size = float(np.sqrt(np.mean(X.var(0))))
@@ -131,7 +131,7 @@ def _of_many(
     for unit, used, groups in tasks:
         Z = (X - X.mean(0))[:, used] / unit[used]
         learn = partial(nearest_lengths.climbed, Z, y, groups, names, geometries.cloud.repeated)
-        of_task = memory.once(("lengths of many", digest(Z), digest(y), digest(groups), tuple(names)), learn)
+        of_task = store.once(("lengths of many", Z, y, groups, list(names), geometries.cloud.repeated), learn)
         candidates += of_task
         scales += [_lengths(one.precision, np.where(used, unit, 0.0)) for one in of_task]
     hopeful = nearest_lengths.hopeful(candidates, len(y))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -95,6 +95,18 @@ def kernel_options(kernel: Any) -> KernelOptions:
     if isinstance(kernel, KernelOptions):
         return kernel
     return KernelOptions(checks.option(kernel, "kernel", METHODS, "KernelOptions(...)"))
+
+
+def with_kernel(kernel: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator in which `kernel__n_modes` and the like, as in a grid, are options of its kernel."""
+    options = {name.removeprefix("kernel__"): value for name, value in params.items() if name.startswith("kernel__")}
+    if not options:
+        return params
+    known = [one.name for one in fields(KernelOptions)]
+    for name in options:
+        checks.option(name, "the name after kernel__", known)
+    others = {name: value for name, value in params.items() if not name.startswith("kernel__")}
+    return {**others, "kernel": replace(kernel_options(params.get("kernel", kernel)), **options)}
 
 
 @dataclass(frozen=True)

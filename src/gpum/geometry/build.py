@@ -12,8 +12,9 @@ dimension over its fits. A geometry that cannot be built on a cloud is left out,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from math import log
 from numbers import Integral
 from typing import Any
@@ -26,7 +27,7 @@ from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.threads import at_once
 from ..basics.workers import results
-from ..persistence.checkpoint import Checkpoint, key
+from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
 from .base import Geometry
@@ -54,38 +55,64 @@ class Many:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Complete rows that one kind of geometry is built on; where readings are missing, what completes other rows.
+
+    `cloud` are the same rows with the missing readings (NaN), and `sound` says which of them are complete.
+    """
+
+    rows: np.ndarray
+    filled: Filled | None = None
+    cloud: np.ndarray | None = None
+    sound: np.ndarray | None = None
+
+    def complete(self, geometry: Geometry) -> Geometry:
+        """A geometry of the complete rows as one of all of them."""
+        if self.filled is None:
+            return geometry
+        assert self.cloud is not None
+        return IncompleteGeometry(geometry, self.filled, self.cloud, sound=self.sound)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Geometries of one kind to be built: `make` is a function of this library with its inputs."""
+
+    kind: str
+    make: Callable[[], Iterable[Geometry]]
+    rows: Rows
+
+    def run(self) -> list[Geometry] | NoSurface:
+        """The geometries, or the error that says why there are none: an error raised in a worker stops the others."""
+        try:
+            return [self.rows.complete(geometry) for geometry in self.make()]
+        except NoSurface as error:
+            return error
+
+
+@dataclass(frozen=True)
 class Built:
-    """Geometries of a cloud, their log prior weights, and notes about those that were left out."""
+    """Geometries of a cloud, the log prior weight of each within its kind, and notes about those that were left out."""
 
     geometries: list[Geometry]
     log_priors: list[float]
     notes: list[str]
 
-    def only(self, names: Sequence[str]) -> Built:
-        """The geometries of some kinds, with equal prior weights over these kinds."""
-        some = [k for k, geometry in enumerate(self.geometries) if geometry.name in names]
-        return self._with([self.geometries[k] for k in some], [self.log_priors[k] for k in some], self._kinds())
+    def only(self, kinds: Sequence[str]) -> Built:
+        """The geometries of some kinds."""
+        some = [k for k, geometry in enumerate(self.geometries) if geometry.name in kinds]
+        return Built([self.geometries[k] for k in some], [self.log_priors[k] for k in some], self.notes)
 
     def beside(self, other: Built) -> Built:
-        """The geometries of both, which are of different kinds, with equal prior weights over all kinds."""
-        geometries = [*self.geometries, *other.geometries]
-        priors = [
-            *(p + log(self._kinds()) for p in self.log_priors), *(p + log(other._kinds()) for p in other.log_priors),
-        ]  # fmt: skip
-        return replace(self._with(geometries, priors, 1), notes=[*self.notes, *other.notes])
+        """The geometries of both, which are of different kinds."""
+        return Built(
+            [*self.geometries, *other.geometries], [*self.log_priors, *other.log_priors], [*self.notes, *other.notes]
+        )
 
-    def weighed(self, log_weight: float, other: Built, its_log_weight: float) -> Built:
-        """The geometries of both, with a log prior weight for each of the two."""
-        priors = [*(p + log_weight for p in self.log_priors), *(p + its_log_weight for p in other.log_priors)]
-        return Built([*self.geometries, *other.geometries], priors, [*self.notes, *other.notes])
-
-    def _kinds(self) -> int:
-        return len({geometry.name for geometry in self.geometries})
-
-    def _with(self, geometries: list[Geometry], log_priors: list[float], kinds: int) -> Built:
-        """Geometries whose prior weights were divided by `kinds`, now divided by the number of their own kinds."""
-        now = len({geometry.name for geometry in geometries}) or 1
-        return replace(self, geometries=geometries, log_priors=[p + log(kinds) - log(now) for p in log_priors])
+    def priors(self) -> list[float]:
+        """Log prior weights, equal over the kinds."""
+        kinds = len({geometry.name for geometry in self.geometries}) or 1
+        return [prior - log(kinds) for prior in self.log_priors]
 
     @classmethod
     def one(cls, geometry: Geometry) -> Built:
@@ -121,103 +148,86 @@ def dimensions(latent_dim: Any) -> list[int] | str:
     return sorted({checks.integer(q, "latent_dim", 1, None, advice) for q in given})
 
 
-def build(
-    names: Sequence[str], latent_dim: Any, X: np.ndarray, charts: Callable[[int | str, int, bool], Iterable[Geometry]],
-    graph: Callable[..., Sequence[Any]] = graphs.graph_spaces,
-    *, checkpoint: Checkpoint, many: Many | None = None, once: bool = False, alone: bool | None = None,
-    optional: bool = False, n_modes: int | None = None, n_jobs: int | None = None, verbose: int = 0,
-) -> Built:  # fmt: skip
-    """The geometries of a cloud [N, p].
+def rows_of(X: np.ndarray, many: Many | None, kinds: Sequence[str]) -> tuple[dict[str, Rows], list[str]]:
+    """The complete rows that each kind of geometry of a cloud [N, p] is built on, and notes about missing readings.
 
-    `charts(q, verbose, quick)` learns the charts of one dimension; with `once` it is called for the first dimension
-    only. `quick` says that the cloud does not look like it has that dimension, so that it should take little time.
-    `alone` says that no other kind is requested (default: `names` has one); a rough atlas is then used as it is.
-    With `optional` there may be none at all, and the notes say why.
-    `graph` makes the graphs, of the rows `many` where these are given. Atlases and graphs that are in
-    `checkpoint` are not recomputed. By default all geometries are built in parallel threads. Atlases and graphs also
-    use the workers of joblib; a latent model uses them for its starts.
+    Charts take missing readings themselves: their latent model handles them.
+    """
+    filled = fill_in(X) if np.isnan(X).any() else None
+    if filled is None:
+        found = {kind: Rows(X) for kind in GEOMETRIES}
+        return found if many is None else {**found, "graph": Rows(many.rows)}, []
+    found = {kind: Rows(filled.rows[filled.sound], filled, X) for kind in GEOMETRIES}
+    notes = [_missing(X, filled)]
+    if many is not None and "graph" in kinds:
+        on, sound = fill_in_others(filled, many.rows, many.own)
+        found["graph"] = Rows(on[sound], filled, many.rows, sound)
+        if not sound.all():
+            notes.append(f"of the rows of graphs, {np.sum(~sound):,} cannot be filled in; they are projected onto them")
+    return {**found, "chart": Rows(X)}, notes
+
+
+def chart_dimensions(latent_dim: Any, rows: np.ndarray) -> list[tuple[int | str, bool]]:
+    """The dimensions in which charts of complete rows are learned, and whether one start is enough.
+
+    It is where the cloud does not look like it has that dimension.
     """
     dims = dimensions(latent_dim)
-    alone = len(names) == 1 if alone is None else alone
-    filled = fill_in(X) if np.isnan(X).any() else None  # for charts the latent model handles this
-    whole = X if filled is None else filled.rows[filled.sound]
-    notes: list[str] = [] if filled is None else [_missing(X, filled)]
-    on, within = whole, {name: None if filled is None or name == "chart" else Rows(filled, X) for name in names}
-    if many is not None and "graph" in names:
-        on = many.rows
-        if filled is not None:
-            on, sound = fill_in_others(filled, many.rows, many.own)
-            on, within["graph"] = on[sound], Rows(filled, many.rows, sound)
-            if not sound.all():
-                notes.append(
-                    f"of the rows of graphs, {np.sum(~sound):,} cannot be filled in; they are projected onto them"
-                )
-    of_charts: Sequence[int | str] = [dims] if isinstance(dims, str) else dims
-    solid = dims == "average" and "chart" in names and neighbours.dimension(whole) >= SOLID
-    if dims == "average":
-        of_charts = SOLID_DIMS if solid else CHART_DIMS
-    of_charts = of_charts[:1] if once else of_charts
-    of_atlases: Sequence[int] = ATLAS_DIMS if isinstance(dims, str) else dims
-    count = {"chart": len(of_charts), "atlas": len(of_atlases)}
-    verbose = checks.integer(
-        int(verbose) if isinstance(verbose, bool) else verbose, "verbose", 0, None, "1 shows progress"
-    )
-    side_by_side = at_once(n_jobs) > 1 and sum(count.get(name, 1) for name in names) > 1 and not (once and verbose)
-    members: dict[str, list[Callable[[], Iterable[Geometry]]]] = {
-        "chart": [partial(charts, q, 0 if side_by_side else verbose, solid and q == 1) for q in of_charts],
-        "atlas": [partial(_atlas, whole, q, n_modes, alone, checkpoint) for q in of_atlases],
-        "graph": [partial(_graphs, on, partial(graph, on, n_jobs=n_jobs), checkpoint)],
-        "flat": [lambda: [flat_geometry(whole, by_column=True)]],
-    }
+    if dims != "average":
+        return [(dims, False)] if isinstance(dims, str) else [(q, False) for q in dims]
+    solid = neighbours.dimension(rows) >= SOLID
+    return [(q, solid and q == 1) for q in (SOLID_DIMS if solid else CHART_DIMS)]
+
+
+def flat_task(rows: Rows) -> Task:
+    """Flat space."""
+    return Task("flat", partial(_flat, rows.rows), rows)
+
+
+def graph_task(rows: Rows, kind: str, n_neighbors: Sequence[int] | None, n_jobs: int | None, store: Store) -> Task:
+    """One geometry of graphs OF_SURFACES or OF_CLUSTERS, with these numbers of neighbours (None: the usual ones)."""
+    return Task("graph", partial(_graphs, rows.rows, kind, n_neighbors, n_jobs, store), rows)
+
+
+def atlas_tasks(rows: Rows, latent_dim: Any, n_modes: int | None, alone: bool, store: Store) -> list[Task]:
+    """An atlas for each dimension; one that is `alone` is used however rough it is."""
+    dims = dimensions(latent_dim)
+    roughest = 1.0 if alone else ROUGH
+    return [
+        Task("atlas", partial(_atlas, rows.rows, q, n_modes, roughest, store), rows)
+        for q in (ATLAS_DIMS if isinstance(dims, str) else dims)
+    ]
+
+
+def build(tasks: Sequence[Task], *, alone: bool, n_jobs: int | None = None, verbose: int = 0) -> Built:
+    """The geometries that tasks make, and notes about those that cannot be built.
+
+    With `alone` no other kind is requested, and the error of a single task is raised. Tasks run in parallel threads.
+    Atlases and graphs also use the workers of joblib; a latent model uses them for its starts.
+    """
+    side_by_side = at_once(n_jobs) > 1 and len(tasks) > 1
     geometries: list[Geometry] = []
     log_priors: list[float] = []
-    tasks = {name: [partial(_tried, make, within[name]) for make in members[name]] for name in names}
-    everything = [task for name in names for task in tasks[name]]
-    with Reporter(side_by_side and verbose, len(everything), "learning the surface in several ways") as report:
-        made = results(everything, n_jobs) if side_by_side else iter(())
-        for name in names:
-            found: list[list[Geometry]] = []
-            made = made if side_by_side else results(tasks[name], n_jobs if name == "atlas" else 1)
-            for k in range(len(tasks[name])):
-                with Reporter(verbose and not side_by_side and name != "chart", None, f"building geometry: {name}"):
-                    some = next(made)
-                report.advance(f"geometry: {name} {k + 1} of {len(tasks[name])}", 1)
-                if not isinstance(some, NoSurface):
-                    found.append(some)
-                elif alone and len(tasks[name]) == 1:
-                    raise some
+    notes: list[str] = []
+    with Reporter(side_by_side and verbose, len(tasks), "learning the surface in several ways") as report:
+        made = results([task.run for task in tasks], n_jobs) if side_by_side else iter(())
+        for kind, same in groupby(tasks, lambda task: task.kind):
+            of_kind, found = list(same), []
+            made = made if side_by_side else results([t.run for t in of_kind], n_jobs if kind == "atlas" else 1)
+            for k in range(len(of_kind)):
+                with Reporter(verbose and not side_by_side and kind != "chart", None, f"building geometry: {kind}"):
+                    result = next(made)
+                report.advance(f"geometry: {kind} {k + 1} of {len(of_kind)}", 1)
+                if not isinstance(result, NoSurface):
+                    found.append(result)
+                elif alone and len(of_kind) == 1:
+                    raise result
                 else:
-                    notes.append(f"one {name} is left out: {some}")
+                    notes.append(f"one {kind} is left out: {result}")
             for some in found:
                 geometries += some
                 log_priors += [-log(len(found) * len(some))] * len(some)
-    if not geometries and not optional:
-        raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(notes)}")
-    kinds = len({geometry.name for geometry in geometries}) or 1
-    return Built(geometries, [p - log(kinds) for p in log_priors], notes)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What an `IncompleteGeometry` has beside the inner geometry."""
-
-    filled: Filled
-    cloud: np.ndarray
-    sound: np.ndarray | None = None
-
-
-def _tried(make: Callable[[], Iterable[Geometry]], cloud: Rows | None) -> list[Geometry] | NoSurface:
-    """The geometries, or the error that says why there are none: an error raised in a worker would stop the others.
-
-    `cloud` is a cloud with missing readings; the geometries are made from its sound rows.
-    """
-    try:
-        made = list(make())
-        if cloud is None:
-            return made
-        return [IncompleteGeometry(one, cloud.filled, cloud.cloud, sound=cloud.sound) for one in made]
-    except NoSurface as error:
-        return error
+    return Built(geometries, log_priors, notes)
 
 
 def _missing(X: np.ndarray, filled: Filled) -> str:
@@ -237,17 +247,21 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
     return text
 
 
-def _graphs(X: np.ndarray, make: Callable[[], Sequence[Any]], checkpoint: Checkpoint) -> list[Geometry]:
-    """One geometry of all graphs, which refer to one array of the cloud."""
-    found = checkpoint.once("graphs", list, lambda: list(make()))
-    return [GraphGeometry(graphs.on_cloud(X, found))]
+def _flat(rows: np.ndarray) -> list[Geometry]:
+    return [flat_geometry(rows, by_column=True)]
 
 
-def _atlas(
-    X: np.ndarray, dim: int, n_modes: int | None, alone: bool, checkpoint: Checkpoint
-) -> list[Geometry]:  # fmt: skip
-    """The atlas of one dimension; beside other geometries it is used only where its charts fit most rows."""
+def _graphs(
+    rows: np.ndarray, kind: str, n_neighbors: Sequence[int] | None, n_jobs: int | None, store: Store
+) -> list[Geometry]:
+    """One geometry of all graphs."""
+    make = graphs.graph_spaces if kind == graphs.OF_SURFACES else graphs.cluster_spaces
+    return [GraphGeometry(make(rows, n_neighbors, n_jobs=n_jobs, store=store))]
+
+
+def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Geometry]:
+    """The atlas of one dimension, unless its charts do not fit more than `roughest` of the rows."""
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
-    make = partial(AtlasGeometry.of, X, dim, n_modes, 1.0 if alone else ROUGH)
-    return [checkpoint.once(f"atlas {dim} {key(X, n_modes, alone)}", AtlasGeometry, make)]
+    make = partial(AtlasGeometry.of, rows, dim, n_modes, roughest)
+    return [store.once((f"atlas {dim}", rows, dim, n_modes, roughest), make, AtlasGeometry)]

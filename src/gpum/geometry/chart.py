@@ -1,15 +1,15 @@
 """A chart as a geometry: its surface, and eigenfunctions or Brownian paths on its domain at every boundary level.
 
-Results that were computed on a chart are cached (`cache`), so that a fit of other labels to the same cloud reuses them.
+What is computed on a chart is in its store, so that a fit of other labels to the same cloud has it already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import log
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,8 +25,8 @@ from ..manifold.chart import Chart, evaluate
 from ..manifold.learned import LearnedChart
 from ..manifold.straight import straighten
 from ..manifold.surface import Surface
-from ..persistence.checkpoint import Checkpoint
 from ..persistence.sealed import Sealed
+from ..persistence.store import Store
 from .base import KernelTask, Projection
 from .chart_mesh import ChartMesh, coordinate_mesh
 from .domains import Domain, domain_of, judged, levels_of
@@ -35,8 +35,6 @@ from .features import NodeFeatures
 from .path_spaces import PathFeatures, of_paths, path_levels
 from .settings import spectral_settings, stationary_settings
 from .surface import SurfaceGeometry
-
-T = TypeVar("T")
 
 PLANE = 0.25  # prior weight of no boundary at all
 N_MODES = 100
@@ -47,8 +45,7 @@ class ChartGeometry:
     """A chart, known or learned, with the cloud's coordinates in it.
 
     `mesh` is that of a learned chart, made by its latent model `model`; a known chart is meshed when its kernels are
-    made, and rows are coordinates in it. What is computed on the chart is in `cache`, and with a `checkpoint` also in a
-    folder.
+    made, and rows are coordinates in it. What is computed on the chart is in `store`.
     """
 
     chart: Chart
@@ -56,8 +53,7 @@ class ChartGeometry:
     mesh: ChartMesh | None = None
     model: Any = None
     name: str = "chart"
-    cache: dict[Hashable, Any] = field(default_factory=dict)
-    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    store: Store = field(default_factory=Store)
 
     def __post_init__(self) -> None:
         if self.mesh is None and isinstance(self.chart, LearnedChart):
@@ -101,23 +97,12 @@ class ChartGeometry:
         chart = self.bounded(task)
         return self._spectral(chart, task) if self._method(task) == "spectral" else self._brownian(chart, task)
 
-    def _once(self, key: Hashable, make: Callable[[], T], kind: type = tuple) -> T:
-        """The cached result for this key, of class `kind`; without one, `make()`."""
-        if not self._known(key, kind):
-            self.cache[key] = self.checkpoint.store(str(key), make())
-        return self.cache[key]
-
-    def _known(self, key: Hashable, kind: type = tuple) -> bool:
-        if key not in self.cache and (found := self.checkpoint.recall(str(key), kind)) is not None:
-            self.cache[key] = found
-        return key in self.cache
-
     def bounded(self, task: KernelTask) -> Chart:
         """The chart with the requested kind of boundary."""
         if task.options.boundary == "variance" and isinstance(self.chart, LearnedChart):
             mapping, rng = self.chart.mapping, np.random.default_rng(task.seed)
             make = lambda: LearnedChart(mapping, variance_boundary(rng, mapping, self.rows))
-            return self._once(("variance", task.seed), make, LearnedChart)
+            return self.store.once(("variance", mapping, self.rows, task.seed), make, LearnedChart)
         if not isinstance(task.options.boundary, str) and not (
             isinstance(self.chart, LearnedChart) and isinstance(self.chart.boundary, CorridorBoundary)
         ):
@@ -144,15 +129,13 @@ class ChartGeometry:
 
     def _key(self, task: KernelTask, level: float | None) -> tuple[Any, ...]:
         """All that the eigenfunctions of a boundary level depend on."""
-        draws = task.options.metric_draws if isinstance(self.chart, LearnedChart) else 0
-        variance = task.options.boundary == "variance"
-        seed = task.seed if draws or variance else None
-        return "spectral", level, variance, task.options.n_modes or N_MODES, draws, seed
+        chart, draws = self.bounded(task), task.options.metric_draws if isinstance(self.chart, LearnedChart) else 0
+        return "domain", chart, level, task.options.n_modes or N_MODES, draws, task.seed if draws else None
 
     def _domain(self, task: KernelTask, level: float | None) -> Domain:
         """The eigenfunctions of a boundary level."""
-        n_modes = task.options.n_modes or N_MODES
-        return self._once(self._key(task, level), lambda: domain_of(self._charts(task, level), n_modes), Domain)
+        make = partial(domain_of, self._charts(task, level), task.options.n_modes or N_MODES)
+        return self.store.once(self._key(task, level), make, Domain)
 
     def _spectral(self, chart: Chart, task: KernelTask) -> Family:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
@@ -161,14 +144,13 @@ class ChartGeometry:
         domains: list[Domain] = []
         with Reporter(task.verbose, len(levels), "first mesh") as report:
             keys = [self._key(task, level) for level, _ in levels]
-            missing = {key: level for key, (level, _) in zip(keys, levels, strict=True) if not self._known(key, Domain)}
-            tasks = (partial(domain_of, self._charts(task, level), n_modes) for level in missing.values())
-            made = results(tasks, task.n_jobs)
-            for k, key in enumerate(keys):  # each finished level is cached before the next one begins
-                # The result is taken also where another thread has cached its own by now: those of later keys follow.
-                domains.append(
-                    self._once(key, partial(_same, next(made)), Domain) if key in missing else self.cache[key]
-                )
+            missing = [k for k, key in enumerate(keys) if self.store.get(key, Domain) is None]
+            made = results(
+                [partial(domain_of, self._charts(task, levels[k][0]), n_modes) for k in missing], task.n_jobs
+            )
+            for k, key in enumerate(keys):  # each finished level is stored before the next one begins
+                # The result is taken also where another thread has stored its own by now: those of later keys follow.
+                domains.append(self.store.once(key, partial(_same, next(made) if k in missing else None), Domain))
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
         surface = self._surface(task)
         places = self._places(surface)
@@ -198,7 +180,7 @@ class ChartGeometry:
         """No boundary at all: the chart unrolled, with a stationary kernel of its even coordinates."""
         surface = self._surface(task)
         make = lambda: NodeFeatures(straighten(chart).coordinates(_coordinates(surface)))
-        space = self._once(("plane", len(surface.nodes)), make, NodeFeatures)
+        space = self.store.once(("plane", chart, _coordinates(surface)), make, NodeFeatures)
         rows = space.at(self._places(surface))
         settings = stationary_settings(rows, task.smoothness, log(PLANE), task.options.max_time, level=NO_BOUNDARY)
         return space, rows, settings
@@ -206,7 +188,7 @@ class ChartGeometry:
     def _brownian(self, chart: Chart, task: KernelTask) -> Family:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
         levels = path_levels(chart, levels_of(chart, task.options.boundary))
-        kind = (task.options.boundary == "variance", *_of_paths(task))
+        starts = self._starts
         surface = self._surface(task)
         members: list[tuple[Any, np.ndarray, list[Setting]]] = []
         notes = []
@@ -217,7 +199,8 @@ class ChartGeometry:
                 def make(at: Chart = at, nodes: Any = nodes) -> PathFeatures:
                     return self._jumps(at, nodes, task) if nodes is not None else self._paths(at, task)
 
-                paths = self._once(("paths", level, *kind), make, PathFeatures)
+                key = "paths", at, nodes is None, self.rows, *starts, *_of_paths(task)
+                paths = self.store.once(key, make, PathFeatures)
                 weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
                 places = self._places(surface)
                 members.append(of_paths(paths, places, chart.dim, task.smoothness, weight, level=level))
@@ -256,5 +239,5 @@ def _of_paths(task: KernelTask) -> tuple[int, float | None, float | None, int | 
     return options.n_paths, options.step_size, options.max_time, options.n_path_starts, task.seed
 
 
-def _same(result: T) -> T:
+def _same(result: Any) -> Any:
     return result

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,10 @@ from ..basics.neighbours import connected, nearest, neighbour_graph, spanning_tr
 from ..basics.workers import results
 from ..heat import chebyshev
 from ..heat.lanczos import factors, lowest
+from ..persistence.store import Store, digest
 from .features import LARGE, DiffusionSpace, GraphSpace
 
+OF_SURFACES, OF_CLUSTERS = "surface", "clusters"  # kinds of graphs: `graph_spaces`, `cluster_spaces`
 NEIGHBOURS = (4, 6, 10, 15)
 WIDTHS = (0.5, 1.0, 2.0, np.inf)
 MODES = 256  # of a kNN graph with more than ALL rows
@@ -102,54 +105,63 @@ def _graph_space(
 
 def graph_spaces(
     X: np.ndarray, n_neighbors: Sequence[int] | None = None, widths: Sequence[float] | None = None,
-    n_modes: int | None = None, n_jobs: int | None = -1,
+    n_modes: int | None = None, n_jobs: int | None = -1, store: Store | None = None,
 ) -> list[GraphSpace]:  # fmt: skip
     """Candidates for graph Matérn: every number of neighbours with every width, without nearly disconnected graphs.
 
     By default NEIGHBOURS and WIDTHS (LARGE_NEIGHBOURS and LARGE_WIDTHS above LARGE rows), and all eigenpairs for up to
     ALL rows, else MODES.
     """
-    large = len(X) > LARGE
     if n_modes is None:
         n_modes = len(X) if len(X) <= ALL else MODES
-    n_neighbors = n_neighbors or (LARGE_NEIGHBOURS if large else NEIGHBOURS)
-    tasks = (
-        partial(_graph_space, X, graph, k, width, n_modes)
-        for k, graph, _ in _neighbour_graphs(X, n_neighbors, n_jobs)
-        for width in widths or (LARGE_WIDTHS if large else WIDTHS)
-    )
-    spaces = _made(X, tasks, n_jobs)
+    widths = tuple(widths or (LARGE_WIDTHS if len(X) > LARGE else WIDTHS))
+    spaces = _made(X, n_neighbors, "graph", widths, n_modes, n_jobs, store or Store())
     gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
 
 
 def cluster_spaces(
-    X: np.ndarray, n_neighbors: Sequence[int] | None = None, n_jobs: int | None = -1
+    X: np.ndarray, n_neighbors: Sequence[int] | None = None, n_jobs: int | None = -1, store: Store | None = None
 ) -> list[GraphSpace]:  # fmt: skip
     """Graphs for classes, one for each number of neighbours: borders between classes run where rows are few.
 
     So the density is not divided out, and each row has its own width: w_ij = exp(-4 |x_i - x_j|²/(d_i d_j)), d_i the
     distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
     """
-    n_neighbors = n_neighbors or (LARGE_NEIGHBOURS if len(X) > LARGE else NEIGHBOURS)
-    tasks = (
-        partial(_cluster_space, X, k, graph, width) for k, graph, width in _neighbour_graphs(X, n_neighbors, n_jobs)
-    )
-    return _made(X, tasks, n_jobs)
+    n_modes = len(X) if len(X) <= ALL else MODES
+    return _made(X, n_neighbors, "cluster graph", (), n_modes, n_jobs, store or Store())
 
 
-def _made(X: np.ndarray, tasks: Iterable[Callable[..., Made]], n_jobs: int | None) -> list[GraphSpace]:
-    """The graphs that tasks make, in parallel.
+def _made(
+    X: np.ndarray, n_neighbors: Sequence[int] | None, kind: str, widths: tuple[float, ...], n_modes: int,
+    n_jobs: int | None, store: Store,
+) -> list[GraphSpace]:  # fmt: skip
+    """The graphs with these numbers of neighbours, ascending; those that are not in the store are made in parallel.
 
     Large graphs are made one after another: each uses all cores, and begins with the eigenvectors of the one before.
     """
-    if len(X) <= LARGE:
-        return on_cloud(X, (space for space, _ in results(tasks, n_jobs)))
-    spaces, block = [], None
+    usual, cloud = LARGE_NEIGHBOURS if len(X) > LARGE else NEIGHBOURS, digest(X)
+    asked = sorted({min(k, len(X) - 1) for k in n_neighbors or usual})
+    keys = {k: (f"{kind} {k}", cloud, k, widths, n_modes) for k in asked}
+    missing = [k for k in asked if store.get(keys[k], list) is None]
+    tasks: list[Callable[..., Made]] = []
+    for k, graph, farthest in _neighbour_graphs(X, missing, n_jobs) if missing else ():
+        if widths:
+            tasks += [partial(_graph_space, X, graph, k, width, n_modes) for width in widths]
+        else:
+            tasks.append(partial(_cluster_space, X, k, graph, farthest))
+    made = _one_by_one(tasks, n_jobs) if len(X) > LARGE else (space for space, _ in results(tasks, n_jobs))
+    without_rows = (replace(space, cloud=X[:0]) for space in made)
+    for k in missing:
+        store.once(keys[k], lambda: list(islice(without_rows, len(widths) or 1)), list)
+    return [replace(space, cloud=X) for k in asked for space in store.get(keys[k], list) or ()]
+
+
+def _one_by_one(tasks: Iterable[Callable[..., Made]], n_jobs: int | None) -> Iterator[GraphSpace]:
+    block = None
     for task in tasks:
         space, block = task(n_jobs=n_jobs, first=block)
-        spaces.append(space)
-    return spaces
+        yield space
 
 
 def _neighbour_graphs(
@@ -159,7 +171,7 @@ def _neighbour_graphs(
 
     The neighbours of a large cloud are searched for once, for the largest number.
     """
-    asked = sorted({min(k, len(X) - 1) for k in n_neighbors})
+    asked = sorted(n_neighbors)
     found = large_neighbours.nearest(X, asked[-1], n_jobs=n_jobs) if len(X) > LARGE else None
     for k in asked:
         length, index = nearest(X, k) if found is None else (found[0][:, :k], found[1][:, :k])
@@ -182,11 +194,6 @@ def _cluster_space(
     info, missing = {"n_neighbors": k, "width": "local"}, _asked(X, n_modes) - len(alpha)
     vectors = phi.astype(np.float32)
     return GraphSpace(X, np.maximum(1 - alpha, 0.0), vectors, info, missing, found.residual, joined[1]), found.block
-
-
-def on_cloud(X: np.ndarray, spaces: Iterable[GraphSpace]) -> list[GraphSpace]:
-    """Graphs that refer to one array of the cloud, also when they come from other processes."""
-    return [replace(space, cloud=X) for space in spaces]
 
 
 def diffusion_space(

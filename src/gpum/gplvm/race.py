@@ -11,10 +11,9 @@ the same optimum. For a large cloud the first two rounds use a subset of the row
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Event
@@ -25,13 +24,14 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..basics.threads import at_once, joblib_runs, one_blas_thread
-from ..persistence.checkpoint import Checkpoint
 from ..persistence.programs import cached_programs
+from ..persistence.store import Store
 from .models import Data, Model
 from .optimise import Progress, Stage, climb, value_at
 
 ROUNDS = (4, 2)  # slots of the semifinal and of the final
 WARP = 0.02  # fraction of the variance, above which two fits count as different charts
+Key = tuple[Any, ...]
 COLLAPSED = 1e-3  # a standard deviation of latent means (the prior's is 1) below which a dimension is not used
 
 
@@ -55,6 +55,19 @@ class Fit:
     def converged(self) -> bool:
         """Whether the last round gained less than the tolerance."""
         return self.last.converged
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a store has of a finished run: the progress of its rounds, and the fields of its last parameters."""
+
+    rounds: list[Progress]
+    theta: dict[str, Any]
+
+    def fits(self, start: str, theta: Any) -> list[Fit]:
+        """The states of the start; `theta` is what it began with, of which the last parameters have the form."""
+        last = replace(theta, **self.theta)
+        return [Fit(start, last if now is self.rounds[-1] else None, now) for now in self.rounds]
 
 
 @dataclass(frozen=True)
@@ -82,23 +95,23 @@ def race(
     tol: float,
     n_jobs: int | None = None,
     see: Callable[[Fit], None] = lambda fit: None,
-    checkpoint: Checkpoint | None = None,
+    store: Store | None = None,
     few: Few | None = None,
 ) -> Outcome:
     """Optimise from every start (a name and its parameters), and return the finalists.
 
-    `see` is called with the state after each round of the optimiser. Every finished run is stored in `checkpoint`, and
-    runs that are stored there already are not repeated. With `few`, the first round and the semifinal (and so
+    `see` is called with the state after each round of the optimiser. Every finished run is in `store`, and runs
+    that are there already are not repeated. With `few`, the first round and the semifinal (and so
     `Outcome.held`) use its rows. There is no final where the best fit of the semifinal uses no latent dimension; that
     fit then also has the rows of `few` only.
     """
-    checkpoint = checkpoint or Checkpoint()
+    store = store or Store()
     early = (
         Stage("hyperparameters", (*model.latent, "log_beta"), 50),
         Stage("noise held", ("log_beta",), 200, 10 * tol),
     )
     semifinal = Stage("all free", (), min(300, max_iter), 10 * tol)
-    run = partial(_run_all, model, n_jobs=n_jobs, see=see, checkpoint=checkpoint)
+    run = partial(_run_all, model, n_jobs=n_jobs, see=see, store=store)
     some = data if few is None else few.data
     fits = held = _best_first(run(begin, early, "start", data=some))
     going, slots = _of_each_chart(model, fits, {}, ROUNDS[0])
@@ -157,7 +170,7 @@ def _run_all(
     data: Data,
     n_jobs: int | None,
     see: Callable[[Fit], None],
-    checkpoint: Checkpoint,
+    store: Store,
 ) -> list[Fit]:
     """The final state of each run, in the order of the starts; runs are sequential, in threads, or in joblib's workers.
 
@@ -166,14 +179,24 @@ def _run_all(
     matrices are faster that way.
     """
 
-    def lines() -> Iterator[tuple[bool, Any]]:
-        """For each run whether it is new, and its rounds."""
+    def lines() -> Iterator[tuple[Key, bool, Any]]:
+        """For each run its key in the store, whether it is new, and its rounds."""
         for name, theta in begin:
-            known = _recalled(checkpoint, called, name, theta)
-            yield known is None, run(name, theta) if known is None else known
+            key = f"{called} {name} {len(theta.log_ell)}", model, theta, data, stages
+            finished = store.get(key, Finished)
+            yield key, finished is None, run(name, theta) if finished is None else finished.fits(name, theta)
 
-    def ends(runs: Iterable[tuple[bool, Iterable[Fit]]]) -> list[Fit]:
-        return [_seen(rounds, see, checkpoint if new else Checkpoint(), called) for new, rounds in runs]
+    def ends(runs: Iterable[tuple[Key, bool, Iterable[Fit]]]) -> list[Fit]:
+        fits = []
+        for key, new, rounds in runs:
+            progress = []
+            for fit in rounds:
+                see(fit)
+                progress.append(fit.last)
+            if new:
+                store.once(key, partial(Finished, progress, dict(vars(fit.theta))), Finished)
+            fits.append(fit)
+        return fits
 
     run: Callable[[str, Any], Any] = lambda name, theta: _rounds(model, name, theta, data, stages)
     threads = at_once(n_jobs)
@@ -187,8 +210,8 @@ def _run_all(
             return ends(lines())
         run = lambda name, theta: delayed(_whole_run)(model, name, theta, data, stages)
         runs = list(lines())
-        made = iter(Parallel(n_jobs=n_jobs, return_as="generator")(task for new, task in runs if new))
-        return ends((new, next(made) if new else rounds) for new, rounds in runs)
+        made = iter(Parallel(n_jobs=n_jobs, return_as="generator")(task for _, new, task in runs if new))
+        return ends((key, new, next(made) if new else rounds) for key, new, rounds in runs)
 
 
 class _Threads:
@@ -231,31 +254,6 @@ class _Threads:
             if isinstance(now, BaseException):
                 raise now
             yield now
-
-
-def _seen(run: Iterable[Fit], see: Callable[[Fit], None], checkpoint: Checkpoint, called: str) -> Fit:
-    """The final state of a run, which is stored in the checkpoint."""
-    rounds = []
-    for fit in run:
-        see(fit)
-        rounds.append(asdict(fit.last))
-    record = np.frombuffer(json.dumps(rounds).encode(), np.uint8)
-    checkpoint.put(_entry_name(called, fit.start, fit.theta), {"rounds": record, **vars(fit.theta)})
-    return fit
-
-
-def _recalled(checkpoint: Checkpoint, called: str, name: str, theta: Any) -> list[Fit] | None:
-    """The rounds of a run that is stored in the checkpoint; None if it is not there."""
-    arrays = checkpoint.get(_entry_name(called, name, theta))
-    if arrays is None:
-        return None
-    rounds = [Progress(**record) for record in json.loads(arrays.pop("rounds").tobytes())]
-    return [Fit(name, replace(theta, **arrays) if now is rounds[-1] else None, now) for now in rounds]
-
-
-def _entry_name(called: str, start: str, theta: Any) -> str:
-    """The name of a run in the checkpoint: its round, start and latent dimension."""
-    return f"{called} {start} {len(theta.log_ell)}"
 
 
 def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage, ...]) -> Iterator[Fit]:

@@ -27,7 +27,7 @@ differences of log evidence grow with the labels, so that a setting far behind o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from math import log, pi
 from typing import Any
@@ -37,11 +37,11 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 
 from ..basics.checks import GpumError
-from ..basics.memory import Memory, digest
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
 from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary
+from ..persistence.store import Store, digest
 from . import nearest, tridiagonal
 from .considered import Considered
 from .doubt import Doubt
@@ -106,15 +106,15 @@ def log_evidence(
 
 
 def average(
-    family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None, memory: Memory | None = None
+    family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None, store: Store | None = None
 ) -> Posterior:
     """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`.
 
-    A fit that asks for several families of the same spaces gives its `memory`.
+    A fit that asks for several families of the same spaces gives its `store`.
     """
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
     a0 = family.priors.signal[0]
-    score = partial(_score, y, own, family.priors, forms_of=_remembered(memory, y, own))
+    score = partial(_score, y, own, family.priors, forms_of=_remembered(store, y, own))
     found, total, doubt, notes, considered = weighed(family, labels, score)
     components = [_component(setting, labels[setting.space], y, own, w, signal) for setting, w, signal in found]
     return Posterior(
@@ -218,12 +218,12 @@ def forms(
     return d.quadratic(RATIOS), d.log_det(RATIOS)
 
 
-def _remembered(memory: Memory | None, y: np.ndarray, noise: np.ndarray) -> Forms:
-    """As `forms` for all labels y, computed once for each kernel and rows that a memory can recognise."""
-    if memory is None:
+def _remembered(store: Store | None, y: np.ndarray, noise: np.ndarray) -> Forms:
+    """As `forms` for all labels y, computed once for each kernel and rows that a store can name."""
+    if store is None:
         return forms
-    labels = digest(y), digest(noise)
-    last: tuple[np.ndarray, bytes] = y, labels[0]  # the settings of a space come one after the other, with one array
+    labels = digest((y, noise))
+    last: tuple[np.ndarray, str] = y, labels  # the settings of a space come one after the other, with one array
 
     def found(covariance: Covariance, a: np.ndarray, *of_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         nonlocal last
@@ -234,10 +234,7 @@ def _remembered(memory: Memory | None, y: np.ndarray, noise: np.ndarray) -> Form
         if rows is not a:
             name = digest(a)
             last = a, name
-        # Arrays of a kernel are recognised by their ids: the memory holds the kernel, so that no others have them.
-        values = [getattr(covariance, field.name) for field in fields(covariance)]
-        key = labels, name, *(id(v) if isinstance(v, np.ndarray) else v for v in values)
-        return memory.once(key, lambda: (covariance, make()))[1]
+        return store.once(("forms", labels, name, digest(covariance)), make)
 
     return found
 

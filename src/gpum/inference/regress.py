@@ -8,8 +8,8 @@ from math import pi
 
 import numpy as np
 
-from ..basics.memory import Memory
 from ..geometry.family import Family
+from ..persistence.store import Store
 from . import angles, gp, known_noise, likelihoods, observations
 from .nearest import EXACT
 from .outputs import Angle, KnownNoise, LogNormal, Observed, Output, log_units
@@ -25,7 +25,7 @@ def regress(
     labels: np.ndarray,
     target: Target,
     rows: np.ndarray,
-    memory: Memory | None = None,
+    store: Store | None = None,
 ) -> Output:
     """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
     averaged, noise = target.hyperparameters == "average", target.noise
@@ -45,7 +45,7 @@ def regress(
             sites = sites.only(int(np.argmax([component.weight for component in posterior.components])))
             posterior = known_noise.heaviest(posterior)
         return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites, target=target)
-    infer = partial(gp.average, memory=memory) if averaged else gp.best
+    infer = partial(gp.average, store=store) if averaged else gp.best
     mean, scale = gp.units(labels)
     if target.likelihood == "lognormal":
         logs, unit = np.log(labels), scale

@@ -131,7 +131,7 @@ def _take_permissions(file: BinaryIO, about: os.stat_result) -> None:
     """Give an open file the owner, if allowed, and the permissions of another file."""
     with suppress(PermissionError):
         os.fchown(file.fileno(), about.st_uid, about.st_gid)
-    _set_mode(file, stat.S_IMODE(about.st_mode) & 0o777)
+    _set_mode(file, stat.S_IMODE(about.st_mode) & (0o666 if stat.S_ISDIR(about.st_mode) else 0o777))
     close_to_other_groups(file, about)
 
 

@@ -32,9 +32,9 @@ from threading import Lock
 from typing import Any
 
 import jax
-import platformdirs
 
 from ..basics.checks import ForkedProcess
+from ..basics.folders import user_cache
 
 try:  # JAX has no public way to say how entries are written
     from jax._src import compilation_cache, config
@@ -202,7 +202,7 @@ def _folder_of(named: str | None, *environment: str | None) -> Path | None:
     """The folder for these values of the environment: to find it takes longer than to project a row."""
     if named:
         return None if named.lower() in OFF else Path(named).expanduser() / OWN_FOLDER
-    return Path(platformdirs.user_cache_dir("gpum")) / OWN_FOLDER
+    return user_cache() / OWN_FOLDER
 
 
 def _processor() -> str:

@@ -29,7 +29,7 @@ TAGS: dict[str, str] = {
     "encoding": "basics.encoding:Encoding",
     "encoding-column": "basics.encoding:Column",
     "geometries": "fitted.geometries:Geometries",
-    "geometries-of-table": "report.labelling.learned:LearnedGeometries",
+    "geometries-of-table": "estimators.learned:LearnedGeometries",
     # posteriors
     "output": "inference.outputs:Output",
     "target": "inference.target:Target",
@@ -75,7 +75,8 @@ TAGS: dict[str, str] = {
     "covariance-features": "heat.covariances:Features",
     "covariance-spectral": "heat.covariances:Spectral",
     "covariance-stationary": "heat.covariances:Stationary",
-    # what checkpoints hold beside
+    # what the folder of a store holds beside
+    "finished-start": "gplvm.race:Finished",
     "chart-domain": "geometry.domains:Domain",
     "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
     "complex": "manifold.complex:Complex",

@@ -16,7 +16,6 @@ an object after reading or raises a GpumError.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from dataclasses import MISSING, fields, is_dataclass
 from hashlib import sha256
@@ -114,15 +113,6 @@ def state_of(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     return dict(vars(value))
-
-
-def digest(value: Any) -> str:
-    """A digest of everything that a file would hold of an object; different objects have different digests."""
-    writer = Writer()
-    found = sha256(json.dumps([writer.node(value), writer.objects]).encode())
-    for array in writer.arrays().values():
-        found.update(array.tobytes())
-    return found.hexdigest()[:16]
 
 
 def _cannot_hold(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..basics.extras import needs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,9 +17,7 @@ def axes_of(ax: Any, projection: str | None = None) -> Any:
     """The given axes, or new ones in a figure of their own."""
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt
-
-    return plt.figure(layout="constrained").add_subplot(projection=projection)
+    return needs("matplotlib.pyplot", "a figure").figure(layout="constrained").add_subplot(projection=projection)
 
 
 def values_of(values: Any, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..basics.extras import needs
+from ..estimators import diagnostics
 from ..estimators.latent_base import AUTO_RELEVANT, LatentModel
-from ..report import diagnostics
 from .canvas import axes_of, label_axes, numbers_of, values_of
 
 if TYPE_CHECKING:
@@ -195,9 +196,7 @@ def plot_bound(model: Any, *, ax: Axes | None = None) -> Axes:
 def plot_diagnostics(model: Any, *, output: int = 0, axes: Any = None) -> Any:
     """Four panels on a fitted regressor: bound history, evidence over scale, calibration, residuals; [2, 2] Axes."""
     if axes is None:
-        import matplotlib.pyplot as plt
-
-        axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained")[1]
+        axes = needs("matplotlib.pyplot", "a figure").subplots(2, 2, figsize=(10, 7.5), layout="constrained")[1]
     bound, evidence, left, residuals = np.ravel(axes)
     if getattr(model, "latent_model_", None) is None:
         bound.set_axis_off()

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..report import diagnostics
+from ..basics.extras import needs
+from ..estimators import diagnostics
 from .fits import plot_evidence, plot_geometries, plot_leave_one_out, plot_relevance
 
 # Ten colours that differ also for colour-blind people; further classes have the same ones with other markers.
@@ -29,9 +30,7 @@ def overview(model: Any, *, output: int = 0, axes: Any = None) -> Any:
     diagnostics.geometry_weights(model, output)  # there is such an output
     classes = model.model_.classes
     if axes is None:
-        import matplotlib.pyplot as plt
-
-        axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")[1]
+        axes = needs("matplotlib.pyplot", "a figure").subplots(2, 2, figsize=(10, 8), layout="constrained")[1]
     top, left_out, weights, last = np.ravel(axes)
     _map(model, output, top)
     if classes is not None:

@@ -1,0 +1,76 @@
+"""`gpum check`: everything in a table that is in the way of a fit, in one list, without fitting."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpum.tools import counted
+
+from .messages import called, stage, with_labels
+from .models import Debug, Decimal, Encoding, Missing, Written, column
+
+STOPPED = 1  # exit status: something is in the way
+
+
+def check(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; or a folder of pictures.",
+        ),
+    ],
+    target: Annotated[list[str] | None, column("What is to be learned.")] = None,
+    features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,
+    drop: Annotated[list[str] | None, column("Columns to leave out.")] = None,
+    index: Annotated[str | None, column("Column that names the rows; it is no feature.")] = None,
+    missing: Missing = None,
+    written: Written = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    debug: Debug = False,
+) -> None:
+    """List what is in the way of a fit, with the option that solves each, and print the command that uses them all.
+
+    Nothing is fitted or written. The exit status is 0 if nothing is in the way, else 1.
+
+    Examples:
+
+    `gpum check data.csv --target y`
+    """
+    with stage(f"reading {data.name}", data):
+        from ..tables import tables
+        from ..tables.written import Conventions
+        from .advice import advice_on, options_of, show
+        from .columns import choose
+
+        conventions = Conventions.of(missing, written)
+        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target or [])
+        chosen = choose(table, target or [], features, drop, index, conventions)
+        with called(data.name):
+            found = advice_on(chosen)
+    typer.echo(f"{data.name}: {counted(len(table), 'row')}, {counted(len(table.columns), 'column')}.")
+    given = [
+        *(word for name in chosen.targets or ["NAME"] for word in ("--target", name)),
+        *_repeated("--features", features),
+        *_repeated("--drop", drop),
+        *([] if index is None else ["--index", index]),
+        *_repeated("--missing", missing),
+        *_repeated("--written", written),
+        *([] if decimal == "." else ["--decimal", decimal]),
+        *([] if encoding == "utf-8" else ["--encoding", encoding]),
+    ]
+    show(found)
+    outputs = ["--out", "model.gpum", "--report", "report.html"]
+    words = ["gpum", "fit", str(data), *given, *options_of(found), *outputs]
+    typer.echo(f"Fit with:\n  {shlex.join(words)}")
+    if any(advice.stops for advice in found):
+        raise typer.Exit(STOPPED)
+
+
+def _repeated(option: str, values: list[str] | None) -> list[str]:
+    return [word for value in values or [] for word in (option, value)]

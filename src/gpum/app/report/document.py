@@ -1,0 +1,373 @@
+"""The report of a fitted model: one HTML file that opens without a network.
+
+Python prepares the numbers and sentences as JSON; the page in `page/` draws them with plotly.js. Both are compressed
+and written into the file in base 85, which `page/unpack.js` reads. Names from the data reach the page only in that
+JSON, and there only as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import zlib
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+from sklearn.decomposition import PCA
+
+from gpum import diagnostics, model_io
+from gpum.tools import (
+    NO_BOUNDARY,
+    by_column,
+    check_writable,
+    column,
+    columns,
+    evaluate,
+    fill_in,
+    magnification,
+    nearest,
+    needs,
+    replacing,
+    short,
+)
+
+from . import classes, findings, verdict
+
+SHOWN_FEATURES = 6  # feature values that are shown for a row: those of the columns that vary most
+SHOWN_LABELS = 1000  # points of the calibration plot
+PIXELS = 240  # along a side, for the outline
+CURVE = 80  # points of the curve over scale
+SHOWN_ROWS = (4000, 2000, 1000, 500)  # of a cloud at most: the first number whose page is not larger than LARGEST
+SHOWN_EDGES = 5  # of an atlas, for each row that may be shown
+LARGEST = 2_000_000  # bytes of the page
+SHOWN_COLUMNS = 15  # of which the report says how relevant they are
+
+
+def write_report(fitted: model_io.Fitted, path: Any, *, force: bool = False) -> Path:
+    """Write the report of a fitted model to an HTML file, completely or not at all; `force` overwrites."""
+    path = Path(path)
+    if path.exists() and not force:
+        raise FileExistsError(f"path is {str(path)!r}, which exists; choose another name or pass force=True")
+    check_writable(path)
+    text = render(fitted)
+    with replacing(path) as file:
+        file.write(text.encode())
+    return path
+
+
+def render(fitted: model_io.Fitted) -> str:
+    """The report of a fitted model as the text of an HTML page."""
+    if np.isnan(fitted.X).any():  # figures show the values that were filled in
+        fitted = replace(fitted, X=fill_in(fitted.X).rows)
+    page = resources.files(__package__) / "page"
+    title = f"GPUM report: {fitted.about.get('source') or ', '.join(fitted.targets)}"
+    sections = {
+        "title": html.escape(title),
+        "style": _joined(page, "common.css", "page.css"),
+        "code": _packed(_plotly() + _joined(page, "common.js", "page.js")),
+        "unpack": _joined(page, "unpack.js"),
+    }
+    frame, contents = (page / "page.html").read_text("utf-8"), {"title": title, **_contents(fitted)}
+    for limit in SHOWN_ROWS:
+        sections["data"] = _packed(json.dumps(_shown(contents, fitted, limit), allow_nan=False, separators=(",", ":")))
+        text = re.sub(r"\{\{(\w+)\}\}", lambda match: sections[match[1]], frame)
+        if len(text.encode()) <= LARGEST:
+            break
+    return text
+
+
+def _joined(page: Any, *names: str) -> str:
+    return "".join("\n" + (page / name).read_text("utf-8") for name in names)
+
+
+def _plotly() -> str:
+    return str(needs("plotly.offline", "the report").get_plotlyjs())
+
+
+def _packed(text: str) -> str:
+    """Text, compressed, in base 85 with a comma in place of <, so that it cannot end or begin an element."""
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode().replace("<", ",")
+
+
+def _contents(fitted: model_io.Fitted) -> dict[str, Any]:
+    model, X = fitted.model, fitted.X
+    outlines: dict[Any, Any] = {}
+    view = View(X)
+    named = hasattr(model, "classes_")
+    targets = classes.targets(fitted, _common(fitted, 0, outlines)) if named else _targets(fitted, outlines)
+    settings = fitted.about.get("settings") or model.model_.settings
+    worth = diagnostics.suggestions(model)
+    charted, learned = model.chart_ is not None, model.latent_model_ is not None
+    next_rows = [] if worth is None else worth.rows.tolist()
+    return {
+        "rows": [short(name) for name in fitted.rows],
+        "chart": _chart(fitted, view),
+        "cloud": {
+            "axes": columns(view.at(X)),
+            "names": [short(name) for name in fitted.features[:3]],
+            "fractions": view.fractions,
+        },
+        "magnification": column(evaluate(model.chart_, magnification, model.latent_)) if charted else None,
+        "features": _features(fitted),
+        "ard": column(model.latent_model_.ard_) if learned else None,
+        "extents": column(diagnostics.extents(model)) if charted else None,
+        "cautions": findings.about_cloud(fitted),
+        "targets": targets,
+        "confusion": classes.confusion(model) if named else None,
+        "next": {"rows": next_rows, "text": findings.label_next(worth, named)},
+        "words": classes.WORDS if named else findings.WORDS,
+        "about": [*_about(fitted.about), ["columns", model.model_.cloud.units]],
+        "settings": [[str(key), short(value)] for key, value in settings.items()],
+        "messages": [str(message) for message in [*fitted.about.get("warnings", []), *model.notes_]],
+    }
+
+
+def _shown(contents: dict[str, Any], fitted: model_io.Fitted, limit: int) -> dict[str, Any]:
+    """The contents of a page with about `limit` rows, and the edges of atlases among them."""
+    X, targets = fitted.X, contents["targets"]
+    rows = _shown_rows(len(X), targets, contents["next"]["rows"], limit)
+    some = contents if len(rows) == len(X) else _thinned(contents, rows, len(X))
+    titles = {t["atlas"] for t in targets if t["atlas"] is not None}
+    edges = {title: edges_of(fitted.model, title, X[rows], View(X), SHOWN_EDGES * limit) for title in titles}
+    return {**some, "atlases": edges}
+
+
+def _features(fitted: model_io.Fitted) -> dict[str, Any]:
+    """The columns of the table that vary most: numbers, or words and dates as they are in the table."""
+    spreads, owners = fitted.X.std(0), fitted.encoding.owners
+    widest = np.maximum.reduceat(spreads, np.unique(owners, return_index=True)[1])
+    varied = np.sort(np.argsort(-widest, kind="stable")[:SHOWN_FEATURES])
+    cells = [fitted.encoding.decoded(fitted.X, j) for j in varied]
+    words = [any(isinstance(cell, str) for cell in some) for some in cells]
+    return {
+        "names": [short(fitted.columns[j]) for j in varied],
+        "axes": [some if text else column(np.array(some, float)) for some, text in zip(cells, words, strict=True)],
+        "of": fitted.X.shape[1],
+    }
+
+
+def _about(about: dict[str, Any]) -> list[list[str]]:
+    """Further information about the fit, besides settings and messages, in words."""
+    found = []
+    for key, value in about.items():
+        if key not in ("settings", "warnings", "seconds"):
+            found.append([str(key), short(_in_words(value))])
+    return found
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} like {_in_words(one)}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _shown_rows(n: int, targets: list[dict[str, Any]], asked: list[int], limit: int) -> np.ndarray:
+    """Which of n rows the page shows: all, or `limit` spread evenly and the rows that other sections mention."""
+    if n <= limit:
+        return np.arange(n)
+    spoken = [row for t in targets if t["left_out"] is not None for row in t["left_out"]["rows"]]
+    return np.unique(np.concatenate([np.linspace(0, n - 1, limit).astype(int), spoken, asked]).astype(int))
+
+
+def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, Any]:
+    """The contents with some of n rows only, and a message that says so."""
+    pick = lambda column: None if column is None else [column[i] for i in shown]
+    position = {int(row): k for k, row in enumerate(shown)}
+    thin = dict(contents)
+    thin["rows"], thin["magnification"] = pick(contents["rows"]), pick(contents["magnification"])
+    for name in ("chart", "cloud", "features"):
+        thin[name] = {**contents[name], "axes": [pick(column) for column in contents[name]["axes"]]}
+    thin["next"] = {**contents["next"], "rows": [position[row] for row in contents["next"]["rows"]]}
+    thin["targets"] = []
+    for target in contents["targets"]:
+        left_out = target["left_out"]
+        if left_out is not None:
+            left_out = {**left_out, "rows": [position[row] for row in left_out["rows"]]}
+        columns = {name: pick(target[name]) for name in ("y", "mean", "std")}
+        thin["targets"].append({**target, **columns, "left_out": left_out})
+    said = f"The pictures and the table show {len(shown):,} of {n:,} rows; all figures are of all rows."
+    return {**thin, "messages": [said, *contents["messages"]]}
+
+
+class View:
+    """The view of the cloud: its own columns, or the first three principal components of more columns."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.pca = _main_directions(X, 3) if X.shape[1] > 3 else None
+        fractions = [] if self.pca is None else np.nan_to_num(self.pca.explained_variance_ratio_)
+        self.fractions = [findings.percent(fraction) for fraction in fractions]
+
+    def at(self, X: np.ndarray) -> np.ndarray:
+        """Coordinates of rows in this view, [n, at most 3]."""
+        return X if self.pca is None else self.pca.transform(X)
+
+
+def _main_directions(X: np.ndarray, k: int) -> PCA:
+    """The first k principal components; if all rows are equal, their fractions of the variance are 0/0."""
+    with np.errstate(invalid="ignore"):
+        return PCA(k, svd_solver="full").fit(X)
+
+
+def _chart(fitted: model_io.Fitted, view: View) -> dict[str, Any]:
+    """The flat map: the chart of largest weight, or the first two principal components if there is no chart."""
+    model = fitted.model
+    if model.chart_ is None:
+        plain = fitted.X if fitted.X.shape[1] < 3 else _main_directions(fitted.X, 2).transform(fitted.X)
+        own = [short(name) for name in fitted.features]
+        names = own if plain is fitted.X else ["main direction 1", "main direction 2"]
+        return {"axes": columns(plain), "dim": plain.shape[1], "names": names, "kind": "directions"}
+    kind = "known" if model.latent_model_ is None else "learned"
+    return {"axes": columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted), "kind": kind}
+
+
+def edges_of(model: Any, title: str, X: np.ndarray, view: View, most: int) -> dict[str, Any]:
+    """Edges of an atlas in the view of the cloud: coordinates of nodes, pairs of nodes, and their number.
+
+    At most `most` edges. `near` is the row nearest to each node, whose prediction is its height if the data have less
+    than three columns.
+    """
+    atlas = findings.atlas_of(model, title)
+    pairs = atlas.edges
+    shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), most)).astype(int)]
+    used, ends = np.unique(shown, return_inverse=True)
+    nodes = model.model_.cloud.unscaled(atlas.positions[used])
+    flat = X.shape[1] < 3
+    near = nearest(X, 1, nodes)[1][:, 0] if flat else None
+    return {
+        "axes": columns(view.at(nodes)),
+        "pairs": ends.reshape(-1).tolist(),
+        "near": None if near is None else near.tolist(),
+        "of": len(pairs),
+    }
+
+
+def _common(fitted: model_io.Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
+    """The entries of output k that every kind of target has: geometries, settings and outline."""
+    model = fitted.model
+    settings = diagnostics.evidence_over_scale(model, k)
+    geometries = diagnostics.geometry_weights(model, k)
+    first = next(iter(geometries))
+    levels = diagnostics.level_weights(model, k)
+    level, outline_text = findings.outline(levels)
+    if level not in outlines:
+        chart = None if level == NO_BOUNDARY else model.chart_
+        outlines[level] = _outline(chart if chart is None or level is None else chart.with_level(level))
+    return {
+        "geometries": [[title, round(w, 4), findings.percent(w)] for title, w in geometries.items()],
+        "geometry_text": findings.geometry(model, k),
+        "map_text": findings.the_map(model, k),
+        "atlas": first if findings.atlas_of(model, first) is not None else None,
+        "outline": outlines[level],
+        "outline_text": outline_text,
+        "scale": {**_curves(settings, first), "chosen": model.get_params().get("hyperparameters") == "evidence"},
+        "levels": [[findings.level_name(v), round(w, 4), findings.percent(w)] for v, w in levels.items()],
+        "left_out": None,
+        "relevance": _relevance(fitted, k),
+    }
+
+
+def _relevance(fitted: model_io.Fitted, k: int) -> list[list[Any]]:
+    """The most relevant columns of output k, where that is known: name, relevance from 0 to 1, and in words."""
+    found = by_column(fitted.model, fitted.model.model_.relevance)
+    if found is None or np.isnan(np.atleast_2d(found)[k]).any():
+        return []
+    found = np.atleast_2d(found)[k]
+    most = np.argsort(-found, kind="stable")[:SHOWN_COLUMNS]
+    return [[short(fitted.columns[j]), round(float(found[j]), 4), findings.percent(float(found[j]))] for j in most]
+
+
+def _targets(fitted: model_io.Fitted, outlines: dict[Any, Any]) -> list[dict[str, Any]]:
+    mean, std = (v.reshape(len(fitted.X), -1) for v in fitted.model.predict_cloud(return_std=True))
+    return [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))]
+
+
+def _target(
+    fitted: model_io.Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines: dict[Any, Any]
+) -> dict[str, Any]:
+    output = fitted.model.model_.outputs[k]
+    left_out = diagnostics.leave_one_out(fitted.model, k) if len(output.labels) > 1 else None
+    y = np.full(len(fitted.X), np.nan)
+    y[output.rows] = output.shown_labels
+    found = {
+        **_common(fitted, k, outlines),
+        "name": short(fitted.targets[k]),
+        "y": column(y),
+        "mean": column(mean),
+        "std": column(std),
+        "verdict": verdict.of_numbers(output, left_out),
+        "figures": findings.figures(fitted, k, diagnostics.evidence_over_scale(fitted.model, k), left_out),
+        "cautions": findings.cautions(fitted, k, left_out),
+    }
+    if left_out is not None:
+        shown = np.linspace(0, len(left_out.y) - 1, min(len(left_out.y), SHOWN_LABELS)).astype(int)
+        found["left_out"] = {
+            "rows": left_out.rows[shown].tolist(),
+            "inside": int(left_out.inside.sum()),
+            "fraction": findings.percent(float(left_out.inside.mean())),
+            "of": len(left_out.y),
+            **{name: column(getattr(left_out, name)[shown]) for name in ("y", "mean", "low", "high")},
+        }
+    return found
+
+
+def _curves(settings: diagnostics.EvidenceOverScale, geometry: str) -> dict[str, Any]:
+    """Weight over scale on one geometry for each smoothness that has any; the heaviest settings of all as a table."""
+    mine = settings.of(geometry)
+    low, high = float(mine.ends[:, 0].min()), float(mine.ends[:, 1].max())
+    scales = np.geomspace(low, high, CURVE) if high > low else np.array([low])
+    heaviest = [
+        [
+            settings.geometry[i],
+            findings.SMOOTHNESS.get(settings.smoothness[i], settings.smoothness[i]),
+            findings.number(settings.scale[i]),
+            findings.level_name(settings.level[i], settings.geometry[i]),
+            f"{settings.weight[i]:.1%}",
+        ]
+        for i in range(min(5, len(settings.scale)))
+    ]
+    series = [
+        {
+            "name": words,
+            "fraction": findings.percent(float(mine.weight[[s == name for s in mine.smoothness]].sum())),
+            "weight": np.round(mine.curve(name, scales), 5).tolist(),
+        }
+        for name, words in findings.SMOOTHNESS.items()
+        if name in mine.smoothness
+    ]
+    return {
+        "geometry": findings.the(geometry),
+        "unit": findings.scale_unit(geometry),
+        "scales": [float(f"{s:.4g}") for s in scales],
+        "series": series,
+        "heaviest": heaviest,
+        "count": len(settings.scale),
+    }
+
+
+def _outline(chart: Any) -> list[Any]:
+    """The outline of a chart of one or two dimensions as lines; empty for more dimensions, or without a chart."""
+    if chart is None or chart.dim > 2:
+        return []
+    n = PIXELS if chart.dim == 2 else PIXELS**2 // 10
+    pad = 0.03 * np.ptp(chart.bounds, axis=1)
+    axes = [np.linspace(low - e, high + e, n) for (low, high), e in zip(chart.bounds, pad, strict=True)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, chart.dim)
+    inside = evaluate(chart, "inside", points).reshape((n,) * chart.dim)
+    if chart.dim == 1:
+        turns = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
+        return [[[float(axes[0][a]), float(axes[0][b - 1])]] for a, b in turns.reshape(-1, 2)]
+    blurred = gaussian_filter(inside.astype(float), 0.8)  # smooths the pixels
+    lines = needs("contourpy", "the report").contour_generator(axes[0], axes[1], blurred.T).lines(0.5)
+    return [columns(np.asarray(line)) for line in lines if len(line) > 3]
+
+
+def _axis_names(fitted: model_io.Fitted) -> list[str]:
+    if fitted.model.latent_model_ is None:  # a known chart: the features are its coordinates
+        return [short(name) for name in fitted.features]
+    return [f"map coordinate {d + 1}" for d in range(fitted.model.chart_.dim)]

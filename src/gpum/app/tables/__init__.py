@@ -1,0 +1,1 @@
+"""Tables in files, with the labels beside them: `tables` reads and writes every format."""

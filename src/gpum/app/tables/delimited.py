@@ -1,0 +1,266 @@
+"""Tables of text (CSV, TSV and TXT, plain or compressed by gzip): encoding, separator, cells."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+
+from gpum import GpumError
+
+SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": ",;\t"}
+ROOM, EXPANDS, CHUNK = 1 << 26, 50, 1 << 20  # a .gz may unpack to ROOM bytes, and EXPANDS times its own size
+# Byte order marks; that of UTF-32 begins like that of UTF-16.
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+ZIP = b"PK\x03\x04"
+HEAD, LONGEST = 1 << 16, 1 << 26  # bytes that show the encoding; characters of the longest line
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table of text is written: the separator of its cells, and the decimal mark of its numbers."""
+
+    separator: str = ","
+    decimal: str = "."
+
+
+Block = tuple[list[str], list[np.ndarray], list[int]]
+
+
+def read(path: Path, ending: str, decimal: str, encoding: str) -> Block:
+    """Names, columns of text, and the line at which each row ends."""
+    text = decoded(path, content(path), encoding)
+    if not text.strip():
+        raise GpumError(f"{path} is empty; give a table with named columns")
+    rows, lines = cells(path, text, separator(text, ending, decimal))
+    _check_lengths(path, rows, lines)
+    return _block(rows, lines)
+
+
+def blocks(path: Path, ending: str, decimal: str, encoding: str, count: Callable[[int], int]) -> Iterator[Block]:
+    """As `read`, in blocks of so many rows as `count` says for the number of columns."""
+    lines = _lines(path, encoding)
+    above = []  # empty lines above the header, and the header
+    for line in lines:
+        above.append(line)
+        if line.strip():
+            break
+    else:
+        raise GpumError(f"{path} is empty; give a table with named columns")
+    parsed = _parsed(path, chain(above, lines), separator(above[-1], ending, decimal))
+    header = next(parsed)
+    first = True
+    while some := list(islice(parsed, count(len(header[0])))):
+        rows, numbers = map(list, zip(header, *some, strict=True))
+        _check_lengths(path, rows, numbers, first)
+        yield _block(rows, numbers)
+        first = False
+
+
+def dialect(path: Path, ending: str, decimal: str, encoding: str) -> Dialect:
+    """How a table is written."""
+    header = next((line for line in _lines(path, encoding) if line.strip()), "")
+    return Dialect(separator(header, ending, decimal) if header else SEPARATORS[ending][0], decimal)
+
+
+def _block(rows: list[list[str]], lines: list[int]) -> Block:
+    """Names, columns and lines of a header with the rows below it; without columns that have no name and no value."""
+    names = [name.strip() for name in rows[0]]
+    columns = [np.array(column, dtype=object) for column in zip(*rows[1:], strict=True)]
+    used = [k for k, column in enumerate(columns) if names[k] or any(cell.strip() for cell in column)]
+    return [names[k] for k in used], [columns[k] for k in used], lines[1:]
+
+
+def _lines(path: Path, encoding: str) -> Iterator[str]:
+    """The lines of a file with their ends; the file is read as they are taken."""
+    number = 0
+    with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
+        try:
+            head = file.read(HEAD)
+            _refuse_zip(path, head)
+            mark, codec = _codec(head, encoding)
+            file.seek(len(mark))
+            text = io.TextIOWrapper(file, encoding=_known(codec), newline="")
+            while line := text.readline(LONGEST):
+                number += 1
+                if "\0" in line:
+                    raise _no_text(path, codec, head)
+                if len(line) == LONGEST:
+                    raise GpumError(f"{path}, line {number}, has more than {LONGEST:,} characters; check its line ends")
+                yield line
+        except UnicodeError as error:
+            before = error.object[: error.start].count(b"\n") if isinstance(error, UnicodeDecodeError) else 0
+            raise _no_text(path, codec, head, number + before + 1) from None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise _damaged(path, error) from None
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file, unpacked if its name ends in .gz."""
+    if path.suffix.lower() != ".gz":
+        return path.read_bytes()
+    most, found = ROOM + EXPANDS * path.stat().st_size, bytearray()
+    try:
+        with gzip.open(path) as file:
+            while chunk := file.read(CHUNK):
+                found += chunk
+                if len(found) > most:
+                    raise GpumError(f"{path} unpacks to more than {EXPANDS} times its size; unpack it yourself first")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _damaged(path, error) from None
+    return bytes(found)
+
+
+def decoded(path: Path, data: bytes, encoding: str) -> str:
+    """The text of a file without its byte order mark, which has priority over the default encoding."""
+    _refuse_zip(path, data)
+    mark, codec = _codec(data, encoding)
+    try:
+        text = data[len(mark) :].decode(_known(codec))
+    except UnicodeError as error:
+        bad = len(mark) + getattr(error, "start", 0)
+        raise _no_text(path, codec, data, data.count(b"\n", 0, bad) + 1) from None
+    if "\0" in text:
+        raise _no_text(path, codec, data)
+    return text
+
+
+def _refuse_zip(path: Path, data: bytes) -> None:
+    if data.startswith(ZIP):
+        raise GpumError(f"{path} is a zip file, as Excel workbooks are; save the table as CSV")
+
+
+def _known(encoding: str) -> str:
+    """The name of an encoding, if it is one."""
+    try:
+        "".encode(encoding)
+        return encoding
+    except LookupError:
+        raise GpumError(f"encoding is {encoding!r}, which is not known; latin-1, cp1252 and utf-16 are some") from None
+
+
+def _no_text(path: Path, codec: str, data: bytes, line: int | None = None) -> GpumError:
+    """The error about a file whose `line` is not of this encoding, or which holds zero bytes."""
+    what = "holds zero bytes" if line is None else f"is not {codec.upper()} text (line {line})"
+    own = "utf-16" if b"\0" in data else "latin-1"
+    return GpumError(
+        f"{path} {what}; save it with the encoding UTF-8, or name its own (encoding={own!r}, on the command line "
+        f"--encoding {own})"
+    )
+
+
+def _damaged(path: Path, error: Exception) -> GpumError:
+    return GpumError(f"{path} is not a gzip file, or damaged ({error}); compress the table again")
+
+
+def encoded(text: str, data: bytes, encoding: str) -> bytes:
+    """Text in the encoding of a file that holds `data`, with its byte order mark."""
+    mark, codec = _codec(data, encoding)
+    return mark + text.encode(codec)
+
+
+def _codec(data: bytes, encoding: str) -> tuple[bytes, str]:
+    """The byte order mark of a file (empty if it has none, or an encoding is named) and its encoding."""
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        for mark, codec in MARKS.items():
+            if data.startswith(mark):
+                return mark, codec
+    return b"", encoding
+
+
+def separator(text: str, ending: str, decimal: str) -> str:
+    """The separator of the cells: the most frequent one in the first line, outside of quotes."""
+    marks, first = SEPARATORS[ending], re.sub('"[^"]*"', "", text.lstrip().splitlines()[0])
+    if decimal == "," and any(mark in first for mark in marks.replace(",", "")):
+        marks = marks.replace(",", "")
+    return max(marks, key=first.count)
+
+
+def cells(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
+    """The cells of every line that is not empty, and the line at which each ends."""
+    rows, lines = [], []
+    for row, line in _parsed(path, io.StringIO(text, newline=""), delimiter):
+        rows.append(row)
+        lines.append(line)
+    return rows, lines
+
+
+def _parsed(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], int]]:
+    """The cells of every line that is not empty, with the number of the line at which they end."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield row, reader.line_num
+    except csv.Error as error:
+        raise GpumError(f"{path}, line {reader.line_num}, cannot be read ({error}); check its quotes") from None
+
+
+def _check_lengths(path: Path, rows: list[list[str]], lines: list[int], first: bool = True) -> None:
+    """Refuse a line that is longer or shorter than the header, which is above these rows, the `first` of the file."""
+    named, others = len(rows[0]), {len(row) for row in rows[1:]}
+    count = f"{named} cell{'s' * (named != 1)}"
+    if first and len(rows) > 2 and len(others) == 1 and named not in others:
+        raise GpumError(
+            f"the first line of {path} has {count}, but every other line has {others.pop()}; it must hold the names of "
+            "the columns, and nothing may stand above them"
+        )
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != named:
+            raise GpumError(
+                f"{path}, line {line}, has {len(row)} cell{'s' * (len(row) != 1)}, but the header has {named}; check "
+                "its separators"
+            )
+
+
+@contextmanager
+def writing(file: BinaryIO, ending: str, like: Dialect | None = None) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that writes columns as UTF-8 text, like another table; each call adds rows."""
+    marks, decimal = SEPARATORS[ending], "." if like is None else like.decimal
+    delimiter = like.separator if like is not None and like.separator in marks else marks[0]
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    header = True
+
+    def write(columns: dict[str, Any]) -> None:
+        nonlocal header
+        found = [c.astype(int) if c.dtype == bool else c for c in map(np.asarray, columns.values())]
+        rows = zip(*(_written(column, decimal) for column in found), strict=True)
+        write_lines(text, list(columns) if header else None, rows, delimiter)
+        header = False
+
+    try:
+        yield write
+        text.flush()
+    finally:
+        text.detach()  # the caller closes the file
+
+
+def _written(column: np.ndarray, decimal: str) -> list[Any]:
+    cells = column.tolist()
+    return cells if decimal == "." or column.dtype.kind != "f" else [repr(cell).replace(".", decimal) for cell in cells]
+
+
+def write_lines(text: TextIO, names: list[str] | None, rows: Iterable[Any], delimiter: str, end: str = "\n") -> None:
+    """Write a header, unless None, and rows of cells; names are quoted if one of them contains a separator."""
+    how: dict[str, Any] = {"delimiter": delimiter, "lineterminator": end}
+    if names is not None:
+        strange = any(mark in name for name in names for mark in SEPARATORS[".csv"])
+        csv.writer(text, **how, quoting=csv.QUOTE_ALL if strange else csv.QUOTE_MINIMAL).writerow(names)
+    csv.writer(text, **how).writerows(rows)

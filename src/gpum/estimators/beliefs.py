@@ -1,0 +1,334 @@
+"""Predictions for every row from the labels so far, for numbers and for classes.
+
+After each label the user waits for the map, so predictions are made in two steps. `quick` uses the settings that had
+the largest weights before, and draws the map with the heaviest of them. `exact` uses all settings, as `gpum fit` does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..basics.checks import GpumError
+from ..basics.formats import number, percent, short
+from ..basics.threads import blas_threads
+from ..fitted.relevance import TITLE, with_lengths
+from ..geometry.family import Family
+from ..inference import classes, design, gp
+from ..inference.correlations import correlation
+from ..inference.left_out import leave_one_out
+from ..inference.posterior import RowsInSpaces
+from ..inference.regress import as_numbers, regress
+from ..inference.target import Target as TargetKind
+from .classifier import infer as infer_classes
+from .targets import LARGEST_LABEL
+
+QUICK, POINTS = 12, 25_000  # settings of the quick map: at least QUICK, and more if rows × settings stays below POINTS
+CONSIDERED, MANY = 100, 6  # settings from which they are chosen, if there are MANY labels
+INTERVAL = np.array([0.025, 0.975])
+SHOWN = 40  # characters of what was typed
+ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is reported
+HEAVIEST = 8  # components, over which correlations of rows are averaged
+LISTED = 12  # columns of which the page says how relevant they are
+
+Labels = dict[int, str]  # by row
+Relevance = Sequence[tuple[str, float, str]]  # names of columns, relevance from 0 to 1, and in words
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Predictions for every row of the cloud.
+
+    value : the mean, or the index of the likeliest class, [N].
+    spread : standard deviation of a new observation, or the chance that this class is wrong, [N].
+    left_out : the error of labels that are predicted from the others, or how many are correct, in words.
+    weights : of each geometry, heaviest first.
+    correlation : prior correlations of one row with others under the heaviest components; the largest belong to the
+        rows that are nearest along the surface, whatever the geometry.
+    relevance : of the columns that matter most, where flat space with a length for each column has weight.
+    """
+
+    value: np.ndarray
+    spread: np.ndarray
+    left_out: str
+    weights: dict[str, float]
+    family: Family
+    settings: list[int]  # indices in that family, heaviest first
+    exact: bool
+    detail: Callable[[int], dict[str, Any]]  # more about one row
+    correlation: Callable[[int, np.ndarray], np.ndarray]
+    relevance: Relevance = ()
+
+
+class Target(ABC):
+    """Base of numbers and classes: a fitted estimator with warm_start, and its family."""
+
+    def __init__(self, model: Any, X: np.ndarray) -> None:
+        self.model, self.X = model, X
+        self.fitted = model.model_  # with the labels of the last exact fit
+        self.geometries = self.fitted.geometries
+        family, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
+        self.family = replace(family, rows=[rows[everything] for rows in family.rows])
+        self.titles = [*self.geometries.titles, TITLE]  # lengths of columns, which labels add, are the last geometry
+
+    def considered(self, before: Belief | None, labels: Labels) -> tuple[Family, list[int]]:
+        """The family of the quick step, and indices of the settings that it uses."""
+        family = self.family if before is None else before.family
+        if before is None or len(labels) < MANY or not before.settings:
+            return family, list(range(len(family.settings)))
+        return family, before.settings[:CONSIDERED]
+
+    def heaviest(self, posterior: Any, n: int | None = None) -> Any:
+        """The posterior with only its heaviest components."""
+        n = n or max(QUICK, POINTS // len(self.X))
+        return posterior.heaviest(n)
+
+    @staticmethod
+    def settings_of(posterior: Any, family: Family) -> list[int]:
+        """Indices of a posterior's settings in the family, heaviest first."""
+        index = {id(setting): k for k, setting in enumerate(family.settings)}
+        heavy = sorted(posterior.components, key=lambda component: -component.weight)
+        return [index[id(component.setting)] for component in heavy if id(component.setting) in index]
+
+    @staticmethod
+    def correlation_of(posterior: Any, family: Family) -> Callable[[int, np.ndarray], np.ndarray]:
+        """The prior correlation of a row with others, averaged over the heaviest components of a posterior.
+
+        Spaces with lengths of columns are left out for a large cloud, whose rows in these are not stored.
+        """
+        heavy = posterior.heaviest(HEAVIEST).components
+        stored = [component for component in heavy if component.setting.space < len(family.rows)]
+
+        def of(row: int, others: np.ndarray) -> np.ndarray:
+            found = np.zeros(len(others))
+            for component in stored:
+                rows = family.rows[component.setting.space]
+                found += component.weight * correlation(component.setting.covariance, rows[[row]], rows[others])[0]
+            return found
+
+        return of
+
+    def weights_of(self, posterior: Any, geometry_of: Sequence[int]) -> dict[str, float]:
+        """Weight of each geometry, heaviest first."""
+        found = dict.fromkeys(self.geometries.titles, 0.0)
+        for component in posterior.components:
+            title = self.titles[geometry_of[component.setting.space]]
+            found[title] = found.get(title, 0.0) + component.weight
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def suggest(self, n: int, among: np.ndarray, belief: Belief) -> tuple[list[int], str, bool]:
+        """The rows of `among` to label next by the exact fit, the expected gain in words, and whether to stop."""
+        found = self.fitted.suggestions(n, candidates=among)
+        text, stop = self.advice(found, belief)
+        return [int(row) for row in found.rows], text, stop
+
+    @abstractmethod
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """The expected gain of the best suggestion, in words, and whether further labels no longer pay."""
+
+
+class Numbers(Target):
+    """A target that is a number; `columns` are the names of the columns of X."""
+
+    def __init__(self, model: Any, X: np.ndarray, columns: Sequence[str] = ()) -> None:
+        super().__init__(model, X)
+        self.columns = columns
+
+    def parse(self, text: str) -> str:
+        """A label in the form in which it is stored; an error if it is not a number."""
+        return parse_number(text)
+
+    def ready(self, labels: Labels) -> bool:
+        """Whether the labels are enough for predictions."""
+        return len(labels) > 1
+
+    def quick(self, labels: Labels, before: Belief | None) -> Belief:
+        """Predictions from few settings, to be shown at once."""
+        rows, y = _arrays(labels)
+        mean, scale = gp.units(y)
+        family, some = self.considered(before, labels)
+        whole = gp.average(replace(family, settings=[family.settings[k] for k in some]), rows, (y - mean) / scale)
+        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(family.rows)
+        middle, variance = drawn.moments(located)
+
+        def interval(row: int) -> np.ndarray:
+            here = RowsInSpaces.exactly([r[[row]] for r in family.rows])
+            return mean + scale * drawn.quantiles(here, INTERVAL)[0]
+
+        values = mean + scale * middle, scale * np.sqrt(variance)
+        return self._belief(whole, *values, interval, y, family, family.geometry_of, exact=False)
+
+    def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
+        """Predictions from all settings; None if `stop` says that they are outdated."""
+        rows, y = _arrays(labels)
+        with blas_threads(len(rows)):
+            found = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
+            output = regress(found.family, found.at, y, TargetKind(), rows)
+        if stop():
+            return None
+        self.fitted = fitted = replace(self.fitted, geometries=found.geometries, outputs=[output])
+        family = found.family if fitted.cloud.subset is None else self.family  # the former has all rows
+        interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
+        values = fitted.of_cloud.mean, fitted.of_cloud.std
+        return self._belief(output.posterior, *values, interval, y, family, found.family.geometry_of, exact=True)
+
+    def _belief(
+        self, whole: Any, mean: np.ndarray, spread: np.ndarray, interval: Callable[[int], np.ndarray], y: np.ndarray,
+        family: Family, geometry_of: Sequence[int], exact: bool,
+    ) -> Belief:  # fmt: skip
+        left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
+        return Belief(
+            mean, spread, left_out, self.weights_of(whole, geometry_of), family, self.settings_of(whole, family), exact,
+            lambda row: {"interval": [float(end) for end in interval(row)]},
+            self.correlation_of(whole, family), self._relevance() if exact else (),
+        )  # fmt: skip
+
+    def _relevance(self) -> Relevance:
+        found = self.fitted.relevance
+        if found is None:
+            return ()
+        names = self.columns or [f"column {j + 1}" for j in range(len(found))]
+        most = np.argsort(-found, kind="stable")[:LISTED]
+        return [(short(names[j]), round(float(found[j]), 4), percent(float(found[j]))) for j in most]
+
+    def average(self, belief: Belief) -> str:
+        """The average uncertainty in words."""
+        return f"± {number(float(belief.spread.mean()))}"
+
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """By how much a label is expected to lower the typical uncertainty, in the units of the target."""
+        now = float(np.mean(belief.spread**2))
+        before, after = np.sqrt(now), np.sqrt(max(now - float(found.gain[0]), 0.0))
+        if found.enough:
+            noise = np.sqrt(found.floor / design.NEGLIGIBLE)
+            return (
+                f"Stop here: one more label is expected to lower the typical uncertainty, ± {number(before)}, by less "
+                f"than one percent. The noise of the labels alone is ± {number(noise, 2)}."
+            ), True
+        return (
+            f"A label of the suggested row is expected to lower the typical uncertainty from ± {number(before)} to "
+            f"± {number(after)}, by {percent(1 - after / before)}."
+        ), False
+
+
+class Classes(Target):
+    """A target that is one of some classes."""
+
+    def __init__(self, model: Any, X: np.ndarray, names: list[str]) -> None:
+        super().__init__(model, X)
+        self.names = names
+
+    def parse(self, text: str) -> str:
+        """A label in the form in which it is stored; an error if it is not a class."""
+        if text not in self.names:
+            raise GpumError(f"{text!r} is none of the classes {', '.join(self.names)}; choose one of them")
+        return text
+
+    def ready(self, labels: Labels) -> bool:
+        """Whether the labels are enough for predictions."""
+        return len(set(labels.values())) > 1
+
+    def quick(self, labels: Labels, before: Belief | None) -> Belief:
+        """Predictions from few settings, to be shown at once."""
+        rows, codes, seen = self._codes(labels)
+        _, some = self.considered(before, labels)
+        family = replace(self.family, settings=[self.family.settings[k] for k in some])
+        atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
+        whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some], atypical)
+        drawn = self.heaviest(whole)
+        p = drawn.probabilities(RowsInSpaces.exactly(self.family.rows))
+        return self._belief(whole, p, codes, seen, exact=False)
+
+    def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
+        """Predictions from all settings; None if `stop` says that they are outdated."""
+        rows, codes, seen = self._codes(labels)
+        output = infer_classes(self.fitted.geometries, rows, codes, len(seen))
+        self.fitted = replace(self.fitted, outputs=[output], classes=np.array(self.names)[seen])
+        if stop():
+            return None
+        return self._belief(output.posterior, self.fitted.of_cloud.probabilities, codes, seen, exact=True)
+
+    def _codes(self, labels: Labels) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """Labelled rows, their classes as indices of `seen`, and `seen`: the classes that have a label."""
+        rows = np.array(sorted(labels))
+        numbers = [self.names.index(labels[row]) for row in rows]
+        seen, codes = np.unique(numbers, return_inverse=True)
+        return rows, codes, [int(k) for k in seen]
+
+    def _belief(self, whole: Any, p: np.ndarray, codes: np.ndarray, seen: list[int], exact: bool) -> Belief:
+        everyone = np.zeros((len(p), len(self.names)))
+        everyone[:, seen] = p
+
+        def detail(row: int) -> dict[str, Any]:
+            return {"chances": [float(v) for v in everyone[row]]}
+
+        value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
+        weights, settings = self.weights_of(whole, self.family.geometry_of), self.settings_of(whole, self.family)
+        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, self.family)
+        return Belief(value, spread, left_out, weights, self.family, settings, exact, detail, correlation)
+
+    def average(self, belief: Belief) -> str:
+        """The average uncertainty in words."""
+        return percent(float(belief.spread.mean()))
+
+    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+        """How many rows a label is expected to settle besides its own."""
+        rows = float(found.gain[0]) * len(self.X)
+        missing = [name for name in self.names if name not in self.fitted.classes]
+        label = "A label of the suggested row is expected to"
+        if missing:
+            some = ", ".join(missing[:3]) + " and others" * (len(missing) > 3)
+            return f"No row has the label {some} yet: look for one, or go on with the suggested row.", False
+        if not found.trusted:
+            return "Go on: left-out labels come out right less often than their probabilities say.", False
+        if found.enough:
+            return (
+                f"Stop here: {design.MORE} more labels would settle the class of hardly a row besides their own.",
+                True,
+            )
+        if rows >= 1:
+            return f"{label} settle the class of about {number(rows, 2)} rows.", False
+        return f"{label} help a little: about {round(1 / rows)} such labels settle one row besides their own.", False
+
+
+def parse_number(text: str) -> str:
+    """A number in the form in which it is stored; an error if the text is not a number."""
+    plain = text.strip().replace("−", "-")
+    try:
+        if "_" in plain:
+            raise GpumError
+        value = float(plain)
+    except ValueError:
+        comma = plain.replace(",", "", 1).lstrip("+-").isdigit() and "," in plain
+        hint = "write a decimal point, not a comma" if comma else "write a number, such as 3.5 or 1e-3"
+        what = f"{text.strip()[:SHOWN]!r} is not a number" if plain else "nothing is written"
+        raise GpumError(f"{what}; {hint}") from None
+    if not np.isfinite(value):
+        raise GpumError(f"{plain} is not a finite number; skip the row if its value is not known")
+    if abs(value) > LARGEST_LABEL:
+        raise GpumError(f"{plain} is too large to calculate with (at most {LARGEST_LABEL:g}); check it")
+    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _arrays(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.array(sorted(labels))
+    return rows, np.array([float(labels[row]) for row in rows])
+
+
+def _left_out(posterior: Any, y: np.ndarray) -> str:
+    if len(y) < ENOUGH_FOR_ERROR:
+        return ""
+    mean, _, _ = leave_one_out(posterior, y, (0.5,))
+    return number(float(np.sqrt(np.mean((mean - y) ** 2))))
+
+
+def _left_out_classes(p: np.ndarray, codes: np.ndarray) -> str:
+    """How many labels the others predict correctly, without classes that have one label only."""
+    several = np.bincount(codes)[codes] > 1
+    if several.sum() < ENOUGH_FOR_ERROR:
+        return ""
+    return f"{np.sum(p.argmax(1)[several] == codes[several]):,} of {several.sum():,}"
