@@ -30,6 +30,7 @@ from .relevance import relevances
 from .rows import ProjectedRows, project_onto
 
 NORMAL_95 = 1.96
+ENOUGH = 10  # labels from which intervals are no longer wide for want of labels
 ASKED, BELOW = 200, 0.1  # rows of the cloud that are asked for intervals below 0; fraction from which a note says so
 
 
@@ -67,7 +68,10 @@ class FittedModel:
 
     def _below_zero(self) -> list[str]:
         """A note where labels are above 0, but intervals of a Gaussian likelihood are not."""
-        asked = [k for k, output in enumerate(self.outputs) if self.classes is None and output.could_be_positive]
+        asked = [
+            k for k, output in enumerate(self.outputs)
+            if self.classes is None and len(output.labels) >= ENOUGH and output.could_be_positive
+        ]  # fmt: skip
         if not asked:
             return []
         some = np.unique(np.linspace(0, len(self.cloud) - 1, ASKED).astype(int))
