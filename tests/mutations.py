@@ -78,8 +78,8 @@ MUTANTS = [
     mutant(
         "evidence: prior of settings",
         "gp",
-        "log_p + setting.log_prior + ratio_prior(setting)",
-        "log_p + ratio_prior(setting)",
+        "log_p + setting.log_prior + ratio_prior(setting, priors)",
+        "log_p + ratio_prior(setting, priors)",
         "gp",
         "diagnostics",
     ),

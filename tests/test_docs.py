@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gpum
-from gpum import datasets, diagnostics, plots
-from gpum.inference import doubt, gp, nearest
+from gpum import Priors, datasets, diagnostics, plots
+from gpum.inference import classes, doubt, gp, likelihoods, nearest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -84,11 +84,30 @@ def test_modules_named_in_the_pages_exist():
 
 def test_priors_on_the_page_are_those_of_the_code():
     page = (DOCS / "regression.md").read_text().replace("−", "-")
-    small, large = (f"N({mean:g}, {sd:g})" for mean, sd in ((gp.RATIO_MEAN, gp.RATIO_SD), (gp.NOISY_MEAN, gp.NOISY_SD)))
-    assert f"log₁₀ r is {1 - gp.NOISY:g} {small} + {gp.NOISY:g} {large}" in page
-    assert f"inverse gamma({gp.A0:g}, {gp.B0:g})" in page
-    assert f"prior × evidence^{doubt.TRUST:g}" in page
+    priors = Priors()
+    small, large = (f"{weight:g} N({mean:g}, {sd:g})" for weight, mean, sd in priors.noise)
+    assert f"log₁₀ r is {small} + {large}" in page
+    shape, rate = priors.signal
+    assert f"inverse gamma({shape:g}, {rate:g})" in page
+    assert f"prior × evidence^{priors.power_of_numbers:g}" in page
     assert f"less than {100 * doubt.LIGHT:g} % of the" in page
+
+
+def test_the_model_on_the_page_is_that_of_the_code():
+    page = (DOCS / "model.md").read_text().replace("−", "-")
+    priors = Priors()
+    assert " + ".join(f"{w:g} N({mean:g}, {sd:g})" for w, mean, sd in priors.noise) in page
+    assert "N({:g}, {:g}) | `noise_of_copies`".format(*priors.noise_of_copies[0][1:]) in page
+    assert "inverse gamma({:g}, {:g})".format(*priors.signal) in page
+    assert f"one of {', '.join(f'{scale:g}' for scale in priors.length_scale)} | `length_scale`" in page
+    assert f"$\\gamma$ = {priors.power_of_numbers:g} for numbers and {priors.power_of_classes:g} for classes" in page
+    assert f"a grid of {len(gp.RATIOS)} values from {np.log10(gp.RATIOS[0]):g} to {np.log10(gp.RATIOS[-1]):g}" in page
+    assert f"with probability {likelihoods.GROSS:g} one of {len(likelihoods.SIZES)} values" in page
+    assert f"N(0, {classes.DIMENSION_SD:g}^2)" in page
+    assert f"N(0, {classes.SHARP_SD:g}^2)" in page
+    assert f"equal: {', '.join(f'{r:g}' for r in classes.RATIOS)}" in page
+    for name in likelihoods.LIKELIHOODS:
+        assert f'`"{name}"`' in page
 
 
 def test_limits_of_labels_on_the_page_are_those_of_the_code():

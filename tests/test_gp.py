@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 
+from gpum import Priors
 from gpum.geometry.family import Family, Setting, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
@@ -131,12 +132,12 @@ def test_average_is_the_textbook_mixture():
     K, k = covariance.gram(X[:n], X[:n]), covariance.gram(X, X[:n])
     for r in gp.RATIOS:
         C = K + r * np.eye(n)
-        b0 = gp.B0 / (1 + r)  # signal and noise together have B0
-        log_p.append(multivariate_t(np.zeros(n), b0 / gp.A0 * C, df=2 * gp.A0).logpdf(y))
+        b0 = Priors().signal[1] / (1 + r)  # signal and noise together have B0
+        log_p.append(multivariate_t(np.zeros(n), b0 / Priors().signal[0] * C, df=2 * Priors().signal[0]).logpdf(y))
         b = b0 + 0.5 * y @ np.linalg.solve(C, y)
         means.append(k @ np.linalg.solve(C, y))
         v = covariance.diag(X) - np.einsum("ij,ji->i", k, np.linalg.solve(C, k.T)) + r
-        variances.append(b / (gp.A0 + n / 2 - 1) * v)
+        variances.append(b / (Priors().signal[0] + n / 2 - 1) * v)
     p = prior * np.exp(log_p)
     assert posterior.log_evidence == pytest.approx(np.log(p.sum()), rel=1e-9)
     p /= p.sum()
@@ -312,7 +313,7 @@ def test_leave_one_out_needs_two_labels():
 
 
 def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
-    """Between geometries evidence to the power TRUST counts, within one all of it; weights give evidence back."""
+    """Between geometries evidence to a power counts, within one all of it; weights give evidence back."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
     monkeypatch.setattr(doubt, "LIGHT", 0.0)
     y = np.sin(5 * X[:12, 0])
@@ -323,7 +324,7 @@ def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
     evidence = [np.logaddexp(*each[:2]) - np.log(0.6), each[2] - np.log(0.4)]
     a, b, c = (component.weight for component in found.components)
     assert np.log(a / b) == pytest.approx(each[0] - each[1])
-    ratio = np.log(0.6 / 0.4) + doubt.TRUST * (evidence[0] - evidence[1])
+    ratio = np.log(0.6 / 0.4) + doubt.POWER_OF_NUMBERS * (evidence[0] - evidence[1])
     assert np.log((a + b) / c) == pytest.approx(ratio)
     masses = [np.logaddexp.reduce(mass) for mass in found.log_masses()]
     assert masses - masses[0] == pytest.approx(np.array(each) - each[0])

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal, t
 
 import gpum
-from gpum import GPUMRegressor
+from gpum import GPUMRegressor, Priors
 from gpum.geometry.features import InducedSpace
 from gpum.heat.covariances import Stationary, stationary
 from gpum.inference import gp, nearest, nearest_lengths
@@ -26,7 +26,7 @@ def simulated(n, p=3, noise=0.1, seed=0):
 def few_are_many(monkeypatch):
     """All that happens above a thousand labels happens above sixty."""
     monkeypatch.setattr(nearest, "EXACT", 60)
-    monkeypatch.setattr("gpum.inference.outputs.EXACT", 60)
+    monkeypatch.setattr("gpum.inference.regress.EXACT", 60)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def fitted():
     X, f, y = simulated(400)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nearest, "EXACT", 60)
-        patch.setattr("gpum.inference.outputs.EXACT", 60)
+        patch.setattr("gpum.inference.regress.EXACT", 60)
         model = GPUMRegressor(geometry="flat", random_state=0).fit(X[:300], y[:300])
     return model, X, f, y
 
@@ -88,12 +88,12 @@ def test_the_mass_is_the_evidence_of_all_labels():
     X, _, y = simulated(100)
     y = (y - y.mean()) / y.std()
     r = 10**-1.5
-    rate = float(gp.signal_rate(np.array(r)))
-    found = nearest.log_masses(KERNEL, X, Nearest(y, np.array([np.inf])), r, gp.A0, rate)[0][0]
+    rate = float(Priors().signal_rate(np.array(r)))
+    found = nearest.log_masses(KERNEL, X, Nearest(y, np.array([np.inf])), r, Priors().signal[0], rate)[0][0]
     d = gp.decompose(KERNEL, X, y)
-    a = gp.A0 + 50
-    exact = gp.A0 * np.log(rate) - a * np.log(rate + 0.5 * d.quadratic(r)[0]) - 0.5 * d.log_det(r)[0]
-    assert found == pytest.approx(exact + gp._constant(100, np.ones(100)), abs=0.02)
+    a = Priors().signal[0] + 50
+    exact = Priors().signal[0] * np.log(rate) - a * np.log(rate + 0.5 * d.quadratic(r)[0]) - 0.5 * d.log_det(r)[0]
+    assert found == pytest.approx(exact + gp._constant(100, np.ones(100), Priors().signal[0]), abs=0.02)
 
 
 @pytest.mark.parametrize("sharing", [4.0, 64.0])
@@ -218,7 +218,7 @@ def test_one_label_more_than_all_at_once(monkeypatch):
     errors = []
     for exact in (300, 299):
         monkeypatch.setattr(nearest, "EXACT", exact)
-        monkeypatch.setattr("gpum.inference.outputs.EXACT", exact)
+        monkeypatch.setattr("gpum.inference.regress.EXACT", exact)
         model = GPUMRegressor(geometry="flat", random_state=0).fit(X[:300], y[:300])
         mean, std = model.predict(X[300:], return_std=True)
         errors.append(np.sqrt(np.mean((mean - y[300:]) ** 2)))

@@ -18,6 +18,7 @@ from gpum import (
     GraphMaternGPRegressor,
     KernelOptions,
     LatentGPRegressor,
+    Priors,
     datasets,
 )
 from odd import ODD, answered, covers, finite, setting
@@ -31,7 +32,7 @@ SOUND = {
     "n_path_starts": (None, 5), "likelihood": ("gaussian", "student"), "period": (None, 360.0), "warm_start": (False,),
     "checkpoint": (None,), "n_jobs": (None, 1), "random_state": (None, 3), "verbose": (0,), "n_neighbors": (3, None),
     "normalisation": ("paper", "authors"), "starts": ("pca", ("pca", "isomap")), "scale": ("auto", "robust"),
-    "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None),
+    "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None), "priors": (None, Priors(evidence_power=1.0)),
 }  # fmt: skip
 QUICK = {"smoothness": "heat"}
 LATENT = {"latent_dim": 1, "starts": "pca", "max_iter": 20, "random_state": 0}
@@ -77,6 +78,21 @@ def test_kernel_options(data):
     name = data.draw(st.sampled_from(sorted(f.name for f in fields(KernelOptions))))
     value = data.draw(setting(*SOUND[name]))
     make = lambda: GPUMRegressor(geometry=("flat", "graph"), kernel=KernelOptions(**{name: value}), **QUICK)
+    model = answered(lambda: make().fit(CURVE, t))
+    assert model is None or finite(model.transduction_)
+
+
+@covers("Priors", seconds=0.03, answered=0.4)
+@given(data=st.data())
+def test_priors(data):
+    sound = {
+        "noise": (((1.0, -2.0, 0.5),), ((0.5, -3, 1), (0.5, 0, 1))), "noise_of_copies": (((1, -1.0, 0.5),),),
+        "signal": ((1.0, 3.0), (5, 0.1)), "length_scale": ((0.1,), (1e-3, 10.0)),
+        "geometry": (None, {"flat": 3.0}), "evidence_power": (None, 0.2),
+    }  # fmt: skip
+    name = data.draw(st.sampled_from(sorted(sound)))
+    value = data.draw(setting(*sound[name]))
+    make = lambda: GPUMRegressor(geometry=("flat", "graph"), priors=Priors(**{name: value}), **QUICK)
     model = answered(lambda: make().fit(CURVE, t))
     assert model is None or finite(model.transduction_)
 

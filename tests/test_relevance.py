@@ -7,13 +7,14 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from gpum import GPUMRegressor
+from gpum import GPUMRegressor, Priors
 from gpum.fitted.relevance import TITLE, with_lengths
-from gpum.geometry.family import Setting
 from gpum.heat.covariances import Stationary
 from gpum.inference import gp, relevance
 
 N, LABELS = 160, 40
+
+PRIORS = Priors()
 
 
 def table(seed=0, n=N, noise=0.05):
@@ -81,9 +82,9 @@ def test_the_objective_is_the_evidence_of_the_regression():
     for w in (-1.0, 0.5):
         r = 10 ** (-2 + 1.5 * w)
         d = gp.decompose(gp_kernel(), X * np.sqrt(rho), y)
-        b0 = gp.signal_rate(np.array([r]))
-        shape = gp.A0 + 6
-        log_p = gp.A0 * np.log(b0) - shape * np.log(b0 + 0.5 * d.quadratic(r)) - 0.5 * d.log_det(r)
+        b0 = PRIORS.signal_rate(np.array([r]))
+        shape = PRIORS.signal[0] + 6
+        log_p = PRIORS.signal[0] * np.log(b0) - shape * np.log(b0 + 0.5 * d.quadratic(r)) - 0.5 * d.log_det(r)
         theta = np.append(z, w)
         found.append(labels.objective(theta, 0.3)[0] + float(log_p[0]) - 0.5 * theta @ theta)
     np.testing.assert_allclose(found, 0.0, atol=1e-8)
@@ -102,13 +103,14 @@ def test_masses_of_members_estimate_the_evidence_of_all_lengths():
 
     def log_evidence(precision):
         d = gp.decompose(gp_kernel(), X * np.sqrt(precision), y)
-        b0, ratios = gp.signal_rate(gp.RATIOS), gp.RATIOS
-        log_p = gp.A0 * np.log(b0) - (gp.A0 + 4) * np.log(b0 + 0.5 * d.quadratic(ratios)) - 0.5 * d.log_det(ratios)
-        return logsumexp(log_p + gp.ratio_prior(Setting(0, gp_kernel(), 0.0)))
+        b0, ratios = PRIORS.signal_rate(gp.RATIOS), gp.RATIOS
+        a0, b = PRIORS.signal[0], b0 + 0.5 * d.quadratic(ratios)
+        log_p = a0 * np.log(b0) - (a0 + 4) * np.log(b) - 0.5 * d.log_det(ratios)
+        return logsumexp(log_p + PRIORS.log_ratio())
 
     drawn = [
         log_evidence(relevance.inverse_squares(rng.standard_normal(2), tau)[0])
-        for tau in relevance.GLOBAL
+        for tau in PRIORS.length_scale
         for _ in range(300)
     ]
     members = relevance.members(labels)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         model_selection,
     )
     from .geometry.base import KernelOptions
+    from .geometry.priors import Priors
     from .heat import Atlas, Mesh, brownian_path, heat_kernel, spectral
     from .manifold import Chart, EmbeddedChart, LearnedChart, SwissRoll
     from .persistence import model_io
@@ -34,6 +35,7 @@ _HOMES = {
         "GraphMaternGPRegressor LabelledKFold LatentGPRegressor diagnostics model_selection"
     ),
     "geometry.base": "KernelOptions",
+    "geometry.priors": "Priors",
     "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
     "heat": "Atlas Mesh brownian_path heat_kernel spectral",
     "persistence": "model_io",
@@ -60,6 +62,7 @@ __all__ = [
     "LearnedChart",
     "Mesh",
     "NoSurface",
+    "Priors",
     "SwissRoll",
     "__version__",
     "brownian_path",

@@ -17,14 +17,17 @@ from sklearn.utils import get_tags
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads, with_jobs
-from ..fitted import Cloud, FittedModel, Geometries, Predictive
+from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.functions import SampledFunction, functions
 from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
-from ..inference.outputs import Output, Target, as_numbers, regress
+from ..geometry.priors import Priors
+from ..inference.outputs import Output
+from ..inference.regress import as_numbers, regress
+from ..inference.target import Target
 from ..persistence.store import Store
 from . import blocks, plan, shell
-from .targets import Labels, score
+from .targets import Labels, more_of, score, with_more
 
 
 class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
@@ -33,8 +36,11 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
     hyperparameters: str
     likelihood: str = "gaussian"
     period: float | None = None
+    priors: Priors | None = None
 
-    def fit(self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None, sample_weight: Any = None
+    ) -> Any:
         """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
 
         Parameters
@@ -42,10 +48,13 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         noise_std : known standard deviation of each label's noise, a number, [N] or as y; None: it is learned, the same
             for all labels.
         trials : of likelihood="binomial": y counts the successes of so many trials, a number, [N] or as y; None: 1.
+        sample_weight : relative precision of each label, [N] or as y: the variance of its noise is in proportion to
+            1/weight. A label of weight 0 says nothing, as NaN. None: all are equal. A new observation has the geometric
+            mean of the weights.
         """
         with shell.fitting(self):
             cloud = self._read_cloud(X)
-            labels = Labels.of(self, y, len(cloud), noise_std, trials)
+            labels = Labels.of(self, y, len(cloud), noise_std, trials, sample_weight)
             geometries = self._geometries(cloud, labels)
             outputs = []
             for column, target in labels.columns():
@@ -53,6 +62,36 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
                 outputs.append(output)
             warn_of_edges(outputs)
             shell.store_model(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, noise_std: Any = None, trials: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Add labels y of rows X to a fitted model; without one, as `fit`.
+
+        The geometries stay as they were learned: rows that are not in the cloud are projected onto them. The posterior
+        is that of all labels together, on the same candidates (of a loaded model: on those that had weight). A row of
+        the cloud that has a label gets another observation; a row whose y is NaN adds nothing. Parameters are as in
+        `fit`, for these labels.
+        """
+        if not shell.is_fitted(self):
+            return self.fit(X, y, noise_std=noise_std, trials=trials, sample_weight=sample_weight)
+        with shell.fitting(self):
+            model, X = self.model_, shell.check_rows(self, X)
+            columns, targets = more_of(model.outputs, model.several, y, len(X), noise_std, trials, sample_weight)
+            placed = more_labels.place(model.cloud, X, ~np.isnan(columns), [output.rows for output in model.outputs])
+            geometries = more_labels.on_cloud(more_labels.without_lengths(model.geometries), placed.cloud)
+            complete, outputs, store = geometries.family.complete, [], Store()
+            geometries = geometries if complete else more_labels.with_note(geometries)
+            for output, labels, more in zip(model.outputs, columns.T, targets, strict=True):
+                column, target = with_more(output, len(placed.cloud), placed.index, labels, more)
+                if complete:
+                    geometries, found = infer_with_lengths(geometries, column, target, store)
+                else:
+                    found = infer(more_labels.with_candidates_of(geometries, output), column, target)
+                outputs.append(found)
+            warn_of_edges(outputs)
+            shell.store_model(self, replace(model, geometries=geometries, outputs=outputs))
         return self
 
     def _read_cloud(self, X: Any) -> Cloud:
@@ -129,6 +168,20 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         """
         return functions(self.model_, n, random_state, partial(shell.check_rows, self))
 
+    def sample_prior(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
+    ) -> np.ndarray:  # fmt: skip
+        """Joint draws at rows X of what was assumed before there were labels, shaped as those of `sample_y`.
+
+        Of a fitted estimator: geometries are those of its cloud, and mean and scale of y those of its labels. Each draw
+        has a candidate, signal and noise of its own from their priors; lengths of columns, which labels learn, are
+        equal. With include_noise=False they are draws of the function itself.
+        """
+        checks.integer(n_samples, "n_samples", 1, None, "1 is one draw")
+        noise = checks.flag(include_noise, "include_noise")
+        rng = np.random.default_rng(checks.random_state(random_state).randint(2**31 - 1))
+        return self.model_.sample_prior(shell.check_rows(self, X), n_samples, rng, noise)
+
     def _predicted(self, X: Any, include_noise: bool, trials: Any) -> Predictive:
         found: Predictive = self.predictive(X).of_trials(trials)
         return found if checks.flag(include_noise, "include_noise") else found.of_function()
@@ -165,7 +218,8 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        return regress(*geometries.labelled(known), y[known], target, known)
+        family, at = geometries.labelled(known)
+        return regress(family.under(target.priors, geometries.names), at, y[known], target, known)
 
 
 def infer_with_lengths(
@@ -174,8 +228,10 @@ def infer_with_lengths(
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        found = with_lengths(geometries, known, as_numbers(y[known], target), store, target.has_normal_noise)
-        return found.geometries, regress(found.family, found.at, y[known], target, known, store)
+        Y = as_numbers(y[known], target)
+        found = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
+        family = found.family.under(target.priors, found.geometries.names)
+        return found.geometries, regress(family, found.at, y[known], target, known, store)
 
 
 @dataclass(frozen=True)
@@ -197,8 +253,10 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
     """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
     known, found = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        labelled = with_lengths(geometries, known, as_numbers(y[known], target), store, target.has_normal_noise)
+        Y = as_numbers(y[known], target)
+        labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
         family, members = labelled.family, labelled.geometries.members
+        family = family.under(target.priors, labelled.geometries.names)
         names = [
             plan.FLAT if member.title == LENGTHS else plan.ONE_LENGTH if member.name == "flat" else member.name
             for member in members

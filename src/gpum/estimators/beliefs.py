@@ -21,9 +21,9 @@ from ..geometry.family import Family
 from ..inference import classes, design, gp
 from ..inference.correlations import correlation
 from ..inference.left_out import leave_one_out
-from ..inference.outputs import Target as TargetKind
-from ..inference.outputs import as_numbers, regress
 from ..inference.posterior import RowsInSpaces
+from ..inference.regress import as_numbers, regress
+from ..inference.target import Target as TargetKind
 from .classifier import infer as infer_classes
 from .targets import LARGEST_LABEL
 

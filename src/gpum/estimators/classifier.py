@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from sklearn.utils.validation import column_or_1d
 from ..basics import renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
-from ..fitted import Cloud, FittedModel, Geometries
+from ..fitted import Cloud, FittedModel, Geometries, more_labels
 from ..geometry.base import KernelOptions, with_kernel
 from ..geometry.graphs import OF_CLUSTERS
+from ..geometry.priors import Priors, checked, of_classes
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
 from . import blocks, learning, plan, shell, units
@@ -42,6 +43,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     unlabelled : the value of y that marks a row without a label. "auto" (default): -1, as a number or as text, whatever
         else y holds. Where -1 is a class: None (no value does), or another value. NaN, None, pandas' NA and empty text
         always mark such rows.
+    priors : None (default), or a `gpum.Priors` with other weights of geometries, or another power of the evidence.
     latent_dim, latent_model, scale, kernel, smoothness, warm_start, checkpoint, n_jobs, random_state, verbose : as for
         `GPUMRegressor`.
 
@@ -50,7 +52,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     classes_ : the classes, sorted.
     transduction_, label_distributions_ : class of every row of the cloud, and its probabilities [N, classes].
     geometry_weights_ : posterior weight of each geometry by name.
-    surfaces_, latent_model_, chart_, latent_, notes_, best_setting_ : as for `GPUMRegressor`.
+    surfaces_, latent_model_, chart_, latent_, notes_, best_setting_, candidates_ : as for `GPUMRegressor`.
     log_evidence_ : of the average.
     """
 
@@ -64,6 +66,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         kernel: str | KernelOptions = "auto",
         smoothness: str = "average",
         unlabelled: Any = AUTO,
+        priors: Priors | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
         n_jobs: int | None = -1,
@@ -77,6 +80,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         self.kernel = kernel
         self.smoothness = smoothness
         self.unlabelled = unlabelled
+        self.priors = priors
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
@@ -87,12 +91,43 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
         with shell.fitting(self):
             cloud = learning.read_cloud(self, X)
-            labels = ClassLabels.of(y, len(cloud), self.unlabelled)
+            labels = ClassLabels.of(y, len(cloud), self.unlabelled, of_classes(checked(self.priors)))
             geometries = self._geometries(cloud, labels)
-            output = infer(geometries, labels.known, labels.codes, len(labels.classes))
+            output = infer(geometries, labels.known, labels.codes, len(labels.classes), self.priors)
             self.classes_ = labels.classes
             model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
             shell.store_model(self, model)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+        """Add labels y of rows X to a fitted model; without one, as `fit`.
+
+        The geometries stay as they were learned: rows that are not in the cloud are projected onto them. The posterior
+        is that of all labels together, on the same candidates (of a loaded model: on those that had weight). A row of
+        the cloud that has a label gets another observation; a row without a label adds nothing. y may hold classes that
+        no label had before. `classes`: if given, y is checked to hold no others; it changes nothing else.
+        """
+        if not shell.is_fitted(self):
+            _check_among(split_labels(np.ravel(y), self.unlabelled)[1], classes)
+            return self.fit(X, y)
+        with shell.fitting(self):
+            model, X = self.model_, shell.check_rows(self, X)
+            labelled, labels = split_labels(_column(y, len(X)), model.settings["unlabelled"])
+            _check_among(labels, classes)
+            if not labelled.any():
+                return self
+            (output,) = model.outputs
+            placed = more_labels.place(model.cloud, X, labelled[:, None], [output.rows])
+            geometries = more_labels.on_cloud(model.geometries, placed.cloud)
+            if not geometries.family.complete:
+                geometries = more_labels.with_note(geometries)
+            rows = np.concatenate([output.rows, placed.index[labelled]])
+            order = np.argsort(rows)
+            everything = np.concatenate([model.classes[output.labels], _like(labels, model.classes)])
+            self.classes_, codes = np.unique(everything, return_inverse=True)
+            at = geometries if geometries.family.complete else more_labels.with_candidates_of(geometries, output)
+            found = infer(at, rows[order], codes[order], len(self.classes_), model.settings.get("priors"))
+            shell.store_model(self, replace(model, geometries=geometries, outputs=[found], classes=self.classes_))
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
@@ -172,9 +207,10 @@ class ClassLabels:
     known: np.ndarray
     codes: np.ndarray
     classes: np.ndarray
+    priors: Priors | None = None
 
     @classmethod
-    def of(cls, y: Any, n: int, unlabelled: Any) -> ClassLabels:
+    def of(cls, y: Any, n: int, unlabelled: Any, priors: Priors | None = None) -> ClassLabels:
         """Labels y of n rows, checked; `unlabelled` is the estimator's parameter."""
         y = _column(y, n)
         labelled, labels = split_labels(y, unlabelled)
@@ -183,22 +219,26 @@ class ClassLabels:
         check_classification_targets(labels)
         found, codes = np.unique(labels, return_inverse=True)
         _check_classes(found, y, labelled, unlabelled)
-        return cls(np.flatnonzero(labelled), codes, found)
+        return cls(np.flatnonzero(labelled), codes, found, priors)
 
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of some of them, of geometries; see `plan.LabelScores`."""
         some = units.judges(len(self.known))
-        return infer(geometries, self.known[some], self.codes[some], len(self.classes)).posterior.log_evidence
+        found = infer(geometries, self.known[some], self.codes[some], len(self.classes), self.priors)
+        return found.posterior.log_evidence
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """Nothing: how far a chart may be ahead of the graph was not studied for classes."""
         return []
 
 
-def infer(geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassOutput:
+def infer(
+    geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int, priors: Priors | None = None
+) -> ClassOutput:
     """The posterior of classes, of which the rows `known` of the cloud have the `codes`."""
     with one_blas_thread:  # many small problems
         family, at = geometries.labelled(known, ASKED)
+        family = family.under(of_classes(checked(priors)), geometries.names)
         atypical = 0.0 if geometries.cloud.many is None else ATYPICAL
         posterior = classify(family, at, codes, n_classes, geometries.effective_dimensions, atypical)
     return ClassOutput(posterior, known, codes)
@@ -217,6 +257,25 @@ def _column(y: Any, n: int) -> np.ndarray:
         row = int(np.flatnonzero(np.isinf(y))[0])
         raise GpumError(f"Input y contains infinity, the first at row {row}; mark rows without a label by NaN")
     return y
+
+
+def _check_among(labels: np.ndarray, classes: Any) -> None:
+    """Refuse labels that are not among `classes`; None: any may be."""
+    other = [] if classes is None else np.setdiff1d(labels, np.asarray(classes)).tolist()
+    if other:
+        raise GpumError(f"y has the class {other[0]!r}, which is not among `classes`; add it there, or leave it out")
+
+
+def _like(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Labels as the type of the classes of a fitted model; numbers are not taken for words, or words for numbers."""
+    if (labels.dtype.kind in "US") != (classes.dtype.kind in "US"):
+        kinds = ["words" if one.dtype.kind in "US" else "no words" for one in (labels, classes)]
+        raise GpumError(
+            f"y holds {kinds[0]}, but the classes of the model are {kinds[1]}; give classes of the same kind"
+        )
+    with np.errstate(invalid="ignore"):
+        same = labels.astype(classes.dtype) if classes.dtype.kind in "iuf" else labels
+    return same if np.array_equal(same, labels) else labels
 
 
 def _check_classes(found: np.ndarray, y: np.ndarray, known: np.ndarray, unlabelled: Any) -> None:

@@ -61,7 +61,8 @@ AHEAD = 10.0  # nats
 # Nats by which flat space may lead the first graphs until further ones are not built. All graphs together were then at
 # least 8 nats behind, on 97 of 672 simulated label sets.
 FURTHER = 15.0
-OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", *NOT_RESULTS)  # geometries do not depend on them
+# Geometries do not depend on them.
+OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", "priors", *NOT_RESULTS)
 FLAT, ONE_LENGTH, GRAPH = "flat", "flat space with one length", "graph"
 GIVEN = ("given",)  # the key of geometries that were learned elsewhere
 

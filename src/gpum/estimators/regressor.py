@@ -10,6 +10,7 @@ from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions, with_kernel
 from ..geometry.graphs import OF_SURFACES
+from ..geometry.priors import Priors
 from . import blocks, learning, plan, shell
 from .base import GPRegressor, NumberScores
 from .targets import Labels
@@ -45,10 +46,13 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.
     likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
-        "poisson" (y counts; the prediction is their mean) or "binomial" (y counts the successes of `trials`, which
-        `fit`, `score` and `predict` take; by default of one, so that y is 0 or 1 and the prediction a probability).
+        "lognormal" (y above 0, whose logarithm is the function and its noise), "poisson" (y counts; the prediction is
+        their mean) or "binomial" (y counts the successes of `trials`, which `fit`, `score` and `predict` take; by
+        default of one, so that y is 0 or 1 and the prediction a probability).
     period : None (default), or y is an angle: values that differ by `period` are the same. 360 for degrees, 2π for
         radians.
+    priors : None (default), or a `gpum.Priors` with other prior distributions of noise, signal, lengths of columns and
+        geometries.
     warm_start : True stores every geometry for the next fit to the same X with the same settings: a fit of other labels
         then takes a fraction of a second.
     checkpoint : a folder that stores each finished run of a latent model, atlas, graph and domain. An interrupted fit,
@@ -75,6 +79,8 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         are such columns (`docs/tables.md`).
     notes_ : sentences about what was left out, stopped early or could not be done as requested.
     best_setting_ : the setting of largest weight.
+    candidates_ : all candidates (kernels on geometries) as a table: units, prior, evidence, weight and left-out density
+        of each; a list of these for several outputs. `pandas.DataFrame(candidates_.columns)` is a data frame of it.
     length_scale_ : its length scale: √t of a heat kernel, κ of a Matérn kernel.
     log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
     """
@@ -91,6 +97,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         hyperparameters: str = "average",
         likelihood: str = "gaussian",
         period: float | None = None,
+        priors: Priors | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
         n_jobs: int | None = -1,
@@ -106,6 +113,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         self.hyperparameters = hyperparameters
         self.likelihood = likelihood
         self.period = period
+        self.priors = priors
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs

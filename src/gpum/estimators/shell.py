@@ -63,6 +63,7 @@ notes = property(
 log_evidence = property(lambda self: self.model_.log_evidence, doc="Of the average, or of the best setting.")
 best_setting = property(lambda self: self.model_.best_setting, doc="The heaviest setting.")
 geometry_weights = property(lambda self: self.model_.geometry_weights, doc="Weight of each geometry by name.")
+candidates = property(lambda self: self.model_.candidates, doc="All candidates with prior, evidence and weight.")
 relevance = property(
     lambda self: features.by_column(self, self.model_.relevance), doc="How much each column matters, from 0 to 1."
 )
@@ -220,6 +221,7 @@ class FittedEstimator(BaseEstimator):
     notes_: Any = notes
     log_evidence_: Any = log_evidence
     best_setting_: Any = best_setting
+    candidates_: Any = candidates
     save, load = save, load
     predictive = predictive
     far_from_surface = far_from_surface

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,11 @@ from sklearn.metrics import r2_score
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Predictive
+from ..geometry.priors import checked
 from ..inference.likelihoods import LIKELIHOODS
-from ..inference.outputs import INFERENCE, Angle, Target
+from ..inference.outputs import Angle, Output
+from ..inference.regress import INFERENCE
+from ..inference.target import Target
 from ..persistence.store import Store
 from . import units
 
@@ -32,7 +35,7 @@ class Labels:
     store: Store = field(default_factory=Store)  # of what labels say of several families
 
     @classmethod
-    def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any) -> Labels:
+    def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any, sample_weight: Any) -> Labels:
         """Labels of n rows, checked against what the estimator's `likelihood` and `period` say of them."""
         if y is None:
             name = type(estimator).__name__
@@ -40,7 +43,11 @@ class Labels:
         checks.option(estimator.hyperparameters, "hyperparameters", INFERENCE)
         y = read_numbers(y, n)
         _check_labelled(y.reshape(n, -1).T)
-        return cls(y, targets_of(estimator, y, noise_std, trials))
+        weights = weights_of(estimator, y, noise_std, sample_weight)
+        if weights is not None and not weights.all():
+            y = np.where(weights.reshape(y.shape) == 0, np.nan, y)
+            _check_labelled(y.reshape(n, -1).T, "whose weight is not zero")
+        return cls(y, targets_of(estimator, y, noise_std, trials, weights))
 
     @property
     def several(self) -> bool:
@@ -59,6 +66,33 @@ class Labels:
     def columns(self) -> Iterator[tuple[np.ndarray, Target]]:
         """Each column [N], with what it is."""
         return zip(self.y.reshape(len(self.y), -1).T, self.targets, strict=True)
+
+
+def more_of(
+    outputs: Sequence[Output], several: bool, y: Any, n: int, noise_std: Any, trials: Any, sample_weight: Any
+) -> tuple[np.ndarray, list[Target]]:
+    """Further labels [n, k] of fitted outputs, NaN where a row has none, and what each column of them is."""
+    y = read_numbers(y, n)
+    if (y.ndim == 2) != several or (several and y.shape[1] != len(outputs)):
+        wanted = f"[{n}, {len(outputs)}]" if several else f"[{n}]"
+        raise GpumError(f"y has shape {y.shape}, but the model was fitted to {len(outputs)} output(s); give {wanted}")
+    kind = outputs[0].target
+    weights = weights_of(kind, y, noise_std, sample_weight)
+    if weights is not None:
+        y = np.where(weights.reshape(y.shape) == 0, np.nan, y)
+    return y.reshape(n, -1), targets_of(kind, y, noise_std, trials, weights)
+
+
+def with_more(
+    output: Output, n_rows: int, index: np.ndarray, labels: np.ndarray, more: Target
+) -> tuple[np.ndarray, Target]:
+    """All labels of an output as a column [n_rows], and its target: `labels` [n], some NaN, are of the rows `index`."""
+    known = np.flatnonzero(~np.isnan(labels))
+    rows = np.concatenate([output.rows, index[known]])
+    column = np.full(n_rows, np.nan)
+    column[rows] = np.concatenate([output.labels, labels[known]])
+    target = output.target.joined(len(output.rows), more, len(known))
+    return column, target.only(np.argsort(rows))
 
 
 def score(found: Predictive, y: Any, weight: Any) -> float:
@@ -115,15 +149,33 @@ def read_numbers(y: Any, n: int) -> np.ndarray:
     return y
 
 
-def _check_labelled(columns: np.ndarray) -> None:
+def _check_labelled(columns: np.ndarray, what: str = "(all NaN)") -> None:
     """Check that every output [k, n] has a label, before geometries are learned."""
     for k, column in enumerate(columns):
         if np.isnan(column).all():
             which = f"output {k} of y" if len(columns) > 1 else "y"
-            raise GpumError(f"{which} has no labelled row (all NaN); give the target of at least one row; {FOLDS}")
+            raise GpumError(f"{which} has no labelled row {what}; give the target of at least one row; {FOLDS}")
 
 
-def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[Target]:
+def weights_of(model: Any, y: np.ndarray, noise_std: Any, sample_weight: Any) -> np.ndarray | None:
+    """Weights [N, k] of labels y, 0 where a label says nothing; None where all are equal."""
+    if sample_weight is None:
+        return None
+    if noise_std is not None:
+        raise GpumError("sample_weight and noise_std are both given, and both say how precise labels are; give one")
+    if model.likelihood in ("poisson", "binomial"):
+        instead = "give rows of several trials as trials=" if model.likelihood == "binomial" else "leave it out"
+        raise GpumError(
+            f"sample_weight was given, but the noise of likelihood={model.likelihood!r} follows from the counts "
+            f"themselves; {instead}"
+        )
+    columns = y.reshape(len(y), -1)
+    return _beside(sample_weight, "sample_weight", columns, ~np.isnan(columns), zero=True)
+
+
+def targets_of(
+    model: Any, y: np.ndarray, noise_std: Any, trials: Any, weights: np.ndarray | None = None
+) -> list[Target]:
     """What each column of y [N] or [N, k] is, given an estimator's `likelihood` and `period`."""
     likelihood = checks.option(model.likelihood, "likelihood", LIKELIHOODS)
     period = model.period
@@ -142,22 +194,29 @@ def targets_of(model: Any, y: np.ndarray, noise_std: Any, trials: Any) -> list[T
     known = ~np.isnan(columns)
     noise = _beside(noise_std, "noise_std", columns, known)
     tried = _beside(1.0 if trials is None and likelihood == "binomial" else trials, "trials", columns, known)
+    if likelihood == "lognormal":
+        advice = "likelihood='lognormal' needs labels above 0; use 'gaussian', or 'poisson' for counts"
+        _refuse(known & (columns <= 0), columns, "y", advice)
     if likelihood == "poisson":
         _check_counts(columns, known, likelihood, "y")
     if tried is not None:
         _check_counts(tried, known, likelihood, "trials")
         _check_successes(columns, known, tried)
+    of_labels = {"noise_std": noise, "trials": tried, "weights": weights}
+    given = {name: values for name, values in of_labels.items() if values is not None}
     return [
         Target(
             likelihood, model.hyperparameters, period,
-            None if noise is None else noise[known[:, k], k], None if tried is None else tried[known[:, k], k],
+            **{name: values[known[:, k], k] for name, values in given.items()}, priors=checked(model.priors),
         )
         for k in range(columns.shape[1])
     ]  # fmt: skip
 
 
-def _beside(given: Any, name: str, columns: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Positive numbers given beside y, as [N, k]; they are not checked where y is NaN."""
+def _beside(
+    given: Any, name: str, columns: np.ndarray, known: np.ndarray, zero: bool = False
+) -> np.ndarray | None:  # fmt: skip
+    """Positive numbers (or, with `zero`, 0) given beside y, as [N, k]; they are not checked where y is NaN."""
     if given is None:
         return None
     try:
@@ -170,7 +229,9 @@ def _beside(given: Any, name: str, columns: np.ndarray, known: np.ndarray) -> np
     if values.ndim and values.shape not in (shape, (shape[0], 1)):
         raise GpumError(f"{name} has shape {values.shape}, but y has shape {shape}; give a number, [rows] or as y")
     values = np.broadcast_to(values, shape)
-    _refuse(known & ~((values > 0) & np.isfinite(values)), values, name, "every labelled row needs a positive number")
+    allowed = ((values >= 0) if zero else (values > 0)) & np.isfinite(values)
+    what = "0 or a positive number" if zero else "a positive number"
+    _refuse(known & ~allowed, values, name, f"every labelled row needs {what}")
     return values
 
 

@@ -82,6 +82,11 @@ class Cloud:
         """Whether more than a few rows, one in REPEATED, are copies of others."""
         return bool(np.mean(self.original != np.arange(len(self))) > 1 / REPEATED)
 
+    def with_rows(self, X: np.ndarray) -> Cloud:
+        """The cloud with further rows X [n, p] at its end, from which no geometry is learned."""
+        subset = np.arange(len(self)) if self.subset is None else self.subset
+        return replace(self, X=np.concatenate([self.X, X]), subset=subset)
+
     def _learned_at(self, index: np.ndarray, n_rows: int | None = None) -> np.ndarray:
         """Positions of rows `index` among those that a geometry is learned from; -1 for all other rows.
 

@@ -131,10 +131,11 @@ class Geometries:
             return self.family, own
         others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(self.cloud)), known))[:beside]
         asked = np.concatenate([known, others])
-        projected = self._project(self.cloud.rows[asked], asked, frozenset(range(len(self.family.spaces))))
-        rows: list[Any] = [SpaceRows(projected, k) for k in range(len(self.family.spaces))]
+        there = [space is not None for space in self.family.spaces]  # a file holds those with weight
+        projected = self._project(self.cloud.rows[asked], asked, frozenset(map(int, np.flatnonzero(there))))
+        rows: list[Any] = [SpaceRows(projected, k) if has else None for k, has in enumerate(there)]
         if len(asked) <= HELD:
-            rows = [some[np.arange(len(asked))] for some in rows]
+            rows = [None if some is None else some[np.arange(len(asked))] for some in rows]
         return replace(self.family, rows=rows), np.arange(len(known))
 
     def _project(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:

@@ -19,6 +19,9 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..geometry.surface import SurfaceGeometry
 from ..inference import design, goals
+from ..inference.prior_draws import draw
+from . import more_labels
+from .candidates import Candidates
 from .cloud import Cloud
 from .geometries import Geometries
 from .gradients import gradient
@@ -26,7 +29,12 @@ from .html import table
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows, project_onto
+from .summary import summary
 from .surfaces import FittedSurface, surfaces
+
+NORMAL_95 = 1.96
+ENOUGH = 10  # labels from which intervals are no longer wide for want of labels
+ASKED, BELOW = 200, 0.1  # rows of the cloud that are asked for intervals below 0; fraction from which a note says so
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +67,28 @@ class FittedModel:
     def notes(self) -> list[str]:
         """Sentences about what was left out, stopped early or could not be done as requested."""
         posteriors = [note for output in self.outputs for note in output.posterior.notes]
-        return list(dict.fromkeys([*self.geometries.family.notes, *posteriors]))
+        return list(dict.fromkeys([*self.geometries.family.notes, *posteriors, *self._below_zero()]))
+
+    def _below_zero(self) -> list[str]:
+        """A note where labels are above 0, but intervals of a Gaussian likelihood are not."""
+        asked = [
+            k for k, output in enumerate(self.outputs)
+            if self.classes is None and len(output.labels) >= ENOUGH and output.could_be_positive
+        ]  # fmt: skip
+        if not asked:
+            return []
+        some = np.unique(np.linspace(0, len(self.cloud) - 1, ASKED).astype(int))
+        at = self._predictive(self.geometries._project(self.cloud.rows[some], some, self._needed))
+        assert isinstance(at, Predictive)
+        found = at.summary()
+        low = (found.mean - NORMAL_95 * found.std).reshape(len(some), -1)
+        below = [float(np.mean(low[:, k] < 0)) for k in asked]
+        return [
+            f"all labels{f' of output {k}' if self.several else ''} are above 0, and {part:.0%} of the 95 % intervals "
+            "reach below it; likelihood='lognormal' is for such targets"
+            for k, part in zip(asked, below, strict=True)
+            if part > BELOW
+        ]
 
     @property
     def log_evidence(self) -> Any:
@@ -84,6 +113,12 @@ class FittedModel:
         """The posterior weight of each kind of geometry by name; a list of these for several outputs."""
         names = np.array(self.geometries.names)
         found = [{name: float(w[names == name].sum()) for name in dict.fromkeys(names.tolist())} for w in self.weights]
+        return found if self.several else found[0]
+
+    @cached_property
+    def candidates(self) -> Any:
+        """All candidates that the labels weighed, as a table; a list of these for several outputs."""
+        found = [Candidates.of(self, k) for k in range(len(self.outputs))]
         return found if self.several else found[0]
 
     @property
@@ -243,6 +278,23 @@ class FittedModel:
             found[learned[learned >= 0]] = False
         return (own >= 0) & found[np.maximum(own, 0)]
 
+    def sample_prior(self, X: np.ndarray, n: int, rng: np.random.Generator, noise: bool) -> np.ndarray:
+        """Draws at rows X before any label; see `GPUMRegressor.sample_prior`."""
+        geometries = more_labels.without_lengths(self.geometries)
+        family = geometries.family
+        if not family.complete:
+            raise GpumError(
+                "the model was read from a file, which holds no candidate without weight, so that its prior is not "
+                "there; fit again to draw from it"
+            )
+        rows = self.cloud._scaled(X)
+        at = geometries._project(rows, self.cloud._index(rows), frozenset(range(len(family.spaces)))).whole
+        found = []
+        for output in self.outputs:
+            f, sd = draw(family.under(output.target.priors, geometries.names), at, rng, n)
+            found.append(output.of_prior(rng, f, sd, noise))
+        return np.stack(found, 1) if self.several else found[0]
+
     def suggestions(
         self, n: int = 1, criterion: str = "variance", candidates: Any = None, goal: str = "information",
         level: float | None = None,
@@ -304,29 +356,7 @@ class FittedModel:
 
     def summary(self) -> dict[str, Any]:
         """The content of `gpum info`, in plain words and numbers."""
-        titles, shown = self.geometries.titles, self.shown
-        targets = []
-        for output, weights in zip(self.outputs, self.weights, strict=True):
-            best = output.posterior.best.setting
-            said = {name: value for name, value in best.described().items() if isinstance(value, int | float | str)}
-            targets.append(
-                {
-                    "labels": len(output.rows),
-                    "geometry": {titles[k]: float(weights[k]) for k in np.argsort(-weights, kind="stable")},
-                    "log_evidence": float(output.posterior.log_evidence),
-                    "best": {name: _plain(value) for name, value in said.items()},
-                    "on": titles[self.geometries.family.geometry_of[best.space]],
-                }
-            )
-        settings = {
-            k: v if v is None or isinstance(v, bool | int | float | str) else repr(v)[:200]
-            for k, v in self.settings.items()
-        }
-        return {
-            "version": self.version, "rows": len(self.cloud), "n_features": self.cloud.rows.shape[1],
-            "columns": self.cloud.units, "settings": settings, "notes": list(self.notes), "targets": targets,
-            "map": None if shown is None or not self.weights[:, shown].any() else titles[shown],  # as files store it
-        }  # fmt: skip
+        return summary(self)
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
@@ -339,12 +369,6 @@ class FittedModel:
     def _shaped(self, values: list[float]) -> Any:
         """One number for each output: an array where y had two dimensions, else a number."""
         return np.array(values) if self.several else values[0]
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON can hold: an infinite number (the width of a graph without weights) becomes a word."""
-    value = value.item() if hasattr(value, "item") else value
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _candidates(given: Any, lacking: np.ndarray) -> np.ndarray:

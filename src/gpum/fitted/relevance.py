@@ -21,6 +21,7 @@ from ..geometry.family import Family, Setting
 from ..geometry.features import Components, InducedSpace, ScaledSpace, SeparateSpace, at_each, together_and_apart
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
+from ..geometry.priors import Priors
 from ..heat.covariances import SMOOTHNESS, Features, Stationary
 from ..inference import gp, nearest, nearest_lengths, relevance
 from ..persistence.store import Store
@@ -62,7 +63,7 @@ class Lengths:
 
 def with_lengths(
     geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, store: Store | None = None,
-    normal_noise: bool = True,
+    normal_noise: bool = True, priors: Priors | None = None,
 ) -> Labelled:  # fmt: skip
     """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
 
@@ -90,18 +91,19 @@ def with_lengths(
         dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
         family = replace(family, settings=[s for s in family.settings if family.geometry_of[s.space] not in dropped])
     else:
-        lengths = _of_few(geometries, points[at], Y, spread, names, store)
+        lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors())
     return _with(lengths, geometries, family, at, flat, points)
 
 
 def _of_few(
-    geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, names: Sequence[str], store: Store
+    geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, names: Sequence[str], store: Store,
+    priors: Priors,
 ) -> list[Lengths]:  # fmt: skip
     """Lengths around the maxima of the exact density of Y [n, m] at X [n, p]."""
     fitted = LENGTHS_OF if LENGTHS_OF in names else names[0]
     varies = spread > 0
     X = X[:, varies] / spread[varies]
-    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated)
+    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
     members = store.once(("lengths", labels), partial(relevance.members, labels))
     used = names if len(X) <= relevance.MANY else [fitted]
     scales = [relevance.SCALES[name] / relevance.SCALES[fitted] for name in used]

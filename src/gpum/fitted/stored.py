@@ -28,7 +28,7 @@ def stored(model: FittedModel) -> FittedModel:
     needed = frozenset().union(*(output.posterior.spaces for output in model.outputs))
     owners = {family.geometry_of[k] for k in needed}
     members: list[Any] = [
-        member if k in owners else UnweightedGeometry(member.name, member.title)
+        member if k in owners else UnweightedGeometry(member.name, member.title, getattr(member, "units", None))
         for k, member in enumerate(geometries.members)
     ]
     spaces: list[Any] = [space if k in needed else None for k, space in enumerate(family.spaces)]
@@ -37,7 +37,7 @@ def stored(model: FittedModel) -> FittedModel:
         if gathered(members[family.geometry_of[k]], spaces[k]) is None:
             rows[k] = family.rows[k]
     settings = [component.setting for output in model.outputs for component in output.posterior.components]
-    lean = replace(family, spaces=spaces, rows=rows, settings=settings)
+    lean = replace(family, spaces=spaces, rows=rows, settings=settings, complete=False)
     kernels = replace(geometries.kernels, n_jobs=None, verbose=0)
     outputs = [_without_labels(output, model.cloud) for output in model.outputs]
     return replace(

@@ -147,6 +147,7 @@ class UnweightedGeometry:
 
     name: str
     title: str
+    units: str | None = None  # other than those of the cloud, in words
 
     def project(self, X: np.ndarray) -> Projection:
         """It has no points."""

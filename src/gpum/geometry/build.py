@@ -35,8 +35,8 @@ from .base import Geometry
 from .flat import flat_geometry
 from .graph import GraphGeometry
 from .incomplete import IncompleteGeometry
+from .priors import GEOMETRIES
 
-GEOMETRIES = ("chart", "atlas", "graph", "flat")
 CHART_DIMS = (1, 2)  # latent_dim="average"
 SOLID_DIMS = (1, 2, 3)  # the same, for a cloud whose dimension is above SOLID
 SOLID = 2.4  # threshold for `neighbours.dimension`, which is 1.9 to 2.3 on surfaces; noise raises it, also on curves

@@ -20,6 +20,7 @@ import numpy as np
 from ..basics import checks
 from ..heat.covariances import SMOOTHNESS, Covariance
 from .features import Space
+from .priors import Priors
 
 SCALES = 12  # length scales on each space
 NO_BOUNDARY = "none"  # the level of settings without a boundary
@@ -70,7 +71,8 @@ class Family:
     """Spaces, settings on them, the cloud's representation in each space, and which geometry each space belongs to.
 
     `notes` say what was left out or could not be done as requested. `log_priors` are the log prior weights of the
-    geometries, which the settings' own contain; empty: there is one geometry.
+    geometries, which the settings' own contain; empty: there is one geometry. A model file holds what has weight alone:
+    its family is not `complete`, and a space that is not there is None. `priors` are those of labels.
     """
 
     spaces: list[Space]
@@ -79,6 +81,18 @@ class Family:
     geometry_of: list[int]
     notes: list[str] = field(default_factory=list)
     log_priors: list[float] = field(default_factory=list)
+    complete: bool = True
+    priors: Priors = field(default_factory=Priors)
+
+    def under(self, priors: Priors, names: Sequence[str]) -> Family:
+        """The family under other priors; `names` are the kinds of its geometries."""
+        if not priors.geometry or not self.log_priors or not self.complete:  # what a file holds is under its priors
+            return replace(self, priors=priors)
+        log_priors, used = np.array(self.log_priors), sorted({self.geometry_of[s.space] for s in self.settings})
+        log_priors[used] += priors.of_kinds([names[k] for k in used], log_priors[used])
+        shift = log_priors - self.log_priors
+        settings = [replace(s, log_prior=s.log_prior + shift[self.geometry_of[s.space]]) for s in self.settings]
+        return replace(self, priors=priors, settings=settings, log_priors=log_priors.tolist())
 
     @classmethod
     def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:

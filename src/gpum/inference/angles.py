@@ -32,31 +32,35 @@ DRAWS = 2000  # of each row, for quantiles
 def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
     labels, n = LabelRows(family, known), len(y)
-    a, own = gp.A0 + n, np.ones(n) if noise is None else noise
+    a0 = family.priors.signal[0]
+    a, own = a0 + n, np.ones(n) if noise is None else noise
 
     def score(setting: Setting, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
         one = decompose(setting.covariance, at, np.cos(y[some]), own[some])
-        other, shape = one.of(np.sin(y[some])), gp.A0 + len(at)
-        b0 = gp.signal_rate(gp.RATIOS) / 2  # cos y and sin y of any angle have variance ½
+        other, shape = one.of(np.sin(y[some])), a0 + len(at)
+        b0 = family.priors.signal_rate(gp.RATIOS) / 2  # cos y and sin y of any angle have variance ½
         b = b0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
-        prior = setting.log_prior + gp.ratio_prior(setting)
-        log_p = gp.A0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
+        prior = setting.log_prior + gp.ratio_prior(setting, family.priors)
+        log_p = a0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
         return log_p, ((one, other), b / (shape - 1))
 
-    found, total, doubt, notes = gp.weighed(family, labels, score)
-    constant = gammaln(a) - gammaln(gp.A0) - n * log(2 * pi) - float(np.log(own).sum())
+    found, total, doubt, notes, considered = gp.weighed(family, labels, score)
+    constant = gammaln(a) - gammaln(a0) - n * log(2 * pi) - float(np.log(own).sum())
     components = [
         [Component(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)
     ]
     at = labels.of({component.setting.space for component in components[0]})
-    return [Posterior(some, at, 2 * a, total + constant, notes, doubt) for some in components]
+    return [Posterior(some, at, 2 * a, total + constant, notes, doubt, considered) for some in components]
 
 
 def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:
     """The one setting and ratio of largest posterior weight."""
     i = int(np.argmax([component.weight for component in posteriors[0].components]))
     j = int(np.argmax(posteriors[0].components[i].weights))
-    return [replace(posterior, components=[posterior.components[i].only(j)], doubt=None) for posterior in posteriors]
+    return [
+        replace(posterior, components=[posterior.components[i].only(j)], doubt=None, considered=None)
+        for posterior in posteriors
+    ]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -43,7 +43,9 @@ from scipy.special import logsumexp, softmax
 from ..basics.checks import GpumError
 from ..geometry.family import Family, LabelRows, Setting
 from ..heat.covariances import SharedDistances, Weighted
+from .considered import Considered
 from .correlations import ClassStack, class_stacks, correlation, modes
+from .doubt import Doubt
 from .posterior import Mixture, RowsInSpaces, WeightedSetting
 from .probit import NODES, SWEEPS, Sites, in_modes, propagate
 
@@ -88,6 +90,7 @@ class ClassPosterior(Mixture[ClassComponent]):
     log_evidence: float
     left_out: np.ndarray  # probabilities of each label's row as the other labels say, [n, C]
     notes: tuple[str, ...] = ()
+    considered: Considered | None = None
 
     def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
         """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
@@ -170,7 +173,10 @@ def classify(
         - log(len(RATIOS))
     )
     total = logsumexp(log_p) - logsumexp(prior)
-    weights = np.exp(log_p - logsumexp(log_p))
+    mass = logsumexp(log_p, axis=1)
+    doubt = replace(Doubt.of(family, [family.settings[i] for i in chosen]), power=family.priors.power_of_classes)
+    log_w = log_p + np.where(np.isfinite(mass), doubt.log_weights(mass) - mass, 0.0)[:, None]
+    weights = np.exp(log_w - logsumexp(log_w))
     if not found.settled.all():
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"
@@ -187,7 +193,11 @@ def classify(
     ]
     left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
     labels = LabelRows(family, known).of({component.setting.space for component in components})
-    posterior = ClassPosterior(components, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes))
+    settings = [family.settings[i] for i in chosen]
+    considered = Considered.of(family, settings, mass, np.where(used, weights.sum(1) / scale, 0.0))
+    posterior = ClassPosterior(
+        components, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes), considered
+    )
     score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
     of_labels = _scores(left_out[several], y[several])

@@ -2,10 +2,10 @@
 
 A geometry g with prior weight π_g and evidence E_g = Σ_k p(k | g) p(y | k), summed over its settings k, has the weight
 
-    w_g ∝ π_g E_g^TRUST
+    w_g ∝ π_g E_g^power
 
 and within a geometry settings are weighted by evidence times prior as usual. This is a power (or fractional) posterior
-between geometries: no geometry is the truth, labels are few, and the plain evidence (TRUST = 1) then often gives all
+between geometries: no geometry is the truth, labels are few, and the plain evidence (a power of 1) then often gives all
 weight to one geometry for reasons of chance (Grünwald and van Ommen 2017). On simulated surfaces, curves, clusters and
 tables (`benchmarks/weights.py`) 0.5 and 0.7 were about equal, and both better than 1; 0.7 costs less where one geometry
 is right. Geometries with less than LIGHT of the weight are dropped, which changed nothing there, and saves projecting
@@ -15,37 +15,39 @@ new rows onto them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..geometry.family import Family, Setting
+from ..geometry.priors import POWER_OF_NUMBERS
 
-TRUST = 0.7
 LIGHT = 0.01
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """The geometry of each of K settings [K], and the log prior weight of each geometry [G]."""
+    """The geometry of each of K settings [K], the log prior weight of each geometry [G], and the power of evidence."""
 
     owner: np.ndarray
     log_prior: np.ndarray
+    power: float = POWER_OF_NUMBERS
 
     @classmethod
     def of(cls, family: Family, settings: Sequence[Setting]) -> Doubt:
         """For some settings of a family."""
         prior = np.array(family.log_priors or np.zeros(max(family.geometry_of) + 1))
-        return cls(np.array([family.geometry_of[setting.space] for setting in settings], int), prior)
+        owner = np.array([family.geometry_of[setting.space] for setting in settings], int)
+        return cls(owner, prior, family.priors.power_of_numbers)
 
     def only(self, some: Sequence[int]) -> Doubt:
         """For some of the settings."""
-        return Doubt(self.owner[list(some)], self.log_prior)
+        return replace(self, owner=self.owner[list(some)])
 
     def log_weights(self, log_mass: np.ndarray) -> np.ndarray:
         """Log weights [K, ...] up to a constant, from evidence times prior, log_mass [K, ...]."""
-        return log_mass - (1 - TRUST) * self._evidence(log_mass)
+        return log_mass - (1 - self.power) * self._evidence(log_mass)
 
     def heavy(self, log_weight: np.ndarray) -> np.ndarray:
         """Which settings [K] belong to a geometry that is not LIGHT, from their log weights [K]."""
@@ -54,7 +56,7 @@ class Doubt:
 
     def log_masses(self, log_weight: np.ndarray) -> np.ndarray:
         """The inverse of `log_weights`, up to a constant."""
-        return log_weight + (1 / TRUST - 1) * self._evidence(log_weight)
+        return log_weight + (1 / self.power - 1) * self._evidence(log_weight)
 
     def _evidence(self, log_mass: np.ndarray) -> np.ndarray:
         """For each setting [K, ...], the log of the total mass of its geometry over the geometry's prior weight."""

@@ -9,9 +9,10 @@ labels K = U S Uᵀ, and with z = Uᵀy everything is a sum over eigenvalues:
 
 Predictions from it are in `posterior`.
 
-"average": r runs over a grid, log₁₀ r ~ 0.98 N(-3, 1) + 0.02 N(0, 1), and σ_h² ~ InvGamma(A0, B0/(1 + r)) is
-integrated in closed form, which makes each prediction a Student t with 2a degrees of freedom, a = A0 + n/2,
-b = B0/(1 + r) + Q/2; settings and ratios are weighted by evidence times prior, geometries as in `doubt`.
+"average": r runs over a grid, log₁₀ r ~ 0.98 N(-3, 1) + 0.02 N(0, 1), and σ_h² ~ InvGamma(a0, b0/(1 + r)) is
+integrated in closed form, which makes each prediction a Student t with 2a degrees of freedom, a = a0 + n/2,
+b = b0/(1 + r) + Q/2 (the priors are those of `Family.priors`); settings and ratios are weighted by evidence times
+prior, geometries as in `doubt`.
 "evidence": the one setting, scale, σ_h² and r of largest evidence.
 
 With more than `nearest.EXACT` labels kernels of flat space see the nearest labels only (`nearest`).
@@ -33,14 +34,16 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, log_softmax, logsumexp
+from scipy.special import gammaln, logsumexp
 
 from ..basics.checks import GpumError
 from ..basics.workers import results
 from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary
 from ..persistence.store import Store, digest
 from . import nearest, tridiagonal
+from .considered import Considered
 from .doubt import Doubt
 from .exact import decompose
 from .nearest import Nearest
@@ -53,18 +56,6 @@ Inference = Callable[..., Posterior]
 Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 Forms = Callable[[Covariance, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # see `forms`
 
-# σ_h² ~ InvGamma, in units of the labels' own variance: median 4.3, heavy above. That variance is itself a guess when
-# labels are few. B0 is such that the 95 % interval of five labels that have nothing to do with each other is the exact
-# one of a sample, mean ± t₄ s √(1 + 1/5); with 20 labels it is wider than that by a twentieth.
-A0, B0 = 1.0, 3.0
-RATIOS = np.logspace(-6, 2, 13)  # r: noise between 0.1 % of the signal's sd and ten times it
-# log₁₀ r is normal: noise of 3 % of the signal's sd, give or take a factor of 3; with probability NOISY it is noise as
-# large as the signal instead. With few labels the first decides, 100 noisy labels overrule it.
-RATIO_MEAN, RATIO_SD = -3.0, 1.0
-NOISY, NOISY_MEAN, NOISY_SD = 0.02, 0.0, 1.0
-# Where rows were observed more than once (`Setting.expects_noise`): noise of 30 % of the signal's sd, or a factor of 2
-# from it.
-REPEATED_MEAN, REPEATED_SD = -1.0, 0.5
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
 SCREEN = 500  # labels up to which every setting sees all of them
@@ -88,23 +79,9 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def _normal(mean: float, sd: float) -> np.ndarray:
-    """Log weights of RATIOS under a normal distribution of log₁₀ r."""
-    return log_softmax(-0.5 * ((np.log10(RATIOS) - mean) / sd) ** 2)
-
-
-RATIO_PRIOR = np.logaddexp(log(1 - NOISY) + _normal(RATIO_MEAN, RATIO_SD), log(NOISY) + _normal(NOISY_MEAN, NOISY_SD))
-REPEATED_PRIOR = _normal(REPEATED_MEAN, REPEATED_SD)
-
-
-def ratio_prior(setting: Setting) -> np.ndarray:
+def ratio_prior(setting: Setting, priors: Priors) -> np.ndarray:
     """Log prior weights of RATIOS."""
-    return REPEATED_PRIOR if setting.expects_noise else RATIO_PRIOR
-
-
-def signal_rate(r: np.ndarray) -> np.ndarray:
-    """The rate of the inverse gamma prior of σ_h² for each ratio: signal and noise together have B0."""
-    return B0 / (1 + r)
+    return priors.log_ratio(setting.expects_noise)
 
 
 def log_evidence(
@@ -136,18 +113,19 @@ def average(
     A fit that asks for several families of the same spaces gives its `store`.
     """
     labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
-    a = A0 + len(y) / 2
-    found, total, doubt, notes = weighed(family, labels, partial(_score, y, own, forms_of=_remembered(store, y, own)))
+    a0 = family.priors.signal[0]
+    score = partial(_score, y, own, family.priors, forms_of=_remembered(store, y, own))
+    found, total, doubt, notes, considered = weighed(family, labels, score)
     components = [_component(setting, labels[setting.space], y, own, w, signal) for setting, w, signal in found]
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), 2 * a,
-        total + _constant(len(y), own), notes, doubt,
+        components, labels.of({component.setting.space for component in components}), 2 * a0 + len(y),
+        total + _constant(len(y), own, a0), notes, doubt, considered,
     )  # fmt: skip
 
 
-def _constant(n: int, noise: np.ndarray) -> float:
+def _constant(n: int, noise: np.ndarray, a0: float) -> float:
     """What `_score` leaves out of the log evidence of n labels."""
-    return float(gammaln(A0 + n / 2) - gammaln(A0)) - 0.5 * n * log(2 * pi) - 0.5 * float(np.log(noise).sum())
+    return float(gammaln(a0 + n / 2) - gammaln(a0)) - 0.5 * n * log(2 * pi) - 0.5 * float(np.log(noise).sum())
 
 
 def _component(
@@ -166,10 +144,11 @@ def _precision(noise: np.ndarray) -> np.ndarray | float:
 
 def weighed(
     family: Family, labels: LabelRows, score: Score
-) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, Doubt, tuple[str, ...]]:
+) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, Doubt, tuple[str, ...], Considered]:
     """Settings that are not too light, with the weights of their components and what else `score` found.
 
-    Also the log of the mass of all settings, the geometries of those that are not too light, and what to say of it.
+    Also the log of the mass of all settings, the geometries of those that are not too light, what to say of it, and all
+    settings as a table.
     What `score` found for a setting that is too light is let go at once: with many labels it is large.
     """
     settings, notes = promising(family, labels, score)
@@ -191,11 +170,14 @@ def weighed(
     used = [k for k in sorted(scores) if heavy[k]]
     shift = log_w - mass - logsumexp(log_w[used])
     found = [(settings[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
-    return found, float(logsumexp(mass)), doubt.only(used), notes
+    weights = np.zeros(len(settings))
+    weights[used] = [float(weight.sum()) for _, weight, _ in found]
+    considered = Considered.of(family, settings, mass, weights)
+    return found, float(logsumexp(mass)), doubt.only(used), notes, considered
 
 
 def _score(
-    y: np.ndarray, noise: np.ndarray, setting: Setting, a: np.ndarray, some: np.ndarray | slice,
+    y: np.ndarray, noise: np.ndarray, priors: Priors, setting: Setting, a: np.ndarray, some: np.ndarray | slice,
     forms_of: Forms | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Log posterior weight up to `_constant`, and E[σ_h²], for each of RATIOS: the `Score` of these labels.
@@ -205,15 +187,15 @@ def _score(
     if setting.ratio is not None:
         assert isinstance(setting.covariance, Stationary)
         d = Nearest(y[some], nearest.SHARING, _precision(noise[some]))
-        rate = float(signal_rate(np.array(setting.ratio)))
-        log_p, signal = nearest.log_masses(setting.covariance, a, d, setting.ratio, A0, rate)
-        return log_p - log(len(log_p)) + setting.log_prior - _constant(len(a), noise[some]), signal
+        shape, rate = priors.signal[0], float(priors.signal_rate(np.array(setting.ratio)))
+        log_p, signal = nearest.log_masses(setting.covariance, a, d, setting.ratio, shape, rate)
+        return log_p - log(len(log_p)) + setting.log_prior - _constant(len(a), noise[some], shape), signal
     make = forms if forms_of is None or not isinstance(some, slice) else forms_of
     quadratic, log_det = make(setting.covariance, a, y[some], noise[some])
-    b0 = signal_rate(RATIOS)
-    shape, b = A0 + len(a) / 2, b0 + 0.5 * quadratic
-    log_p = A0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
-    log_p = log_p + setting.log_prior + ratio_prior(setting)
+    a0, b0 = priors.signal[0], priors.signal_rate(RATIOS)
+    shape, b = a0 + len(a) / 2, b0 + 0.5 * quadratic
+    log_p = a0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
+    log_p = log_p + setting.log_prior + ratio_prior(setting, priors)
     return log_p, b / (shape - 1)
 
 
@@ -308,10 +290,11 @@ def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | N
     if any(setting.ratio is not None for setting in family.settings):
         averaged = average(family, known, y, noise)
         heaviest = averaged.best.only(int(np.argmax(averaged.best.weights)))
-        return replace(averaged, components=[heaviest], dof=np.inf, doubt=None)
+        return replace(averaged, components=[heaviest], dof=np.inf, doubt=None, considered=None)
     labels, n, top = LabelRows(family, known), len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    settings, said = promising(family, labels, partial(_score, y, np.ones(n) if noise is None else noise))
+    score = partial(_score, y, np.ones(n) if noise is None else noise, family.priors)
+    settings, said = promising(family, labels, score)
     for setting in settings:
         d = decompose(setting.covariance, labels[setting.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)

@@ -8,7 +8,7 @@ others predict them show it. With probability e an observation has a further err
 
 where p_i is the predictive mixture without label i, and g_i has its mean, and its variance plus v. e and √v run over a
 grid with equal prior weights, both log-uniform, √v up to the largest error of a left-out label: larger ones have not
-been seen. That there are gross errors at all has the prior probability NOISY of `gp`; where it does not become more
+been seen. That there are gross errors at all has the prior probability RARE; where it does not become more
 probable than not, nothing changes. Nor does f ever: `likelihood="student"` finds a function that does not follow such
 labels.
 """
@@ -21,31 +21,32 @@ from math import log
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from .gp import NOISY
+from ..geometry.priors import Priors
 from .left_out import dof_without_one, predictions
 from .posterior import Posterior
 
 SIZES = np.geomspace(0.03, 1.0, 8)  # √v over the largest error of a left-out label
 N_RATES, LARGEST_RATE = 12, 0.3  # of e, from one label of all
+RARE = 0.02
 HEAVIEST = 10  # components that predict left-out labels
 
 
-def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float) -> Posterior:
+def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float, priors: Priors | None = None) -> Posterior:
     """The posterior of labels y [n], in its units, with the gross errors that they show; `scale` is y's unit."""
     n = len(y)
     if n < 3:
         return posterior
-    w, m, v = predictions(posterior.heaviest(HEAVIEST), y)
+    w, m, v = predictions(posterior.heaviest(HEAVIEST), y, priors)
     mean = np.sum(w * m, 0)
     variance = np.sum(w * (v + (m - mean) ** 2), 0)
     away = np.abs(y - mean)
-    dof = dof_without_one(posterior, n)
+    dof = dof_without_one(posterior)
     v_gross = (SIZES * away.max()) ** 2
     log_p = logsumexp(_log_density(y - m, v, dof), axis=0, b=w)
     log_g = _log_density(away, variance + v_gross[:, None], dof)
     rates = np.geomspace(min(1 / n, LARGEST_RATE), LARGEST_RATE, N_RATES)[:, None, None]
     ratio = np.logaddexp(np.log1p(-rates), np.log(rates) + log_g - log_p).sum(-1)  # log likelihood ratio [rates, sizes]
-    log_odds = log(NOISY / (1 - NOISY)) + float(logsumexp(ratio)) - log(ratio.size)
+    log_odds = log(RARE / (1 - RARE)) + float(logsumexp(ratio)) - log(ratio.size)
     if not log_odds > 0:
         return posterior
     q = np.exp(ratio - logsumexp(ratio))

@@ -4,7 +4,7 @@ As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s
 
     log p(y | setting, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
 
-σ_h² runs over a grid with the prior of `gp`, InvGamma(A0, B0); settings and signals are weighted by evidence times
+σ_h² runs over a grid with the prior of `gp`, InvGamma(a0, b0); settings and signals are weighted by evidence times
 prior, geometries as in `doubt`. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as
 there, and a component's evidence without label i is its evidence over the density that it gave to y_i.
 """
@@ -14,11 +14,11 @@ from __future__ import annotations
 from math import log, pi
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.priors import Priors
 from .exact import Decomposed, decompose, inverse_parts
-from .gp import A0, B0, weighed
+from .gp import weighed
 from .posterior import Component, Posterior
 
 SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
@@ -28,23 +28,50 @@ def average(
     family: Family, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
 ) -> Posterior:
     """The posterior averaged over settings and signals; `variance` [n] is that of each label's noise."""
-    labels, n, unit = LabelRows(family, known), len(y), float(np.mean(variance))
-    ratios = unit / signals
-    prior = -A0 * np.log(signals) - B0 / signals  # of log σ_h²
-    prior = prior - logsumexp(prior)
+    labels, unit = LabelRows(family, known), float(np.mean(variance))
+    prior = _prior(family.priors, signals)
 
     def score(setting: Setting, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
-        d = decompose(setting.covariance, a, y[some], variance[some] / unit)
-        log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
-        return log_p + prior + setting.log_prior, d
+        return _scored(setting, a, y[some], variance[some] / unit, unit, signals, prior)
 
-    found, total, doubt, notes = weighed(family, labels, score)
-    components = [Component(setting, d, ratios, w, signals) for setting, w, d in found]
-    constant = -0.5 * (n * log(2 * pi) + float(np.log(variance / unit).sum()))
+    found, total, doubt, notes, considered = weighed(family, labels, score)
+    components = [Component(setting, d, unit / signals, w, signals) for setting, w, d in found]
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), np.inf, total + constant, notes,
-        doubt,
+        components, labels.of({component.setting.space for component in components}), np.inf,
+        total + _constant(variance / unit), notes, doubt, considered,
     )  # fmt: skip
+
+
+def alone(
+    setting: Setting, a: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray, priors: Priors
+) -> Posterior:  # fmt: skip
+    """As `average`, of one setting in whose space the labelled rows are a [n, k]; its prior is in the evidence."""
+    unit = float(np.mean(variance))
+    log_p, d = _scored(setting, a, y, variance / unit, unit, signals, _prior(priors, signals))
+    total = float(np.logaddexp.reduce(log_p))
+    component = Component(setting, d, unit / signals, np.exp(log_p - total), signals)
+    return Posterior([component], [], np.inf, total + _constant(variance / unit))
+
+
+def _prior(priors: Priors, signals: np.ndarray) -> np.ndarray:
+    """Log prior weights of log σ_h² on a grid."""
+    a0, b0 = priors.signal
+    prior = -a0 * np.log(signals) - b0 / signals
+    return prior - np.logaddexp.reduce(prior)
+
+
+def _scored(
+    setting: Setting, a: np.ndarray, y: np.ndarray, noise: np.ndarray, unit: float, signals: np.ndarray,
+    prior: np.ndarray,
+) -> tuple[np.ndarray, Decomposed]:  # fmt: skip
+    """Log of evidence times prior of each signal, up to `_constant`, and the kernel on the labels."""
+    d, ratios = decompose(setting.covariance, a, y, noise), unit / signals
+    log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
+    return log_p + prior + setting.log_prior, d
+
+
+def _constant(noise: np.ndarray) -> float:
+    return -0.5 * (len(noise) * log(2 * pi) + float(np.log(noise).sum()))
 
 
 def heaviest(found: Posterior) -> Posterior:
@@ -55,14 +82,22 @@ def heaviest(found: Posterior) -> Posterior:
     )
 
 
-def without_each(posterior: Posterior, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights, means and variances [components, n] of f at each label as the others predict it."""
+def without_each(
+    posterior: Posterior, y: np.ndarray, log_scale: np.ndarray | float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and variances [components, n] of f at each label as the others predict it.
+
+    Labels y are [n], or [components, n] where each component has its own; their densities are then multiplied by
+    e^log_scale, [components, n].
+    """
     log_p, means, variances = [], [], []
-    for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
-        c, alpha = inverse_parts(component.d, component.ratios, y)
+    each, n = posterior.components, y.shape[-1]
+    labels, scales = (np.broadcast_to(v, (len(each), n)) for v in (y, log_scale))
+    for component, mass, at, more in zip(each, posterior.log_masses(), labels, scales, strict=True):
+        c, alpha = inverse_parts(component.d, component.ratios, at)
         variance = component.signal / c  # of the label, its noise included
-        log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)))
-        means.append(y[:, None] - alpha / c)
-        own = component.signal * component.ratios / np.broadcast_to(component.d.precision, len(y))[:, None]
+        log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)) - more[:, None])
+        means.append(at[:, None] - alpha / c)
+        own = component.signal * component.ratios / np.broadcast_to(component.d.precision, n)[:, None]
         variances.append(np.maximum(variance - own, 1e-12 * variance))
     return posterior.doubted(log_p), np.concatenate(means, 1).T, np.concatenate(variances, 1).T

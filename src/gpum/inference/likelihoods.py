@@ -11,13 +11,13 @@ Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior wei
     noise of 18 σ and cost 7 nats, so that three of them would rather be explained by a rough function.
 
 Counts, successes.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), η = c + f (`observations`).
-    Expectation propagation, the mixture over settings and signals being the prior: each label's likelihood becomes one
-    Gaussian site, the same for all settings,
+    Expectation propagation for each setting, the mixture over signals being the prior: each label's likelihood becomes
+    one Gaussian site,
 
         site_i ∝ exp(ν_i f - ½ τ_i f²)     a label ν_i/τ_i with known noise 1/τ_i (`known_noise`)
 
-    matched to mean and variance of the tilted distribution at the label as the others predict it. The weights of the
-    settings are those of the sites.
+    matched to mean and variance of the tilted distribution at the label as the others predict it. Settings are weighed
+    by the evidence of their own sites.
 
 Likelihoods of counts and successes are log-concave in f, and that of a label with Student t noise has nearly one mode:
 one Gaussian is enough.
@@ -27,7 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import pi
+from functools import partial
+from math import log, pi
 from typing import ClassVar
 
 import numpy as np
@@ -35,14 +36,18 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import logsumexp
 from scipy.stats import gamma
 
-from ..geometry.family import Family
+from ..basics.workers import results
+from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.priors import Priors
 from . import gp, known_noise
+from .considered import Considered
+from .doubt import Doubt
 from .left_out import leave_one_out
 from .observations import Observed
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 
-LIKELIHOODS = ("gaussian", "student", "poisson", "binomial")
+LIKELIHOODS = ("gaussian", "student", "lognormal", "poisson", "binomial")
 DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists
 GROSS = 0.1  # probability of a gross error
 TAILS = 12  # equally probable values of λ that represent Student t noise
@@ -114,7 +119,7 @@ def _starts(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -
     begin = [trust.copy()]
     step = -(-most // 10)  # ten rounds at most
     while np.sum(trust < 1) < most:
-        mean, variance, _ = leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,))
+        mean, variance, _ = leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,), priors=family.priors)
         away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
         if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
             begin.append(trust.copy())
@@ -150,28 +155,102 @@ def _reweighted(
     gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
     bound = found.log_evidence + float(gap.sum())
     notes = (*found.notes, *notes)
-    posterior = StudentPosterior(found.components, found.labels, found.dof, bound, notes, found.doubt)
+    posterior = StudentPosterior(found.components, found.labels, found.dof, bound, notes, found.doubt, found.considered)
     return posterior, trust
 
 
 @dataclass(frozen=True)
 class Sites:
-    """One Gaussian for each label: its mean ν/τ [n] and variance 1/τ [n]."""
+    """One Gaussian for each label and component: its mean ν/τ [components, n], and the log of the number before it."""
 
     at: np.ndarray
-    variance: np.ndarray
+    log_scale: np.ndarray
+
+    def only(self, k: int) -> Sites:
+        """Those of one component."""
+        return Sites(self.at[[k]], self.log_scale[[k]])
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The posterior of settings that share their sites, and these: τ, ν and the log of the number before each, [n]."""
+
+    posterior: Posterior
+    tau: np.ndarray
+    nu: np.ndarray
+    log_scale: np.ndarray
+
+    @property
+    def at(self) -> np.ndarray:
+        """The means of the sites."""
+        return self.nu / self.tau
 
 
 def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Posterior, Sites]:
-    """The posterior of f given observed labels of the rows `known`, and their sites."""
+    """The posterior of f given observed labels of the rows `known`, and their sites.
+
+    Settings share their sites at first. Those that come within NATS of the best then get sites and evidence of their
+    own; the others are weighed by what the common sites say.
+    """
     n = len(known)
-    cavity = np.zeros(n), np.full(n, 2.0)  # σ_h² = 1
-    tau, nu = _matched(observed, *cavity)[:2]
-    some, notes = family, tuple[str, ...]()
+    tau, nu = _matched(observed, np.zeros(n), np.full(n, 2.0))[:2]  # σ_h² = 1
+    common = _settled(partial(_together, family, known), observed, tau, nu)
+    considered = common.posterior.considered
+    assert considered is not None
+    mass = np.nan_to_num(considered.log_part, nan=-np.inf) + common.posterior.log_evidence
+    labels, tasks = LabelRows(family, known), []
+    near = np.flatnonzero(mass > mass.max() - gp.NATS)
+    for setting in (family.settings[k] for k in near):  # those of a space come one after the other
+        infer = partial(_alone, setting, labels[setting.space], family.priors)
+        tasks.append(partial(_settled, infer, observed, common.tau, common.nu))
+    alone = list(results(tasks, -1 if n > gp.ALONE else 1))
+    mass[near] = [one.posterior.log_evidence for one in alone]
+    doubt = Doubt.of(family, family.settings)
+    log_w = doubt.log_weights(mass)
+    heavy = doubt.heavy(log_w)[near] & (log_w[near] > log_w[near].max() + log(gp.KEEP))
+    used = near[heavy]
+    weights = np.exp(log_w - logsumexp(log_w[used]))
+    some = [one for one, has in zip(alone, heavy, strict=True) if has]
+    components = [
+        replace(one.posterior.components[0], weights=one.posterior.components[0].weights * weights[k])
+        for k, one in zip(used, some, strict=True)
+    ]
+    notes = dict.fromkeys(note for one in [common, *some] for note in one.posterior.notes)
+    of_all = np.zeros(len(mass))
+    of_all[used] = weights[used]
+    at = labels.of({component.setting.space for component in components})
+    every = Considered.of(family, family.settings, mass, of_all)
+    posterior = Posterior(
+        components, at, np.inf, float(logsumexp(mass)), tuple(notes), doubt.only(used.tolist()), every
+    )
+    return posterior, Sites(np.array([one.at for one in some]), np.array([one.log_scale for one in some]))
+
+
+def _together(
+    family: Family, known: np.ndarray, at: np.ndarray, variance: np.ndarray, before: Posterior | None
+) -> Posterior:  # fmt: skip
+    """The posterior of all settings given sites; from the second sweep on of those with weight in the one before."""
+    if before is not None:
+        family = replace(family, settings=[p.setting for p in before.components if p.weight > LIGHT])
+    return known_noise.average(family, known, at, variance, SIGNALS)
+
+
+def _alone(
+    setting: Setting, a: np.ndarray, priors: Priors, at: np.ndarray, variance: np.ndarray, before: Posterior | None
+) -> Posterior:  # fmt: skip
+    """The posterior of one setting given sites."""
+    return known_noise.alone(setting, a, at, variance, SIGNALS, priors)
+
+
+def _settled(
+    infer: Callable[[np.ndarray, np.ndarray, Posterior | None], Posterior], observed: Observed, tau: np.ndarray,
+    nu: np.ndarray,
+) -> Settled:  # fmt: skip
+    """Expectation propagation from these sites, which all settings of `infer` share."""
+    notes, first = tuple[str, ...](), None
     for _ in range(SWEEPS):
-        posterior = known_noise.average(some, known, nu / tau, 1 / tau, SIGNALS)
-        if some is family:
-            some = replace(family, settings=[p.setting for p in posterior.components if p.weight > LIGHT])
+        posterior = infer(nu / tau, 1 / tau, first)
+        first = posterior if first is None else first
         cavity = _cavity(posterior, nu / tau)
         new_tau, new_nu, _ = _matched(observed, *cavity)
         change = np.abs(np.log(new_tau / tau)) * np.minimum(1.0, tau * cavity[1])  # weak sites may wander
@@ -180,13 +259,14 @@ def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Po
             break
     else:
         notes = (f"expectation propagation had not settled after {SWEEPS} sweeps",)
-    posterior = known_noise.average(family, known, nu / tau, 1 / tau, SIGNALS)
+    posterior = infer(nu / tau, 1 / tau, None)
     mean, variance = cavity = _cavity(posterior, nu / tau)
     log_z = _matched(observed, *cavity)[2]
     total = variance + 1 / tau
-    log_z = log_z + 0.5 * ((nu / tau - mean) ** 2 / total + np.log(2 * pi * total))
-    evidence = posterior.log_evidence + float(log_z.sum())
-    return replace(posterior, log_evidence=evidence, notes=(*posterior.notes, *notes)), Sites(nu / tau, 1 / tau)
+    log_scale = log_z + 0.5 * ((nu / tau - mean) ** 2 / total + np.log(2 * pi * total))
+    evidence = posterior.log_evidence + float(log_scale.sum())
+    posterior = replace(posterior, log_evidence=evidence, notes=(*posterior.notes, *notes))
+    return Settled(posterior, tau, nu, log_scale)
 
 
 def _cavity(posterior: Posterior, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

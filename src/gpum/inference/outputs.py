@@ -2,18 +2,19 @@
 
     Output           a function with Gaussian or Student t noise
     KnownNoise       with a known standard deviation of each label
+    LogNormal        positive numbers: f is their logarithm
     Observed         counts, or successes of trials: f is the log of the rate, or the log odds
     Angle            numbers of which two that differ by a period are one
     ClassOutput      classes
 
-`regress` makes those of numbers. Noise: True is a new observation, False the function itself (the rate, the
-probability).
+`regress` makes those of numbers. Noise: True is a new observation, False the function itself (the median of positive
+numbers, the rate, the probability).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import pi
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,38 +22,14 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from ..geometry.family import Family
-from ..persistence.store import Store
-from . import angles, classes, design, gp, gross, known_noise, likelihoods, observations
-from .left_out import leave_one_out
-from .nearest import EXACT
+from . import angles, classes, design, known_noise, likelihoods, observations
+from .left_out import leave_one_out, log_densities
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
+from .target import Target
 
-INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
-GROSS = 3.0  # labels that may be gross errors are cut, for length scales, at so many scales from the median
+LARGEST_LOG = 350.0  # squares of powers of e must not overflow
 DRAWS = 2000  # for the covariance between counts of different rows
-
-
-@dataclass(frozen=True)
-class Target:
-    """The kind of a column of y: with a `period`, angles. `noise_std` and `trials` are those of its labels [n]."""
-
-    likelihood: str = "gaussian"
-    hyperparameters: str = "average"
-    period: float | None = None
-    noise_std: np.ndarray | None = None
-    trials: np.ndarray | None = None
-
-    @property
-    def has_normal_noise(self) -> bool:
-        """Whether labels are a function and normal noise, which is learned: any number of them can be used."""
-        return self.likelihood == "gaussian" and self.period is None and self.noise_std is None
-
-    def only(self, some: np.ndarray) -> Target:
-        """The same for some of the labels."""
-        noise, trials = (None if v is None else v[some] for v in (self.noise_std, self.trials))
-        return replace(self, noise_std=noise, trials=trials)
 
 
 class Summary(NamedTuple):
@@ -72,11 +49,8 @@ class Output:
     scale: float
     rows: np.ndarray
     labels: np.ndarray
+    target: Target = field(default_factory=Target, kw_only=True)
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
-
-    def targets(self, name: str) -> np.ndarray:
-        """The labels in the units of one of the `posteriors`, [n]."""
-        return (self.labels - self.mean) / self.scale
 
     def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Mean, [n], that of `moments`: of a linear posterior it costs far less than the standard deviation."""
@@ -108,10 +82,25 @@ class Output:
         """Joint draws, [rows, n]."""
         return self.mean + self.scale * self.posterior.samples(rng, rows, n, noise)
 
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """Draws f [rows, n] of the prior in the units of the labels, or, with noise, observations; sd [n] is its σ."""
+        if noise:
+            f = f + sd * self.posterior.noise(rng, f.shape)
+        return self.mean + self.scale * f
+
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        mean, variance, ends = leave_one_out(self.posterior, self.targets("posterior"), levels)
+        y = (self.labels - self.mean) / self.scale
+        mean, variance, ends = leave_one_out(self.posterior, y, levels, priors=self.target.priors)
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
+
+    def log_densities(self) -> np.ndarray | None:
+        """Mean log density of a label as the others predict it with one component alone; None: it is not known."""
+        if type(self) is not Output or self.target.likelihood != "gaussian":
+            return None
+        y = (self.labels - self.mean) / self.scale
+        found = log_densities(self.posterior, y, priors=self.target.priors)
+        return None if found is None else found - np.log(self.scale)
 
     def beliefs(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
@@ -128,6 +117,13 @@ class Output:
     def of_successes(self) -> bool:
         """Whether observations count the successes of trials."""
         return False
+
+    @property
+    def could_be_positive(self) -> bool:
+        """Whether labels are numbers above 0 with learned Gaussian noise, so that `LogNormal` could be asked for."""
+        target = self.target
+        gaussian = target.likelihood == "gaussian" and target.period is None and target.noise_std is None
+        return gaussian and bool(np.all(self.labels > 0))
 
     @property
     def middle(self) -> float:
@@ -163,17 +159,95 @@ class KnownNoise(Output):
         ends = mixture_quantiles(w, m, np.sqrt(v), np.inf, np.asarray(levels, float))
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
 
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """As `Output.of_prior`, with the mean of the known variances."""
+        assert self.target.noise_std is not None
+        known = np.sqrt(np.mean(self.target.noise_std**2)) / self.scale
+        return super().of_prior(rng, f, np.full(f.shape[1], known), noise)
+
+
+@dataclass(frozen=True)
+class LogNormal(Output):
+    """Positive labels. The posterior is that of their logarithms, as are mean and scale.
+
+    Quantiles and draws are those of the logarithm's mixture of Student t, to the power of e. The mean of such a
+    variable does not exist, and that of its Gaussian components is decided by the widest of them, however light. Mean,
+    deviation and covariance are therefore those of the log-normal whose logarithm has the mean m and the covariance C
+    of the mixture:
+
+        E[y_i] = e^(m_i + C_ii/2),   Cov[y_i, y_j] = E[y_i] E[y_j] (e^C_ij - 1)
+    """
+
+    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
+        """Mean, [n], for which variances are needed too."""
+        return self.moments(rows, noise)[0]
+
+    def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation, [n] each."""
+        return _log_normal(*super().moments(rows, noise))
+
+    def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
+        """Covariance between rows, [n, n]."""
+        C = super().cov(rows, noise)
+        mean, _ = _log_normal(super().moments(rows, noise)[0], np.sqrt(np.diag(C)))
+        return np.outer(mean, mean) * np.expm1(C)
+
+    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
+        """Quantiles, [n, levels]."""
+        return _powers(super().quantiles(rows, levels, noise))
+
+    def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
+        """Joint draws, [rows, n]."""
+        return _powers(super().samples(rng, rows, n, noise))
+
+    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
+        z = (np.log(self.labels) - self.mean) / self.scale
+        mean, variance, ends = leave_one_out(self.posterior, z, levels, log_units, self.target.priors)
+        found = _log_normal(self.mean + self.scale * mean, self.scale * np.sqrt(variance))
+        return *found, _powers(self.mean + self.scale * ends)
+
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """As `Output.of_prior`; at most e^LARGEST_LOG."""
+        return np.exp(np.minimum(super().of_prior(rng, f, sd, noise), LARGEST_LOG))
+
+    def log_densities(self) -> np.ndarray | None:
+        """As of a Gaussian's, of y itself."""
+        logs = np.log(self.labels)
+        z = (logs - self.mean) / self.scale
+        found = log_densities(self.posterior, z, log_units, self.target.priors)
+        return None if found is None else found - np.log(self.scale) - logs.mean()
+
+
+def log_units(logs: np.ndarray) -> tuple[float, float]:
+    """As `gp.units`, of logarithms: where all are equal, the unit of y says nothing of their scale, which is 1."""
+    mean, scale = float(logs.mean()), float(logs.std(ddof=min(len(logs) - 1, 1)))
+    return mean, scale if scale > 1e-12 * max(abs(mean), 1.0) else 1.0
+
+
+def _log_normal(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation [n] of log-normals whose logarithms have these."""
+    found = _powers(mean + 0.5 * std**2)  # where e^(std²) overflows it does too, or the labels are below e^-175
+    return found, found * np.sqrt(np.expm1(np.minimum(std**2, 2 * LARGEST_LOG)))
+
+
+def _powers(logs: np.ndarray) -> np.ndarray:
+    """e to the power of logs [n, ...]; refuses what is too large for a number."""
+    large = np.argwhere(~(logs < LARGEST_LOG))
+    if len(large):
+        raise GpumError(
+            f"a prediction at row {large[0, 0]} would be e^{logs[tuple(large[0])]:.3g}, too large for a number: the "
+            "labels leave open how large y is there; label rows nearby, or fit y in a range of fewer orders"
+        )
+    return np.exp(logs)
+
 
 @dataclass(frozen=True)
 class Observed(Output):
     """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
 
     observed: Any
-    sites: np.ndarray  # means of the labels' Gaussian sites, [n]
-
-    def targets(self, name: str) -> np.ndarray:
-        """The means of the sites."""
-        return self.sites
+    sites: likelihoods.Sites
 
     @property
     def of_successes(self) -> bool:
@@ -219,9 +293,14 @@ class Observed(Output):
         f = self.posterior.samples(rng, rows, n, False).T
         return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
 
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """Rates, or observations; a rate is at most about e^LARGEST_LOG."""
+        f = np.clip(f, -LARGEST_LOG, LARGEST_LOG).T
+        return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
+
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Predictions of each label by the others, with as many trials as the label; intervals are whole numbers."""
-        w, m, v = known_noise.without_each(self.posterior, self.sites)
+        w, m, v = known_noise.without_each(self.posterior, self.sites.at, self.sites.log_scale)
         heavy = np.flatnonzero(w.max(1) > 1e-3)
         few, weight = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
         f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
@@ -248,11 +327,6 @@ class Angle(Output):
 
     sine: Posterior
     posteriors: ClassVar[tuple[str, ...]] = ("posterior", "sine")
-
-    def targets(self, name: str) -> np.ndarray:
-        """Sines or cosines of the labels."""
-        turn = self.labels / self.scale
-        return np.sin(turn) if name == "sine" else np.cos(turn)
 
     @property
     def _both(self) -> list[Posterior]:
@@ -292,6 +366,12 @@ class Angle(Output):
         mean = self.labels - self.off(self.labels, mean)
         return mean, std, mean[:, None] + std[:, None] * norm.ppf(np.asarray(levels, float))
 
+    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
+        """Angles come of two functions."""
+        raise GpumError(
+            "sample_prior draws numbers, counts and successes; the prior of an angle is uniform at each row"
+        )
+
     @property
     def middle(self) -> float:
         """The mean direction of the labels."""
@@ -316,76 +396,3 @@ class ClassOutput:
     ) -> list[design.Belief]:
         """Beliefs about the functions of the classes at candidates and targets, for `design`."""
         return design.of_classes(self.posterior, cloud, asked)
-
-
-def regress(
-    family: Family,
-    known: np.ndarray,
-    labels: np.ndarray,
-    target: Target,
-    rows: np.ndarray,
-    store: Store | None = None,
-) -> Output:
-    """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
-    averaged = target.hyperparameters == "average"
-    if target.period is not None:
-        scale = target.period / (2 * pi)
-        both = angles.average(family, known, labels / scale)
-        both = both if averaged else angles.heaviest(both)
-        return Angle(both[0], 0.0, scale, rows, labels, both[1])
-    if target.likelihood in ("poisson", "binomial"):
-        trials = np.ones(len(labels)) if target.trials is None else target.trials
-        counts = target.likelihood == "poisson"
-        observed: observations.Observed = (
-            observations.Counts.of(labels) if counts else observations.Successes.of(labels, trials)
-        )
-        posterior, sites = likelihoods.propagate(family, known, observed)
-        posterior = posterior if averaged else known_noise.heaviest(posterior)
-        return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites.at)
-    mean, scale = gp.units(labels)
-    if target.likelihood == "student":
-        mean, scale = robust_units(labels)
-        posterior, _ = likelihoods.student(
-            family, known, (labels - mean) / scale, infer=INFERENCE[target.hyperparameters]
-        )
-        return Output(posterior, mean, scale, rows, labels)
-    if target.noise_std is not None:
-        posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
-        return KnownNoise(posterior if averaged else known_noise.heaviest(posterior), mean, scale, rows, labels)
-    y = (labels - mean) / scale
-    posterior = gp.average(family, known, y, store=store) if averaged else gp.best(family, known, y)
-    posterior = gross.with_gross_errors(posterior, y, scale) if averaged else posterior
-    return Output(posterior, mean, scale, rows, labels)
-
-
-def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
-    """Labels [n] as columns [n, m] of variance 1 from which length scales are learned; None: none are learned.
-
-    Angles become their cosine and sine, counts logs of rates, successes log odds; gross errors are cut. With
-    hyperparameters="evidence" nothing is averaged, and the single best length scales of few labels would be
-    overconfident.
-    """
-    few = len(labels) <= EXACT or not target.has_normal_noise
-    if len(labels) < 2 or (few and target.hyperparameters != "average"):
-        return None
-    columns = labels[:, None].astype(float)
-    if target.period is not None:
-        turn = 2 * pi * columns / target.period
-        return np.sqrt(2) * np.concatenate([np.cos(turn), np.sin(turn)], 1)  # variance ½ each, wherever 0 is
-    if target.likelihood == "poisson":
-        columns = np.log(columns + 0.5)
-    elif target.likelihood == "binomial":
-        trials = 1.0 if target.trials is None else target.trials[:, None]
-        columns = np.log((columns + 0.5) / (trials - columns + 0.5))
-    elif target.likelihood == "student":
-        middle, scale = robust_units(labels)
-        columns = np.clip(columns, middle - GROSS * scale, middle + GROSS * scale)
-    mean, scale = gp.units(columns[:, 0])
-    return (columns - mean) / scale if np.ptp(columns) > 0 or not few else None
-
-
-def robust_units(y: np.ndarray) -> tuple[float, float]:
-    """Median and scale of labels with outliers: 1.48 times the median distance from it, as for a Gaussian."""
-    middle = float(np.median(y))
-    scale = 1.4826 * float(np.median(np.abs(y - middle)))
-    return (middle, scale) if scale > 0 else gp.units(y)

@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 
 from ..geometry.family import Setting
 from ..heat.covariances import KernelSum, distances
+from .considered import Considered
 from .doubt import Doubt
 from .exact import Decomposed
 from .nearest import Nearest, NearestStack, near
@@ -178,6 +179,7 @@ class Posterior(Mixture[Component]):
     log_evidence: float
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
+    considered: Considered | None = None  # None: a single setting was chosen
     gross: float = 0.0
     gross_variance: float = 0.0
     spread: ClassVar[float] = 1.0  # variance of the noise over σ²

@@ -2,12 +2,12 @@
 
     k(x, x') = κ(d²),   d² = Σ_j ρ_j (x_j - x'_j)²        ρ_j: inverse squared length of column j
     ρ_j ~ half-Cauchy(τ)                                  most columns do not matter (SAAS, Eriksson and Jankowiak 2021)
-    τ in GLOBAL, equally likely
+    τ in `Priors.length_scale`, equally likely
 
 With ρ_j = τ tan(π Φ(z_j)/2) the prior of z is N(0, I), Φ being the normal distribution function; so is that of
 w, the log of the noise ratio r of `gp` less its mean, over its standard deviation. With σ_h² integrated as there,
 
-    log p(y, z, w) = -a log b - ½ log|K + rI| - ½|z|² - ½w² + constant,   b = B0(r) + Q/2
+    log p(y, z, w) = -a log b - ½ log|K + rI| - ½|z|² - ½w² + constant,   b = b0(r) + Q/2
 
 is climbed by L-BFGS for each τ from each of STARTS. Around a maximum ẑ the posterior of z is about
 
@@ -20,7 +20,7 @@ it is Laplace's approximation. Many lengths that were fitted therefore pay for t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import log, pi
 
 import numpy as np
@@ -29,10 +29,10 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
+from ..geometry.priors import Priors
 from ..heat.covariances import SMOOTHNESS
 from . import gp
 
-GLOBAL = (0.01, 0.03, 0.1, 0.3, 1.0)  # τ: lengths of columns that do not matter are 10 to 1 standard deviations
 STARTS = ((1.0, -0.7), (0.0, 1.0))  # z of all columns, and w: little noise and short lengths, much noise and long ones
 DRAWS = 3  # members around each maximum, beside itself
 LEAST_LABELS, MOST_COLUMNS = 10, 200  # see `usable`
@@ -46,9 +46,12 @@ MANY = 200  # labels above which a kernel of full rank takes so long that few me
 LARGEST = 10**6  # numbers in the derivatives of K by all lengths
 
 
-def ratio_units(repeated: bool) -> tuple[float, float]:
-    """Mean and standard deviation of log₁₀ r while lengths are learned: wide, unless rows were observed repeatedly."""
-    return (gp.REPEATED_MEAN, gp.REPEATED_SD) if repeated else (-2.0, 1.5)
+WIDE = -2.0, 1.5  # mean and standard deviation of log₁₀ r while lengths are learned
+
+
+def ratio_units(repeated: bool, priors: Priors | None = None) -> tuple[float, float]:
+    """Mean and standard deviation of log₁₀ r while lengths are learned: WIDE, unless rows were observed repeatedly."""
+    return max((priors or Priors()).noise_of_copies)[1:] if repeated else WIDE
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,11 @@ class Labels:
     Y: np.ndarray
     smoothness: str = "matern52"
     repeated: bool = False  # whether rows of the cloud are: the prior of the noise differs
+    priors: Priors = field(default_factory=Priors)
 
     def _ratio(self, w: float) -> tuple[float, float]:
         """r and dr/dw."""
-        mean, sd = ratio_units(self.repeated)
+        mean, sd = ratio_units(self.repeated, self.priors)
         r = 10 ** (mean + sd * w)
         return r, r * log(10) * sd
 
@@ -81,17 +85,17 @@ class Labels:
         """-log p(y, z, w) up to a constant, and its gradient, at theta = (z, w)."""
         rho, by_z = inverse_squares(theta[:-1], tau)
         r, by_w = self._ratio(theta[-1])
-        (n, m), b0 = self.Y.shape, gp.B0 / (1 + r)
-        shape = gp.A0 + n * m / 2
+        (n, m), a0, b0 = self.Y.shape, self.priors.signal[0], self.priors.signal[1] / (1 + r)
+        shape = a0 + n * m / 2
         k, slope = kernel(squared_distances(self.X, rho), self.smoothness)
         inverse, log_det = _inverse(1 + k + r * np.eye(n))
         alpha = inverse @ self.Y
         b = b0 + 0.5 * float(np.sum(self.Y * alpha))
-        value = gp.A0 * log(b0) - shape * log(b) - 0.5 * m * log_det
+        value = a0 * log(b0) - shape * log(b) - 0.5 * m * log_det
         G = 0.5 * (shape / b * alpha @ alpha.T - m * inverse)  # by the entries of K + rI
         W = G * slope
         by_rho = 2 * (W.sum(1) @ self.X**2 - np.sum(self.X * (W @ self.X), 0))
-        by_b0 = gp.A0 / b0 - shape / b
+        by_b0 = a0 / b0 - shape / b
         by_r = np.trace(G) - by_b0 * b0 / (1 + r)
         grad = np.append(by_rho * by_z, by_r * by_w) - theta
         return -float(value - 0.5 * theta @ theta), -grad
@@ -112,12 +116,12 @@ class Labels:
         flat, turned = products.reshape(p + 1, -1), products.transpose(0, 2, 1).reshape(p + 1, -1)
         traces = np.trace(products, axis1=1, axis2=2)
         m = self.Y.shape[1]
-        F = 0.5 * m * share * (flat @ turned.T - np.outer(traces, traces) / (some + 2 * gp.A0 / m))
+        F = 0.5 * m * share * (flat @ turned.T - np.outer(traces, traces) / (some + 2 * self.priors.signal[0] / m))
         return F[:-1, :-1] - np.outer(F[:-1, -1], F[:-1, -1]) / (1 + F[-1, -1])
 
     def climb(self, tau: float, start: np.ndarray) -> np.ndarray:
         """theta of a maximum."""
-        mean, sd = ratio_units(self.repeated)
+        mean, sd = ratio_units(self.repeated, self.priors)
         ends = (np.log10(gp.RATIOS[[0, -1]]) - mean) / sd
         bounds = [(-LARGEST_Z, LARGEST_Z)] * (len(start) - 1) + [(ends[0], ends[1])]
         found = minimize(
@@ -138,7 +142,8 @@ def members(labels: Labels) -> list[Member]:
         some = np.sort(rng.permutation(n)[:SEEN])
         labels = replace(labels, X=labels.X[some], Y=labels.Y[some])
     found = []
-    for tau in GLOBAL:
+    scales = labels.priors.length_scale
+    for tau in scales:
         maxima: list[tuple[np.ndarray, np.ndarray]] = []
         for z0, w0 in STARTS:
             theta = labels.climb(tau, np.append(np.full(p, z0), w0))
@@ -151,7 +156,7 @@ def members(labels: Labels) -> list[Member]:
             log_det = 2 * float(np.sum(np.log(np.diag(L))))
             for step in [np.zeros(p), *rng.standard_normal((draws, p))]:
                 at = np.clip(z + solve_triangular(L, step, lower=True, trans=1), -LARGEST_Z, LARGEST_Z)
-                log_weight = 0.5 * (step @ step - at @ at - log_det) - log(draws + 1) - log(len(GLOBAL))
+                log_weight = 0.5 * (step @ step - at @ at - log_det) - log(draws + 1) - log(len(scales))
                 found.append(Member(inverse_squares(at, tau)[0], float(log_weight)))
     return found
 

@@ -32,6 +32,8 @@ TAGS: dict[str, str] = {
     "geometries-of-table": "estimators.learned:LearnedGeometries",
     # posteriors
     "output": "inference.outputs:Output",
+    "target": "inference.target:Target",
+    "output-log-normal": "inference.outputs:LogNormal",
     "output-known-noise": "inference.outputs:KnownNoise",
     "output-observed": "inference.outputs:Observed",
     "output-angle": "inference.outputs:Angle",
@@ -41,9 +43,11 @@ TAGS: dict[str, str] = {
     "posterior-classes": "inference.classes:ClassPosterior",
     "component": "inference.posterior:Component",
     "component-classes": "inference.classes:ClassComponent",
+    "considered": "inference.considered:Considered",
     "doubt": "inference.doubt:Doubt",
     "decomposition": "inference.exact:Decomposed",
     "nearest-labels": "inference.nearest:Nearest",
+    "sites": "inference.likelihoods:Sites",
     "counts": "inference.observations:Counts",
     "successes": "inference.observations:Successes",
     # geometries, their spaces and settings
@@ -59,6 +63,7 @@ TAGS: dict[str, str] = {
     "flat-geometry": "geometry.flat:FlatGeometry",
     "incomplete-geometry": "geometry.incomplete:IncompleteGeometry",
     "unweighted-geometry": "geometry.base:UnweightedGeometry",
+    "priors": "geometry.priors:Priors",
     "family": "geometry.family:Family",
     "setting": "geometry.family:Setting",
     "graph-space": "geometry.features:GraphSpace",

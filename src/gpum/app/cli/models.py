@@ -99,7 +99,7 @@ def fit(
     ] = False,
     unlabelled: Unlabelled = None,
     likelihood: Annotated[
-        str, setting("WORD", "gaussian, student (labels with outliers), poisson (counts) or binomial (0 and 1).")
+        str, setting("WORD", "gaussian, student (outliers), lognormal (above 0), poisson (counts), binomial (0 and 1).")
     ] = "gaussian",
     angle: Annotated[float | None, setting("PERIOD", "The target is an angle with this period, such as 360.")] = None,
     latent_dim: Annotated[

@@ -1,0 +1,97 @@
+"""Labels of further rows, added to a fitted cloud: its geometries stay as they were learned.
+
+A row that equals one of the cloud without a label gives that row its label. Any other labelled row becomes a row of the
+cloud that geometries were not learned from, and is projected onto them as the rows beyond the subset of a large cloud
+are. A row without a label adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..geometry.base import UnweightedGeometry
+from ..geometry.family import Setting
+from .cloud import LARGEST_ENTRY, Cloud
+from .geometries import Geometries
+from .relevance import TITLE
+from .rows import project_onto
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A cloud with further rows, and where labels are in it: index of each of n rows, -1 for rows without a label."""
+
+    cloud: Cloud
+    index: np.ndarray
+
+
+def place(cloud: Cloud, X: np.ndarray, labelled: np.ndarray, known: Sequence[np.ndarray]) -> Placed:
+    """Rows X [n, p] of which outputs [k] have labels where `labelled` [n, k]; `known` are the rows that have one."""
+    has = np.zeros((len(cloud), len(known)), bool)
+    for column, rows in zip(has.T, known, strict=True):
+        column[rows] = True
+    scaled = cloud._scaled(X)
+    limited = np.where(np.abs(scaled) < LARGEST_ENTRY, X, cloud.unscaled(scaled))
+    first, index = cloud._index(scaled), np.full(len(X), -1)
+    appended: list[int] = []
+    for i in np.flatnonzero(labelled.any(1)).tolist():
+        equal = np.flatnonzero(cloud.original == first[i]) if first[i] >= 0 else np.zeros(0, int)
+        free = equal[~np.any(has[equal] & labelled[i], axis=1)]
+        if len(free):
+            index[i] = free[0]
+            has[free[0]] |= labelled[i]
+        else:
+            index[i] = len(cloud) + len(appended)
+            appended.append(i)
+    return Placed(cloud.with_rows(limited[appended]) if appended else cloud, index)
+
+
+def on_cloud(geometries: Geometries, cloud: Cloud) -> Geometries:
+    """The geometries of a cloud, as they were learned, with a cloud that has further rows at its end."""
+    if cloud is geometries.cloud:
+        return geometries
+    rows, places = cloud.rows[len(geometries.cloud) :], {}
+    for k, known in geometries.places.items():
+        if not isinstance(geometries.members[k], UnweightedGeometry):
+            places[k] = np.concatenate([known, project_onto(geometries._projector(k, rows), rows).points])
+    return replace(geometries, cloud=cloud, places=places)
+
+
+def without_lengths(geometries: Geometries) -> Geometries:
+    """The geometries without the spaces that labels added, which no setting of theirs has: see `fitted.relevance`."""
+    family = geometries.family
+    first = 1 + max(setting.space for setting in family.settings)
+    if first == len(family.spaces) or not family.complete:
+        return geometries
+    kept = [k for k, member in enumerate(geometries.members) if member.title != TITLE]
+    lean = replace(
+        family, spaces=family.spaces[:first], rows=family.rows[:first], geometry_of=family.geometry_of[:first],
+        log_priors=[family.log_priors[k] for k in kept] if family.log_priors else [],
+    )  # fmt: skip
+    return replace(geometries, members=[geometries.members[k] for k in kept], family=lean)
+
+
+def with_note(geometries: Geometries) -> Geometries:
+    """The geometries with a note about what a model file does not hold."""
+    note = (
+        "labels were added to a model from a file, which holds no candidate without weight: those that had none with "
+        "the labels of its fit were not weighed again"
+    )
+    if note in geometries.family.notes:
+        return geometries
+    return replace(geometries, family=replace(geometries.family, notes=[*geometries.family.notes, note]))
+
+
+def with_candidates_of(geometries: Geometries, output: Any) -> Geometries:
+    """The geometries with the candidates that had weight for an output: all that a model file holds."""
+    found: dict[int, Setting] = {}
+    for component in output.posterior.components:
+        found.setdefault(id(component.setting), component.setting)
+    doubt = getattr(output.posterior, "doubt", None)
+    log_priors = geometries.family.log_priors if doubt is None else list(doubt.log_prior)
+    family = replace(geometries.family, settings=list(found.values()), log_priors=log_priors)
+    return replace(geometries, family=family)
