@@ -26,8 +26,10 @@ from ..inference.outputs import Output
 from ..inference.regress import as_numbers, regress
 from ..inference.target import Target
 from ..persistence.store import Store
-from . import blocks, plan, shell
+from . import blocks, shell
 from .targets import Labels, more_of, score, with_more
+
+FLAT, ONE_LENGTH, GRAPH = "flat", "flat space with one length", "graph"  # what labels are asked about, each alone
 
 
 class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
@@ -258,10 +260,10 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
         family, members = labelled.family, labelled.geometries.members
         family = family.under(target.priors, labelled.geometries.names)
         names = [
-            plan.FLAT if member.title == LENGTHS else plan.ONE_LENGTH if member.name == "flat" else member.name
+            FLAT if member.title == LENGTHS else ONE_LENGTH if member.name == "flat" else member.name
             for member in members
         ]
-        for name in (plan.FLAT, plan.ONE_LENGTH, plan.GRAPH):
+        for name in (FLAT, ONE_LENGTH, GRAPH):
             settings = [setting for setting in family.settings if names[family.geometry_of[setting.space]] == name]
             if settings:
                 some = replace(family, settings=settings)
@@ -270,9 +272,9 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
                     [prior for prior, own in zip(family.log_priors, names, strict=True) if own == name]
                 )
                 found[name] = posterior.log_evidence, log_prior
-    flat = np.array([found[name] for name in (plan.FLAT, plan.ONE_LENGTH) if name in found])
+    flat = np.array([found[name] for name in (FLAT, ONE_LENGTH) if name in found])
     alone = {name: evidence - prior for name, (evidence, prior) in found.items()}
-    return {**alone, plan.FLAT: float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))} if len(flat) else alone
+    return {**alone, FLAT: float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))} if len(flat) else alone
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:

@@ -20,7 +20,7 @@ from ..geometry.graphs import OF_CLUSTERS
 from ..geometry.priors import Priors, checked, of_classes
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
-from . import blocks, learning, plan, shell, units
+from . import blocks, learning, shell, units
 from .targets import FOLDS
 from .unlabelled import AUTO, is_auto, split_labels
 
@@ -131,7 +131,9 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
-        return plan.learn(self, cloud, labels, OF_CLUSTERS, random=True)
+        from .plan import learn  # which needs JAX
+
+        return learn(self, cloud, labels, OF_CLUSTERS, random=True)
 
     geometry_weights_: Any = shell.geometry_weights
     surfaces_: Any = shell.surfaces

@@ -1,9 +1,12 @@
-"""Parameters of `GPUMRegressor` and `GPUMClassifier`, their checks, and the latent models that these mean."""
+"""Parameters of `GPUMRegressor` and `GPUMClassifier`, their checks, and the latent models that these mean.
+
+Charts and latent models are imported where they are needed: to read a fitted model and predict takes no JAX.
+"""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -14,17 +17,18 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Cloud
 from ..geometry.base import kernel_options
-from ..geometry.build import dimensions, geometry_names
-from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
+from ..geometry.names import dimensions, geometry_names
 from ..heat.meshes import Mesh
-from ..manifold import Chart
 from ..persistence.store import Store
 from . import features, shell, units
-from .latent_base import LatentModel
-from .latent_models import GPLVM, BayesianGPLVM
+from .shell import is_latent_model
 
-LATENT_MODELS: dict[str, Any] = {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}
+if TYPE_CHECKING:
+    from ..geometry.chart import ChartGeometry
+    from .latent_base import LatentModel
+
+LATENT_MODELS = ("bgplvm", "gplvm")
 RENAMED = {
     "n_inducing": "latent_model=BayesianGPLVM(n_inducing=...)",
     "n_kernel_inducing": "kernel=KernelOptions(n_modes=...), or n_path_starts=... with method='brownian'",
@@ -44,7 +48,7 @@ def _check_parameters(estimator: Any) -> None:
     smoothness_names(estimator.smoothness)
     checks.option(estimator.scale, "scale", units.SCALES)
     checks.jobs(estimator.n_jobs)
-    if isinstance(estimator.latent_model, Chart) and "chart" not in names:
+    if is_chart(estimator.latent_model) and "chart" not in names:
         raise GpumError(
             f"latent_model is a known chart, but geometry is {estimator.geometry!r}; use geometry='chart' or 'average'"
         )
@@ -66,7 +70,7 @@ def mesh_of(estimator: Any) -> Mesh | None:
 
 def has_chart(estimator: Any) -> bool:
     """Whether a geometry is a chart, so that rows have latent coordinates."""
-    return isinstance(estimator.latent_model, Chart) or "chart" in geometry_names(estimator.geometry)
+    return is_chart(estimator.latent_model) or "chart" in geometry_names(estimator.geometry)
 
 
 def transforms_with_a_chart(cls: type) -> type:
@@ -79,7 +83,7 @@ def transforms_with_a_chart(cls: type) -> type:
 
 def tags_of_geometry(estimator: Any, tags: Any) -> Any:
     """scikit-learn's tags: missing readings are taken, except by a known chart; no chart, no transformer."""
-    tags.input_tags.allow_nan = not isinstance(estimator.latent_model, Chart) and mesh_of(estimator) is None
+    tags.input_tags.allow_nan = not is_chart(estimator.latent_model) and mesh_of(estimator) is None
     if not has_chart(estimator):
         tags.transformer_tags = None
     return tags
@@ -89,7 +93,7 @@ def read_cloud(estimator: Any, X: Any) -> Cloud:
     """X, checked against the parameters; divided by a unit unless a chart was given, which has units of its own."""
     _check_parameters(estimator)
     given = estimator.latent_model
-    known, mesh = isinstance(given, Chart), mesh_of(estimator)
+    known, mesh = is_chart(given), mesh_of(estimator)
     cloud = shell.read_cloud(
         estimator, X, min_rows=2 if known else 3, missing=not known and mesh is None,
         by_unit=mesh is None and not has_units(given),
@@ -153,7 +157,9 @@ def fitted_latent_model(
     """
     if is_fitted(given):
         return given
-    model = clone(given) if isinstance(given, LatentModel) else LATENT_MODELS[given]()
+    from .latent_models import GPLVM, BayesianGPLVM
+
+    model = clone(given) if is_latent_model(given) else {"bgplvm": BayesianGPLVM, "gplvm": GPLVM}[given]()
     if model.scale == "auto":
         model.set_params(scale="none")  # X has the units that the estimator chose
     if model.latent_dim is None:
@@ -185,15 +191,24 @@ def thawed(given: Any) -> Any:
     return given.estimator if isinstance(given, FrozenEstimator) else given
 
 
+def is_chart(given: Any) -> bool:
+    """Whether a `latent_model` is a chart."""
+    if isinstance(given, str):
+        return False
+    from ..manifold import Chart
+
+    return isinstance(given, Chart)
+
+
 def has_units(given: Any) -> bool:
     """Whether a `latent_model` is a known chart or a fitted model, so that X must stay in its units."""
-    return isinstance(given, Chart) or is_fitted(given)
+    return is_chart(given) or is_fitted(given)
 
 
 def is_fitted(given: Any) -> bool:
     """Whether a `latent_model` is fitted, so that it is used as it is."""
     given = thawed(given)
-    return isinstance(given, LatentModel) and hasattr(given, "chart_")
+    return is_latent_model(given) and hasattr(given, "chart_")
 
 
 def check_latent_model(given: Any) -> None:
@@ -201,7 +216,7 @@ def check_latent_model(given: Any) -> None:
     given = thawed(given)
     if isinstance(given, str):
         checks.option(given, "latent_model", LATENT_MODELS)
-    elif not isinstance(given, LatentModel | Chart):
+    elif not is_latent_model(given) and not is_chart(given):
         raise GpumError(
             f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
         )

@@ -42,18 +42,19 @@ from ..geometry.build import (
     build,
     chart_dimensions,
     flat_task,
-    geometry_names,
     graph_task,
     rows_of,
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
 from ..geometry.family import smoothness_names
 from ..geometry.mesh import MeshGeometry
+from ..geometry.names import geometry_names
 from ..geometry.scaled import ScaledGeometry
 from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
 from . import features, learning, subset, units
+from .base import FLAT, GRAPH, ONE_LENGTH
 from .stored import NOT_RESULTS, open_store
 
 FIRST_NEIGHBOURS = (10,)
@@ -63,7 +64,6 @@ AHEAD = 10.0  # nats
 FURTHER = 15.0
 # Geometries do not depend on them.
 OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", "priors", *NOT_RESULTS)
-FLAT, ONE_LENGTH, GRAPH = "flat", "flat space with one length", "graph"
 GIVEN = ("given",)  # the key of geometries that were learned elsewhere
 
 

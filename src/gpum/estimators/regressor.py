@@ -11,7 +11,7 @@ from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelOptions, with_kernel
 from ..geometry.graphs import OF_SURFACES
 from ..geometry.priors import Priors
-from . import blocks, learning, plan, shell
+from . import blocks, learning, shell
 from .base import GPRegressor, NumberScores
 from .targets import Labels
 
@@ -128,7 +128,9 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         return learning.read_cloud(self, X)
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
-        return plan.learn(self, cloud, NumberScores(labels), OF_SURFACES, random=False)
+        from .plan import learn  # which needs JAX
+
+        return learn(self, cloud, NumberScores(labels), OF_SURFACES, random=False)
 
     geometry_weights_: Any = shell.geometry_weights
     surfaces_: Any = shell.surfaces

@@ -22,7 +22,6 @@ from ..fitted import stored as model_stored
 from ..inference.design import Suggestions
 from ..persistence import model_io
 from . import blocks, features
-from .latent_base import LatentModel
 from .stored import fitting as fitting
 from .stored import load as load
 from .stored import save as save
@@ -31,9 +30,18 @@ from .stored import save as save
 COLUMNS = ("n_features_in_", "feature_names_in_", "encoding_", "classes_")
 
 
+def is_latent_model(value: Any) -> bool:
+    """Whether a parameter is a latent model."""
+    if not isinstance(value, BaseEstimator):
+        return False
+    from .latent_base import LatentModel
+
+    return isinstance(value, LatentModel)
+
+
 def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
     """A copy of the present parameters, which later changes of the estimator do not affect."""
-    unfitted = lambda value: isinstance(value, LatentModel) and not hasattr(value, "chart_")
+    unfitted = lambda value: is_latent_model(value) and not hasattr(value, "chart_")
     found = estimator.get_params(deep=False)
     return {name: clone(value) if unfitted(value) else value for name, value in found.items()}
 

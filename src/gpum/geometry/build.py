@@ -16,18 +16,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from math import log
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from ..basics import checks, neighbours
-from ..basics.checks import GpumError, NoSurface
+from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.threads import at_once
 from ..basics.workers import results
-from ..heat.meshes import Mesh
 from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
@@ -35,6 +33,7 @@ from .base import Geometry
 from .flat import flat_geometry
 from .graph import GraphGeometry
 from .incomplete import IncompleteGeometry
+from .names import dimensions
 from .priors import GEOMETRIES
 
 CHART_DIMS = (1, 2)  # latent_dim="average"
@@ -119,36 +118,6 @@ class Built:
     def one(cls, geometry: Geometry) -> Built:
         """A single geometry."""
         return cls([geometry], [0.0], [])
-
-
-def geometry_names(geometry: Any) -> list[str]:
-    """The geometries that an estimator's `geometry` means; a mesh is the only one."""
-    if isinstance(geometry, Mesh):
-        return ["mesh"]
-    if isinstance(geometry, str):
-        checks.option(geometry, "geometry", ("average", *GEOMETRIES))
-        return list(GEOMETRIES) if geometry == "average" else [geometry]
-    try:
-        names = list(dict.fromkeys(geometry))
-    except TypeError:
-        names = []
-    if not names:
-        raise GpumError(
-            f"geometry must be 'average', a name or a list of names of {', '.join(map(repr, GEOMETRIES))}, or "
-            f"a `gpum.Mesh`, got {geometry!r}; use one of these"
-        )
-    return [checks.option(name, "geometry", GEOMETRIES) for name in names]
-
-
-def dimensions(latent_dim: Any) -> list[int] | str:
-    """The dimensions that an estimator's `latent_dim` means; "average" and "auto" are returned unchanged."""
-    if isinstance(latent_dim, str):
-        return checks.option(latent_dim, "latent_dim", ("average", "auto"))
-    given = [latent_dim] if isinstance(latent_dim, Integral) or not np.iterable(latent_dim) else list(latent_dim)
-    if not given:
-        raise GpumError("latent_dim is an empty sequence; give the surface's dimension, 'average' or 'auto'")
-    advice = "give the surface's dimension, several of them, 'average' or 'auto'"
-    return sorted({checks.integer(q, "latent_dim", 1, None, advice) for q in given})
 
 
 def rows_of(X: np.ndarray, many: Many | None, kinds: Sequence[str]) -> tuple[dict[str, Rows], list[str]]:
