@@ -94,7 +94,7 @@ def test_residuals_and_calibration_show_leave_one_out(fitted):
 
 def test_bound_ends_at_the_model(roll_model):
     tops = [line.get_ydata().max() for line in plots.plot_bound(roll_model).lines]
-    assert max(tops) == pytest.approx(roll_model.bound_)
+    assert max(tops) == pytest.approx(roll_model.bound_, rel=1e-4)  # see test_the_roll_unrolls
 
 
 def test_evidence_has_all_the_weight(fitted):

@@ -278,13 +278,16 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:
-    """Warn where the heaviest setting's scale is at an end of its range beyond which the kernel would still change."""
+    """Warn where the heaviest setting's scale is at an end of its range beyond which the kernel would still change.
+
+    One label says nothing of the scale.
+    """
     advice = {
         "low": "faster than the kernel can follow; use more eigenfunctions (n_modes), or more path starts "
         "(n_path_starts) for method='brownian'",
         "high": "so slowly that a larger max_time may be better",
     }
-    for setting in (output.posterior.best.setting for output in outputs):
+    for setting in (output.posterior.best.setting for output in outputs if len(output.labels) > 1):
         for end in setting.open_ends:
             if setting.at_end(end) and setting.scales is not None:
                 warnings.warn(
