@@ -13,7 +13,6 @@ from .verdict import FEW, coverage
 
 FAINT_EDGE = 0.01  # weight of a boundary level below which its outline is not drawn
 ISOLATED = 6.0  # times the median distance to the nearest row
-NORMAL_95 = 1.96
 ODD = 4.0  # standard deviations between a label and what the others predict
 WINS = 0.5  # weight above which one kind of geometry has most of the weight
 LITTLE = 0.1  # weight below which the prediction is not made on the map
@@ -341,8 +340,8 @@ def _about_predictions(fitted: model_io.Fitted, left_out: diagnostics.LeaveOneOu
         found.append(
             f"{inside} of {n} labels ({percent(inside / n)}) are in their 95 % interval. The intervals are {word}."
         )
-    # In units of the interval: gross errors that a few labels show make the deviation large, and hide these labels.
-    off = 2 * NORMAL_95 * np.abs(left_out.y - left_out.mean) / (left_out.high - left_out.low)
+    off = np.abs(left_out.y - left_out.mean) / left_out.std
+    off = off / np.clip(1.48 * np.median(off), 1e-12, 1.0)  # gross errors widen all deviations: most labels are near
     odd = np.flatnonzero(off > ODD)
     if len(odd):
         odd = odd[np.argsort(-off[odd], kind="stable")]
