@@ -24,7 +24,7 @@ def simulated(n, p=3, noise=0.1, seed=0):
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    """All that happens above a thousand labels happens above sixty."""
+    """What happens above five hundred labels happens above sixty."""
     monkeypatch.setattr(nearest, "EXACT", 60)
     monkeypatch.setattr("gpum.inference.regress.EXACT", 60)
 

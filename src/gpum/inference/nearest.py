@@ -35,7 +35,7 @@ from ..basics.workers import results
 from ..heat.covariances import Stationary
 from .exact import Decomposed, decompose
 
-EXACT = 1000  # labels up to which kernels of full rank see all labels at once, which takes seconds
+EXACT = 500  # labels up to which kernels of full rank see all labels at once, which takes seconds
 SEEN = 128  # nearest labels of a new row, and of a label in the density of all labels
 SHARING = np.array([np.inf, 256.0, 64.0, 16.0, 4.0])  # ν, equally likely
 SCORED = 4096  # labels whose conditional densities are computed; of more, a random sample stands for all
