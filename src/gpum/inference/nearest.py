@@ -57,6 +57,11 @@ class Nearest:
     sharing: np.ndarray
     precision: np.ndarray | float = 1.0
 
+    @property
+    def noise(self) -> np.ndarray:
+        """d of each label, [n]."""
+        return 1 / np.broadcast_to(np.asarray(self.precision, float), len(self.y))
+
 
 @dataclass(frozen=True, eq=False)
 class Search:
@@ -119,7 +124,7 @@ def conditionals(
 ) -> Conditionals:  # fmt: skip
     """What labels `index` [n, m] say at queries [n, p]; an index of -1 is no label. `noise` is d of the queries."""
     n, m = index.shape
-    variances = np.broadcast_to(1 / np.asarray(d.precision, float), len(labels))
+    of_labels = d.noise
     of_queries = np.broadcast_to(noise, n)
 
     def block(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -130,7 +135,7 @@ def conditionals(
         diagonal = np.arange(m)
         between[:, diagonal, diagonal] = 0.0
         C = covariance.at_distances(np.sqrt(np.maximum(between, 0.0)))
-        C[:, diagonal, diagonal] += r * variances[some]
+        C[:, diagonal, diagonal] += r * of_labels[some]
         k = covariance.at_distances(np.sqrt(squares))
         if gone.any():
             C[gone[:, :, None] | gone[:, None]] = 0.0
@@ -178,7 +183,7 @@ def log_masses(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """log p(y) and the s² it is largest for, [J] each, for every ν in `d.sharing`; s² ~ InvGamma(shape, rate)."""
     rows, index = earlier(labels)
-    noise = 1 / np.broadcast_to(np.asarray(d.precision, float), len(labels))[rows]
+    noise = d.noise[rows]
     at, y = conditionals(covariance, labels, d, r, labels[rows], index, noise, n_jobs), d.y[rows]
     each = len(labels) / len(rows)  # labels that one of the sample stands for
     prior = shape * log(rate) - float(gammaln(shape))
@@ -207,7 +212,7 @@ def leave_one_out(component: Any, labels: np.ndarray) -> tuple[np.ndarray, np.nd
     """Mean and variance [n, J] of each label as the others predict it."""
     d, r = component.d, float(component.ratios[0])
     rows = np.arange(len(labels))
-    noise = 1 / np.broadcast_to(np.asarray(d.precision, float), len(labels))
+    noise = d.noise
     index = Search.of(labels).nearest_others(rows, SEEN)
     at = conditionals(component.setting.covariance, labels, d, r, labels, index, noise)
     scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)
@@ -258,5 +263,5 @@ def near(component: Any, labels: np.ndarray, *queries: np.ndarray) -> tuple[Deco
     if len(some) > JOINT:
         some = np.sort(np.random.default_rng(0).permutation(some)[:JOINT])
     d = component.d
-    noise = None if np.all(np.asarray(d.precision) == 1) else 1 / np.broadcast_to(d.precision, len(labels))[some]
+    noise = None if np.all(np.asarray(d.precision) == 1) else d.noise[some]
     return decompose(component.setting.covariance, labels[some], d.y[some], noise), labels[some]

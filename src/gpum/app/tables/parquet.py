@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,23 +42,9 @@ def arrow_blocks(path: Path, most: Callable[[int], int]) -> Iterator[Block]:
         raise GpumError(f"{path} is not an Arrow file, or damaged, or of Feather's first version ({said})") from None
 
 
-@contextmanager
-def writing_arrow(file: BinaryIO) -> Iterator[Callable[[dict[str, Any]], None]]:
+def writing_arrow(file: BinaryIO) -> AbstractContextManager[Callable[[dict[str, Any]], None]]:
     """A function that writes columns into an Arrow file; each call adds rows."""
-    writer: Any = None
-
-    def add(columns: dict[str, Any]) -> None:
-        nonlocal writer
-        table = available().table({name: np.asarray(column) for name, column in columns.items()})
-        if writer is None:
-            writer = needs("pyarrow.ipc", "an Arrow file").new_file(file, table.schema)
-        writer.write_table(table)
-
-    try:
-        yield add
-    finally:
-        if writer is not None:
-            writer.close()
+    return _writing(lambda schema: needs("pyarrow.ipc", "an Arrow file").new_file(file, schema))
 
 
 def count(path: Path) -> int:
@@ -67,16 +53,21 @@ def count(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
-@contextmanager
-def writing(file: BinaryIO) -> Iterator[Callable[[dict[str, Any]], None]]:
+def writing(file: BinaryIO) -> AbstractContextManager[Callable[[dict[str, Any]], None]]:
     """A function that writes columns; each call adds rows."""
+    return _writing(lambda schema: available().parquet.ParquetWriter(file, schema))
+
+
+@contextmanager
+def _writing(make: Callable[[Any], Any]) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that writes columns; `make` gives the writer of tables with a schema, that of the first rows."""
     writer: Any = None
 
     def add(columns: dict[str, Any]) -> None:
         nonlocal writer
         table = available().table({name: np.asarray(column) for name, column in columns.items()})
         if writer is None:
-            writer = available().parquet.ParquetWriter(file, table.schema)
+            writer = make(table.schema)
         writer.write_table(table)
 
     try:
