@@ -131,9 +131,9 @@ def _of_many(
     for unit, used, groups in tasks:
         Z = (X - X.mean(0))[:, used] / unit[used]
         learn = partial(nearest_lengths.climbed, Z, y, groups, names, geometries.cloud.repeated)
-        of_task = store.once(("lengths of many", Z, y, groups, list(names), geometries.cloud.repeated), learn)
-        candidates += of_task
-        scales += [_lengths(one.precision, np.where(used, unit, 0.0)) for one in of_task]
+        learned = store.once(("lengths of many", Z, y, groups, list(names), geometries.cloud.repeated), learn)
+        candidates += learned
+        scales += [_lengths(one.precision, np.where(used, unit, 0.0)) for one in learned]
     hopeful = nearest_lengths.hopeful(candidates, len(y))
     shared = len(candidates) // len(tasks)
     lengths = [
@@ -162,21 +162,24 @@ def _with(
     lengths: Sequence[Lengths], geometries: Geometries, family: Family, at: np.ndarray, flat: int, points: np.ndarray
 ) -> Labelled:
     """The geometries with spaces of these lengths; the labelled rows stand `at` rows of the family."""
-    components, log_weights, of = _components(geometries.members[flat]), [], []
+    components = _components(geometries.members[flat])
     spaces: list[Any] = []
+    lengths_of: list[Lengths] = []  # of each space
+    log_weights: list[float] = []
     for one in lengths:
-        both: list[Any] = together_and_apart(one.scale, components)
-        if one.nodes is not None:
-            both = [InducedSpace.of(one.scale, SMOOTHNESS[one.kernels[0][0]], one.nodes)]
-        spaces += both
-        of += [one] * len(both)
-        log_weights += [-log(len(both))] * len(both)
+        if one.nodes is None:
+            more: list[Any] = together_and_apart(one.scale, components)
+        else:
+            more = [InducedSpace.of(one.scale, SMOOTHNESS[one.kernels[0][0]], one.nodes)]
+        spaces += more
+        lengths_of += [one] * len(more)
+        log_weights += [-log(len(more))] * len(more)
     by_column = any(one.by_column for one in lengths)
-    kinds, more = len(set(geometries.names)), int(by_column)
-    share = log(kinds / (kinds + more))
+    kinds = len(set(geometries.names))
+    share = log(kinds / (kinds + int(by_column)))
     of_flat = family.log_priors[flat] if family.log_priors else 0.0
     settings = [replace(s, log_prior=s.log_prior + share) for s in family.settings]
-    for k, (one, log_weight) in enumerate(zip(of, log_weights, strict=True), len(family.spaces)):
+    for k, (one, log_weight) in enumerate(zip(lengths_of, log_weights, strict=True), len(family.spaces)):
         prior = -log(kinds + 1) if one.by_column else of_flat + share
         for name, scale, weight in one.kernels:
             covariance: Any = Stationary(SMOOTHNESS[name], scale)
@@ -185,7 +188,7 @@ def _with(
             setting = Setting(k, covariance, log_weight + weight + prior, name, ratio=one.ratio)
             settings.append(replace(setting, expects_noise=geometries.cloud.repeated))
     learned = family.rows is geometries.family.rows
-    geometries = _with_spaces(geometries, flat, spaces, [one.by_column for one in of])
+    geometries = _with_spaces(geometries, flat, spaces, [one.by_column for one in lengths_of])
     every = geometries.family
     rows = every.rows if learned else [*family.rows, *_in_spaces(family, flat, spaces, points)]
     log_priors = [
