@@ -26,7 +26,7 @@ from rich.table import Table
 from gpum import BayesianGPLVM, datasets
 from gpum.gplvm import bound, starts
 from gpum.gplvm.models import Variational
-from gpum.gplvm.optimise import Stage, climb
+from gpum.gplvm.optimise import Stage, maximise
 from gpum.persistence.programs import cached_programs
 
 SIZES = [(474, 3, 40), (66, 1024, 30), (698, 1024, 50)]
@@ -89,7 +89,7 @@ def time_to(target: float, theta: bound.Parameters, data: bound.Cloud, warm: boo
     count, begin = 0, time.perf_counter()
     with cached_programs() if warm else nullcontext():
         for stage in (Stage("noise held", ("log_beta",), 100), Stage("all free")):
-            for reached, now in climb(Variational(), theta, data, stage, len(theta.mu)):
+            for reached, now in maximise(Variational(), theta, data, stage, len(theta.mu)):
                 theta, count = reached, count + now.evaluations
                 spent = time.perf_counter() - begin
                 if now.value >= target:
@@ -192,7 +192,7 @@ def on_device() -> None:
             times = []
             for _ in range(2):
                 begin = time.perf_counter()
-                ((_, now),) = list(climb(Variational(), theta, data, stage, N))
+                ((_, now),) = list(maximise(Variational(), theta, data, stage, N))
                 times.append(time.perf_counter() - begin)
         fits = []
         for _ in range(2):

@@ -22,7 +22,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from gpum import GPUMRegressor, KernelOptions, SwissRoll, datasets
 from gpum.geometry.domains import domain_of
-from gpum.geometry.settings import spectral_settings
+from gpum.geometry.kernel_grid import spectral_candidates
 
 console = Console()
 SCRIPT = """
@@ -59,7 +59,7 @@ def sparse() -> None:
         if n > 10_000:
             continue
         rows = space.at(X)
-        settings = spectral_settings(space.values, rows, 2, ["heat"])
+        settings = spectral_candidates(space.values, rows, 2, ["heat"])
         begin = time.perf_counter()
         mean = exact(settings, rows[:n], y[:n], rows[n:])
         seconds = time.perf_counter() - begin

@@ -6,7 +6,7 @@ For each cloud the default geometries are learned once. Eight random functions o
 additive, saturating), with noise of 1, 10, 30 or 100 % of their standard deviation, are learned from 4, 10, 30 and 100
 labels. Every geometry is fitted alone; its evidence and predictions are then combined in several ways:
 
-    power    w_g ∝ π_g E_g^η for several η (`gpum.inference.doubt` uses one of them)
+    power    w_g ∝ π_g E_g^η for several η (`gpum.inference.tempered` uses one of them)
     kinds    prior weights: flat space with lengths as a part of flat space, or as a kind of its own
 
 The table has the NLPD of new observations, in units of the labels' standard deviation, over that of the best geometry
@@ -34,8 +34,8 @@ from gpum import GPUMRegressor
 from gpum.fitted.geometries import Geometries
 from gpum.fitted.relevance import TITLE, with_lengths
 from gpum.inference import gp
-from gpum.inference.doubt import TRUST
 from gpum.inference.posterior import RowsInSpaces
+from gpum.inference.tempered import TRUST
 
 LABELS = (4, 10, 30, 100)
 NOISE = (0.01, 0.1, 0.3, 1.0)
@@ -143,7 +143,7 @@ def function(rng: np.random.Generator, Z: np.ndarray, kind: int) -> np.ndarray:
 
 def without_lengths(geometries: Geometries) -> Geometries:
     """The geometries that do not depend on labels."""
-    family = geometries.family
+    family = geometries.candidate_set
     some = [k for k, g in enumerate(family.geometry_of) if geometries.members[g].title != TITLE]
     new = {k: j for j, k in enumerate(some)}
     family = replace(
@@ -151,7 +151,7 @@ def without_lengths(geometries: Geometries) -> Geometries:
         spaces=[family.spaces[k] for k in some],
         rows=[family.rows[k] for k in some],
         geometry_of=[family.geometry_of[k] for k in some],
-        settings=[replace(s, space=new[s.space]) for s in family.settings if s.space in new],
+        settings=[replace(s, space=new[s.space]) for s in family.candidates if s.space in new],
     )
     return replace(geometries, family=family)
 
@@ -180,10 +180,10 @@ def trials(name: str, seed: int, n_rows: int) -> list[dict]:
 
 def alone(labelled, z: np.ndarray, test: np.ndarray) -> list[tuple]:
     """(kind, log prior weight, log evidence, means, variances) of each geometry."""
-    geometries, family, found = labelled.geometries, labelled.family, []
-    rows = RowsInSpaces.exactly([r[geometries.cloud._learned_at(test)] for r in geometries.family.rows])
+    geometries, family, found = labelled.geometries, labelled.candidate_set, []
+    rows = RowsInSpaces.exactly([r[geometries.cloud._learned_at(test)] for r in geometries.candidate_set.rows])
     for g, member in enumerate(geometries.members):
-        some = [s for s in family.settings if family.geometry_of[s.space] == g]
+        some = [s for s in family.candidates if family.geometry_of[s.space] == g]
         if some:
             prior = family.log_priors[g]
             posterior = gp.average(replace(family, settings=some), labelled.at, z)

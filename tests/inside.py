@@ -57,13 +57,13 @@ def members(model):
 
 def features(model):
     """What stands for the rows in each space of a fitted estimator, such as values of eigenfunctions, [N, k] each."""
-    return model.model_.geometries.family.rows
+    return model.model_.geometries.candidate_set.rows
 
 
 def weighed(model, geometries, weights):
     """A copy of a fitted estimator as if it had these geometries, with these weights."""
     true = model.model_.geometries
-    found, held = copy(model), _Weighed(true.cloud, list(geometries), true.family, true.kernels)
+    found, held = copy(model), _Weighed(true.cloud, list(geometries), true.candidate_set, true.kernels)
     object.__setattr__(held, "given", np.array(weights))
     found._fitted = replace(model.model_, geometries=held)
     return found

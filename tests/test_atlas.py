@@ -419,6 +419,6 @@ def test_a_prediction_projects_a_row_once(n, monkeypatch):
     rows = X[80 : 80 + n]
     model.predict(rows)
     assert asked == [n]
-    geometry, space = model.model_.geometries.members[0], model.model_.geometries.family.spaces[0]
+    geometry, space = model.model_.geometries.members[0], model.model_.geometries.candidate_set.spaces[0]
     pairs = Atlas(1).fit(model.model_.cloud.rows).eigenpairs(space.values_at_nodes.shape[1])
     np.testing.assert_allclose(space.at(geometry.project(rows).points), pairs.at(rows), rtol=0, atol=1e-5)

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import t as student
 
 from gpum import GPUMClassifier, GPUMRegressor, Priors
-from gpum.geometry.family import Family, Setting
+from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Stationary
 from gpum.inference import gp
 from gpum.inference.left_out import log_densities
@@ -57,10 +57,10 @@ def test_weights_follow_from_prior_and_evidence():
 
 def test_left_out_density_is_that_of_fits_without_each_label():
     x, y = RNG.uniform(0, 1, (9, 1)), RNG.standard_normal(9)
-    family = Family([None], [Setting(0, Stationary(1.5, s), 0.0) for s in (0.2, 0.5)], [x], [0])
+    family = CandidateSet([None], [Candidate(0, Stationary(1.5, s), 0.0) for s in (0.2, 0.5)], [x], [0])
     found = log_densities(gp.average(family, np.arange(9), y), y)
-    for k, setting in enumerate(family.settings):
-        single = Family([None], [setting], [x], [0])
+    for k, setting in enumerate(family.candidates):
+        single = CandidateSet([None], [setting], [x], [0])
         values = []
         for i in range(9):
             rest = np.delete(np.arange(9), i)

@@ -58,7 +58,7 @@ def test_evidence_and_probabilities_against_counting(r):
     f = L @ rng.standard_normal((draws, 8, C)) + np.sqrt(r) * rng.standard_normal((draws, 8, C))
     largest = f.argmax(2)
     right = (largest[:, :4] == y).all(1)
-    found = classes.propagate(kernel(x, x)[None], np.array([r]), y, C)
+    found = classes.expectation_propagation(kernel(x, x)[None], np.array([r]), y, C)
     assert found.settled.all()
     assert (
         abs(found.log_evidence[0] - np.log(right.mean())) < 0.1
@@ -74,7 +74,7 @@ def test_evidence_and_probabilities_against_counting(r):
 def test_one_label_is_exact():
     """With one label of C equal classes the evidence is 1/C, whatever the noise."""
     for C in (2, 3, 7):
-        found = classes.propagate(np.ones((2, 1, 1)), np.array([0.01, 1.0]), np.array([0]), C)
+        found = classes.expectation_propagation(np.ones((2, 1, 1)), np.array([0.01, 1.0]), np.array([0]), C)
         np.testing.assert_allclose(found.log_evidence, -np.log(C), atol=2e-3)
 
 
@@ -101,8 +101,8 @@ def test_in_modes_as_in_labels():
     F /= np.linalg.norm(F, axis=1, keepdims=True)
     x, F, y = F[30:], F[:30], F[:30, :3].argmax(1)
     r = np.array([0.1, 1.0])
-    full = probit.propagate(np.repeat((F @ F.T)[None], 2, 0), r, y, 3)
-    few = probit.propagate(np.repeat(F[None], 2, 0), r, y, 3, solve=probit.in_modes)
+    full = probit.expectation_propagation(np.repeat((F @ F.T)[None], 2, 0), r, y, 3)
+    few = probit.expectation_propagation(np.repeat(F[None], 2, 0), r, y, 3, solve=probit.in_modes)
     np.testing.assert_allclose(few.log_evidence, full.log_evidence, atol=1e-3)  # JITTER
     np.testing.assert_allclose(few.without, full.without, atol=1e-3)
     np.testing.assert_allclose(x @ few.alpha[1], x @ F.T @ full.alpha[1], atol=1e-3)
@@ -115,8 +115,8 @@ def test_contradicting_labels_settle():
     """Labels of different classes at nearly the same place: finite evidence, less than that of agreeing ones."""
     x = np.repeat([0.0, 3.0], 6) + 1e-3 * np.arange(12)
     K, r = np.repeat(kernel(x, x)[None], 3, 0), classes.RATIOS
-    agree = classes.propagate(K, r, np.repeat([0, 1], 6), 3)
-    fight = classes.propagate(K, r, np.tile([0, 1, 2], 4), 3)
+    agree = classes.expectation_propagation(K, r, np.repeat([0, 1], 6), 3)
+    fight = classes.expectation_propagation(K, r, np.tile([0, 1, 2], 4), 3)
     assert agree.settled.all()
     assert np.isfinite(fight.log_evidence).all()
     assert np.all(fight.log_evidence < agree.log_evidence)
@@ -154,7 +154,7 @@ def test_a_setting_without_finite_evidence_spoils_no_other(monkeypatch):
                 v[0] = np.nan
         return found
 
-    plain = classes.propagate
+    plain = classes.expectation_propagation
     monkeypatch.setattr(classes, "propagate", spoiled)
     inside.lower(monkeypatch, labels_of_classes_unscreened=1000)
     X, y = moons(40)
@@ -394,7 +394,7 @@ def test_components_in_stacks_and_blocks_in_threads(fitted, monkeypatch):
     rows = model.predictive(X).rows.whole
     found = np.zeros((len(X), posterior.n_classes))
     for component in posterior.components:
-        k = posterior.known(component, rows.at[component.setting.space])
+        k = posterior.known(component, rows.at[component.candidate.space])
         for r, weight, alpha, R in zip(component.ratios, component.weights, component.alpha, component.R, strict=True):
             variance = 1 - np.sum((k @ R) * k, 1) + r
             found += weight * softmax(probit.LINK * (k @ alpha) / np.sqrt(variance)[:, None], axis=1)

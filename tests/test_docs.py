@@ -11,7 +11,7 @@ import pytest
 
 import gpum
 from gpum import Priors, datasets, diagnostics, plots
-from gpum.inference import classes, doubt, gp, likelihoods, nearest
+from gpum.inference import classes, gp, likelihoods, nearest, tempered
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -90,7 +90,7 @@ def test_priors_on_the_page_are_those_of_the_code():
     shape, rate = priors.signal
     assert f"inverse gamma({shape:g}, {rate:g})" in page
     assert f"prior × evidence^{priors.power_of_numbers:g}" in page
-    assert f"less than {100 * doubt.LIGHT:g} % of the" in page
+    assert f"less than {100 * tempered.LIGHT:g} % of the" in page
 
 
 def test_the_model_on_the_page_is_that_of_the_code():

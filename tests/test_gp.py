@@ -10,10 +10,10 @@ from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 
 from gpum import Priors
-from gpum.geometry.family import Family, Setting, join
+from gpum.geometry.candidate_set import Candidate, CandidateSet, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
-from gpum.inference import doubt, gp, tridiagonal
+from gpum.inference import gp, tempered, tridiagonal
 from gpum.inference.left_out import leave_one_out
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
@@ -44,7 +44,7 @@ def covariances():
 
 def family(settings, *rows):
     """Settings on spaces in which the cloud is `rows`."""
-    return Family([None] * len(rows), settings, list(rows), [0] * len(rows))
+    return CandidateSet([None] * len(rows), settings, list(rows), [0] * len(rows))
 
 
 def geometries(settings, *rows):
@@ -125,7 +125,7 @@ def test_average_is_the_textbook_mixture():
     """One setting: a multivariate Student t over the grid of noise ratios, by dense algebra."""
     covariance, n = Stationary(1.5, 0.4), 10
     y = np.sin(5 * X[:n, 0])
-    posterior = gp.average(family([Setting(0, covariance, 0.0)], X), np.arange(n), y)
+    posterior = gp.average(family([Candidate(0, covariance, 0.0)], X), np.arange(n), y)
     small, large = (np.exp(-0.5 * (np.log10(gp.RATIOS) - mean) ** 2) for mean in (-3, 0))
     prior = 0.98 * small / small.sum() + 0.02 * large / large.sum()
     log_p, means, variances = [], [], []
@@ -151,14 +151,14 @@ def test_average_is_the_textbook_mixture():
 
 def test_components_together_predict_as_each_alone():
     """All kinds of covariances, with bounds and offsets, at rows with one point and with several."""
-    settings = [Setting(0, covariance, 0.0) for _, covariance, a in covariances() if a is PHI]
-    settings += [Setting(0, Stationary(nu, scale), 0.0) for nu in (1.5, np.inf) for scale in (2.0, 5.0)]
+    settings = [Candidate(0, covariance, 0.0) for _, covariance, a in covariances() if a is PHI]
+    settings += [Candidate(0, Stationary(nu, scale), 0.0) for nu in (1.5, np.inf) for scale in (2.0, 5.0)]
     posterior = gp.average(family(settings, PHI), np.arange(12), np.sin(5 * X[:12, 0]))
     rows = at(PHI)
-    rows.around[0].extend([PHI, PHI[::-1]])
+    rows.sigma_points[0].extend([PHI, PHI[::-1]])
     for component, means, variances, _ in posterior.conditionals(rows, False):
-        K, k = (component.setting.covariance.gram(b, PHI[:12]) for b in (PHI[:12], PHI))
-        y, prior = component.d.U @ component.d.z, component.setting.covariance.diag(PHI)
+        K, k = (component.candidate.covariance.gram(b, PHI[:12]) for b in (PHI[:12], PHI))
+        y, prior = component.d.U @ component.d.z, component.candidate.covariance.diag(PHI)
         for j, r in enumerate(component.ratios):
             mean = k @ np.linalg.solve(K + r * np.eye(12), y)
             v = component.signal[j] * (prior - np.einsum("ij,ji->i", k, np.linalg.solve(K + r * np.eye(12), k.T)))
@@ -169,7 +169,7 @@ def test_components_together_predict_as_each_alone():
 
 def test_samples_and_quantiles_have_the_stated_moments():
     y = np.sin(5 * X[:15, 0])
-    settings = [Setting(0, Stationary(nu, s), 0.0) for nu in (1.5, np.inf) for s in (0.2, 0.6)]
+    settings = [Candidate(0, Stationary(nu, s), 0.0) for nu in (1.5, np.inf) for s in (0.2, 0.6)]
     posterior = gp.average(family(settings, X), np.arange(15), y)
     points = at(X[15:25])
     mean, variance = posterior.moments(points)
@@ -186,7 +186,7 @@ def test_samples_and_quantiles_have_the_stated_moments():
 def test_quantiles_over_places_and_far_away():
     """One Gaussian part: the quantiles are those of the moments over a row's places, and of the prior where far."""
     y = np.sin(5 * X[:15, 0])
-    posterior = gp.best(family([Setting(0, Stationary(np.inf, 0.4), 0.0)], X), np.arange(15), y)
+    posterior = gp.best(family([Candidate(0, Stationary(np.inf, 0.4), 0.0)], X), np.arange(15), y)
     places = [X[15:25] + shift for shift in (-0.2, 0.2)]
     means, variances = (np.array(v) for v in zip(*(posterior.moments(at(p)) for p in places), strict=True))
     sd = np.sqrt(variances.mean(0) + means.var(0))
@@ -252,7 +252,7 @@ def test_best_climbs_to_the_optimum():
     """The evidence of the single best setting is not beaten by any of a fine grid."""
     y = np.sin(4 * X[:, 0]) + 0.05 * RNG.standard_normal(40)
     ends = (0.05, 5.0)
-    settings = [Setting(0, Stationary(np.inf, s), 0.0, scales=ends) for s in np.geomspace(*ends, 6)]
+    settings = [Candidate(0, Stationary(np.inf, s), 0.0, scales=ends) for s in np.geomspace(*ends, 6)]
     posterior = gp.best(family(settings, X), np.arange(40), y)
     grid = [
         gp.log_evidence(Stationary(np.inf, s), X, y, signal, signal + ratio)[0]
@@ -265,7 +265,7 @@ def test_best_climbs_to_the_optimum():
 
 def test_three_labels_do_not_collapse_the_noise():
     y = np.array([-1.2, 0.1, 1.1])
-    settings = [Setting(0, Stationary(np.inf, s), 0.0) for s in np.geomspace(0.05, 5, 8)]
+    settings = [Candidate(0, Stationary(np.inf, s), 0.0) for s in np.geomspace(0.05, 5, 8)]
     posterior = gp.average(family(settings, X), np.arange(3), y)
     f, total = (posterior.moments(at(X[:3]), noise)[1] for noise in (False, True))
     assert np.all(total - f > 1e-4)
@@ -278,11 +278,11 @@ def test_three_labels_do_not_collapse_the_noise():
 def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
     """The closed form against refits: for "average" of all settings, for "evidence" with hyperparameters fixed."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
-    monkeypatch.setattr(doubt, "LIGHT", 0.0)
+    monkeypatch.setattr(tempered, "LIGHT", 0.0)
     y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * np.random.default_rng(n).standard_normal(n)
     power = np.mean(PHI**2, 0)
-    settings = [Setting(0, Stationary(nu, 0.4), -1.0, scales=(0.1, 2.0)) for nu in (0.5, np.inf)]
-    settings += [Setting(1, Spectral(VALUES, power, 1.5, 2, s), -0.5, scales=(0.1, 2.0)) for s in (0.1, 0.5)]
+    settings = [Candidate(0, Stationary(nu, 0.4), -1.0, scales=(0.1, 2.0)) for nu in (0.5, np.inf)]
+    settings += [Candidate(1, Spectral(VALUES, power, 1.5, 2, s), -0.5, scales=(0.1, 2.0)) for s in (0.1, 0.5)]
     labels = [X[:n], PHI[:n]]
     mean, scale = gp.units(y)
     whole = (gp.average if mode == "average" else gp.best)(family(settings, X, PHI), np.arange(n), (y - mean) / scale)
@@ -295,7 +295,7 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
             without = gp.average(family(settings, X, PHI), others, z)
         else:
             part = whole.best
-            d = gp.decompose(part.setting.covariance, left[part.setting.space], z)
+            d = gp.decompose(part.candidate.covariance, left[part.candidate.space], z)
             without = replace(whole, components=[replace(part, d=d)], labels=left)
         place = at(*(a[i : i + 1] for a in labels))
         m, v = without.moments(place)
@@ -307,7 +307,7 @@ def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
 
 
 def test_leave_one_out_needs_two_labels():
-    posterior = gp.average(family([Setting(0, Stationary(1.5), 0.0)], X), np.arange(1), np.zeros(1))
+    posterior = gp.average(family([Candidate(0, Stationary(1.5), 0.0)], X), np.arange(1), np.zeros(1))
     with pytest.raises(ValueError, match="at least 2"):
         leave_one_out(posterior, np.ones(1))
 
@@ -315,16 +315,16 @@ def test_leave_one_out_needs_two_labels():
 def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
     """Between geometries evidence to a power counts, within one all of it; weights give evidence back."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
-    monkeypatch.setattr(doubt, "LIGHT", 0.0)
+    monkeypatch.setattr(tempered, "LIGHT", 0.0)
     y = np.sin(5 * X[:12, 0])
-    settings = [Setting(0, Stationary(1.5, s), np.log(0.3)) for s in (0.2, 0.6)]
-    settings.append(Setting(1, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), np.log(0.4)))
+    settings = [Candidate(0, Stationary(1.5, s), np.log(0.3)) for s in (0.2, 0.6)]
+    settings.append(Candidate(1, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), np.log(0.4)))
     found = gp.average(geometries(settings, X, PHI), np.arange(12), y)
     each = [gp.average(family([s], X, PHI), np.arange(12), y).log_evidence for s in settings]  # with its prior weight
     evidence = [np.logaddexp(*each[:2]) - np.log(0.6), each[2] - np.log(0.4)]
     a, b, c = (component.weight for component in found.components)
     assert np.log(a / b) == pytest.approx(each[0] - each[1])
-    ratio = np.log(0.6 / 0.4) + doubt.POWER_OF_NUMBERS * (evidence[0] - evidence[1])
+    ratio = np.log(0.6 / 0.4) + tempered.POWER_OF_NUMBERS * (evidence[0] - evidence[1])
     assert np.log((a + b) / c) == pytest.approx(ratio)
     masses = [np.logaddexp.reduce(mass) for mass in found.log_masses()]
     assert masses - masses[0] == pytest.approx(np.array(each) - each[0])
@@ -332,17 +332,17 @@ def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
 
 
 def test_a_light_geometry_is_dropped():
-    settings = [Setting(0, Stationary(1.5, 0.5), np.log(0.5)), Setting(1, Stationary(1.5, 1e-3), np.log(0.5))]
+    settings = [Candidate(0, Stationary(1.5, 0.5), np.log(0.5)), Candidate(1, Stationary(1.5, 1e-3), np.log(0.5))]
     found = gp.average(geometries(settings, X, X), np.arange(30), np.sin(2 * X[:30, 0]))
-    assert [component.setting.space for component in found.components] == [0]
+    assert [component.candidate.space for component in found.components] == [0]
     assert found.components[0].weight == pytest.approx(1)
 
 
 def test_joined_families_have_equal_prior_weight():
     """Two copies of one family beside another: posterior weights follow the evidence of each, as if alone."""
     y = np.sin(5 * X[:12, 0])
-    one = family([Setting(0, Stationary(1.5, s), -np.log(2)) for s in (0.2, 0.6)], X)
-    two = family([Setting(0, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), 0.0)], PHI)
+    one = family([Candidate(0, Stationary(1.5, s), -np.log(2)) for s in (0.2, 0.6)], X)
+    two = family([Candidate(0, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), 0.0)], PHI)
     both = join([one, two])
     assert both.geometry_of == [0, 1]
     assert [s.space for s in both.settings] == [0, 0, 1]
@@ -379,7 +379,7 @@ def test_an_evidence_that_stops_early_is_noted(monkeypatch):
 
     stopped = OptimizeResult(x=np.log([0.4, 1.0, 0.01]), fun=1.0, success=False, message="ABNORMAL")
     monkeypatch.setattr(gp, "minimize", lambda *args, **options: stopped)
-    posterior = gp.best(family([Setting(0, Stationary(1.5, 0.4), 0.0)], X), np.arange(5), X[:5, 0])
+    posterior = gp.best(family([Candidate(0, Stationary(1.5, 0.4), 0.0)], X), np.arange(5), X[:5, 0])
     assert "stopped early (ABNORMAL)" in posterior.notes[0]
 
 
@@ -387,7 +387,7 @@ def test_an_evidence_that_stops_early_is_noted(monkeypatch):
 def test_unrelated_labels_have_the_interval_of_a_sample(n, wider):
     """mean ± t s √(1 + 1/n): the rows have nothing to do with each other, so that nothing else can be right."""
     rows = np.arange(n + 1.0)[:, None]
-    one = family([Setting(0, Stationary(0.5, 1e-3), 0.0)], rows)
+    one = family([Candidate(0, Stationary(0.5, 1e-3), 0.0)], rows)
     y = np.random.default_rng(0).standard_normal(n)
     mean, scale = gp.units(y)
     posterior = gp.average(one, np.arange(n), (y - mean) / scale)
@@ -418,7 +418,7 @@ def test_labels_are_held_in_one_space_at_a_time():
         nonlocal alive
         alive -= 1
 
-    settings = [Setting(k, Stationary(np.inf, 1.0), 0.0) for k in range(20)]
+    settings = [Candidate(k, Stationary(np.inf, 1.0), 0.0) for k in range(20)]
     rows = [Rows(scale) for scale in np.geomspace(1e-3, 1e3, 20)]
     y = np.sin(5 * np.concatenate([X, X + 5])[np.arange(600) % 80, 0])
     found = gp.average(family(settings, *rows), np.arange(600), y)
@@ -446,7 +446,7 @@ def test_forms_of_a_matrix_that_rounding_makes_indefinite():
 def test_a_memory_changes_no_number_and_saves_work(monkeypatch):
     """Families with other prior weights and spaces share what their kernels say of the labels; other labels do not."""
     known, y = np.arange(12), np.sin(5 * X[:12, 0])
-    every = [Setting(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
+    every = [Candidate(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
     some = [replace(s, log_prior=0.3, space=1 - s.space) for s in every[3:]]
     memory, asked = Store(), []
     forms = gp.forms
@@ -464,7 +464,7 @@ def test_a_memory_changes_no_number_and_saves_work(monkeypatch):
 def test_a_memory_tells_rows_apart_and_holds_none_of_them(monkeypatch):
     """Equal labels of other rows, at the same positions of their family, as two columns of y have; rows may be long."""
     known, y = np.arange(12), np.sin(5 * X[:12, 0])
-    every = [Setting(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
+    every = [Candidate(0 if a is X else 1, c, -1.0 * k) for k, (_, c, a) in enumerate(covariances())]
     memory, names = Store(), []
     once = memory.once
     monkeypatch.setattr(memory, "once", lambda name, make: names.append(name) or once(name, make))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpum import EuclideanGPRegressor, GpumError, GPUMRegressor, GraphLaplacianGPRegressor, Mesh, SwissRoll
-from gpum.geometry.family import Family, Setting
+from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Spectral, Stationary
 from gpum.inference import gp
 from gpum.inference.gradients import slopes_between, slopes_within
@@ -154,7 +154,7 @@ def test_functions_of_counts_and_of_several_outputs():
 def test_draws_go_through_labels_without_noise():
     """One kernel, known noise that is almost none."""
     x = np.linspace(0, 1, 6)[:, None]
-    family = Family([None], [Setting(0, Stationary(2.5, 0.4), 0.0)], [x], [0])
+    family = CandidateSet([None], [Candidate(0, Stationary(2.5, 0.4), 0.0)], [x], [0])
     posterior = gp.best(family, np.arange(6), np.sin(6 * x[:, 0]))
     from gpum.inference.draws import draws
 

@@ -283,7 +283,7 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
     path, model = learned.beside(label_table), GPUMRegressor(**FAST)
     whole = path.read_bytes()
     held = model_io.read(path)
-    family, cloud = held.geometries.family, held.geometries.cloud
+    family, cloud = held.geometries.candidate_set, held.geometries.cloud
     assert learned.stored(model, X, path) is not None
     for changed in (
         {"family": replace(family, geometry_of=[len(family.geometry_of) + 9] * len(family.geometry_of))},
@@ -1035,7 +1035,7 @@ def test_the_map_of_a_graph_shows_its_clusters_apart(monkeypatch, most):
     kind = np.arange(120) % 6
     X = 4 * rng.normal(size=(6, 8))[kind] + 0.3 * rng.normal(size=(120, 8))
     model = GPUMClassifier(geometry="graph", warm_start=True).fit(X, np.where(np.arange(120) < 6, kind, -1))
-    found = views.views(model, X, ["x"] * 8, Classes(model, X, list("012345")).family)
+    found = views.views(model, X, ["x"] * 8, Classes(model, X, list("012345")).candidate_set)
     assert [view["title"] for view in found] == ["map (graph of neighbours)", "data, seen along three main directions"]
     drawn = np.array(found[0]["axes"]).T
     assert drawn.shape == (120, 2)
@@ -1046,7 +1046,7 @@ def test_the_map_of_a_graph_shows_its_clusters_apart(monkeypatch, most):
 def test_a_graph_of_few_rows_has_no_map():
     X = np.random.default_rng(0).normal(size=(8, 3))
     model = GPUMClassifier(geometry="graph", warm_start=True).fit(X, np.arange(8) % 2)
-    found = views.views(model, X, ["x"] * 3, Classes(model, X, ["0", "1"]).family)
+    found = views.views(model, X, ["x"] * 3, Classes(model, X, ["0", "1"]).candidate_set)
     assert [view["title"] for view in found] == ["data"]
 
 
@@ -1055,5 +1055,5 @@ def test_the_map_of_a_graph_shows_a_curve_as_one():
     X = np.stack([np.cos(t), np.sin(t), t], 1) + 0.01 * np.random.default_rng(0).normal(size=(80, 3))
     model = GPUMRegressor(geometry="graph", smoothness="heat", warm_start=True)
     model.fit(X, np.where(np.arange(80) % 8 == 0, t, np.nan))
-    drawn = np.array(views.views(model, X, ["x"] * 3, Numbers(model, X, ["x"] * 3).family)[0]["axes"]).T
+    drawn = np.array(views.views(model, X, ["x"] * 3, Numbers(model, X, ["x"] * 3).candidate_set)[0]["axes"]).T
     assert trustworthiness(X, drawn, n_neighbors=5) > 0.95  # 1: no neighbour on the map is far along the curve

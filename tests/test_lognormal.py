@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from gpum import GpumError, GPUMRegressor, diagnostics
-from gpum.geometry.family import Family, Setting
+from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Stationary
 from gpum.inference import gp
 from gpum.inference.left_out import leave_one_out
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (90, 2))
 PRICE = np.exp(2 * np.sin(4 * X[:, 0]) + 2 * X[:, 1] + 0.1 * RNG.standard_normal(90))
 KNOWN = np.arange(0, 90, 3)
-FAMILY = Family([None], [Setting(0, Stationary(1.5, s), np.log(0.5)) for s in (0.3, 0.6)], [X], [0])
+FAMILY = CandidateSet([None], [Candidate(0, Stationary(1.5, s), np.log(0.5)) for s in (0.3, 0.6)], [X], [0])
 
 
 def labelled(values, rows=KNOWN):
@@ -178,7 +178,7 @@ def test_weight_two_is_two_equal_labels_given_the_noise():
     y = (y - y.mean()) / y.std()
     twice, both = np.append(KNOWN, KNOWN[4]), np.append(y, y[4])
     noise = np.where(np.arange(len(y)) == 4, 0.5, 1.0)
-    kernel, log_signal, log_noise = FAMILY.settings[0].covariance, 0.4, -1.5
+    kernel, log_signal, log_noise = FAMILY.candidates[0].covariance, 0.4, -1.5
     one, _ = gp.log_evidence(kernel, X[KNOWN], y, log_signal, log_noise, noise)
     two, _ = gp.log_evidence(kernel, X[twice], both, log_signal, log_noise)
     assert two - one == pytest.approx(norm(scale=np.sqrt(2 * np.exp(log_noise))).logpdf(0))
@@ -199,7 +199,7 @@ def test_weighted_predictions_against_dense_algebra():
     assert np.exp(np.log(d).mean()) == pytest.approx(1)
     y = (output.labels - output.mean) / output.scale
     for component, means, variances, _ in output.posterior.conditionals(RowsInSpaces.exactly([X]), False):
-        K = component.setting.covariance.gram(X, X)
+        K = component.candidate.covariance.gram(X, X)
         for j, r in enumerate(component.ratios):
             inverse = np.linalg.inv(K[np.ix_(KNOWN, KNOWN)] + r * np.diag(d))
             np.testing.assert_allclose(means[:, j], K[:, KNOWN] @ inverse @ y, atol=1e-5)

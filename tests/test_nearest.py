@@ -109,13 +109,13 @@ def test_a_signal_that_differs_along_the_cloud_has_the_density_of_students_t(sha
 @pytest.mark.parametrize("groups", [[0, 1, 2], [0, 0, 0]])
 def test_gradients_of_densities(smoothness, groups):
     X, _, y = simulated(60)
-    climb = nearest_lengths.Climb(X, y, np.array(groups), smoothness, False)
+    maximise = nearest_lengths.Climb(X, y, np.array(groups), smoothness, False)
     theta = np.array([*[0.3, -0.4, 0.1][: max(groups) + 1], 0.2, -0.3])
-    index = climb._neighbours(theta, np.arange(0, 60, 7))
-    _, gradient = climb._of(theta, index)
+    index = maximise._neighbours(theta, np.arange(0, 60, 7))
+    _, gradient = maximise._of(theta, index)
     for j in range(len(theta)):
         step = 1e-5 * (np.arange(len(theta)) == j)
-        change = (climb._of(theta + step, index)[0] - climb._of(theta - step, index)[0]) / 2e-5
+        change = (maximise._of(theta + step, index)[0] - maximise._of(theta - step, index)[0]) / 2e-5
         np.testing.assert_allclose(gradient[:, j], change, rtol=1e-5, atol=1e-6)
 
 
@@ -181,12 +181,12 @@ def test_each_label_left_out(few_are_many):
     posterior = model.model_.outputs[0].posterior
     near = [c for c in posterior.components if isinstance(c.d, Nearest)]
     assert near
-    labels = posterior.labels[near[0].setting.space]
+    labels = posterior.labels[near[0].candidate.space]
     mean, variance = nearest.leave_one_out(near[0], labels)
     keep = np.arange(150) != 7
     d = Nearest(near[0].d.y[keep], near[0].d.sharing)
     at = nearest.conditionals(
-        near[0].setting.covariance, labels[keep], d, near[0].ratios[0], labels[[7]],
+        near[0].candidate.covariance, labels[keep], d, near[0].ratios[0], labels[[7]],
         nearest.Search.of(labels[keep]).nearest(labels[[7]], nearest.SEEN),
     )  # fmt: skip
     assert mean[7, 0] == pytest.approx(at.mean[0], abs=1e-9)

@@ -64,7 +64,7 @@ def test_lengths_follow_their_prior():
     lengths = []
     for scales in ((0.001,), (10.0,)):
         model = fit(Priors(length_scale=scales))
-        family = model.model_.geometries.family
+        family = model.model_.geometries.candidate_set
         lengths.append(np.median([space.scale[1] for space in family.spaces if np.ndim(space.scale)]))
     assert lengths[0] > 3 * lengths[1]
 
@@ -89,7 +89,7 @@ def test_the_power_of_the_evidence():
         w = fit(Priors(evidence_power=power), noisy, geometry=["graph", "flat"], hyperparameters="average")
         members = w.model_.weights[0]
         odds.append(np.log(members[0] / members[-1]))
-        log_prior = w.model_.geometries.family.log_priors
+        log_prior = w.model_.geometries.candidate_set.log_priors
     assert len(log_prior) == len(members)
     assert odds[1] != pytest.approx(odds[0], rel=1e-3)
 

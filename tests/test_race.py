@@ -13,9 +13,9 @@ from scipy.optimize import minimize
 import inside
 from gpum import BayesianGPLVM, GpumError, NoSurface
 from gpum.gplvm import bound, lbfgs, starts
-from gpum.gplvm.models import ByPoints, Variational
-from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, OUTRUN, RUNNING, Stage, climb
-from gpum.gplvm.race import Few, collapsed, race
+from gpum.gplvm.models import PointGPLVM, Variational
+from gpum.gplvm.multistart import RowSubset, collapsed, multistart
+from gpum.gplvm.optimise import BROKEN, CONVERGED, CUT_SHORT, OUTRUN, RUNNING, Stage, maximise
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=[])
@@ -43,7 +43,7 @@ class Landscape:
 def rounds(objective, x, max_iter=1000, tol=0.01, n_rows=10, leader=-np.inf):
     stage = Stage("all free", (), max_iter, tol, leader)
     with jax.enable_x64(True):
-        minimised = climb(Landscape(objective), Theta(np.asarray(x, float)), None, stage, n_rows)
+        minimised = maximise(Landscape(objective), Theta(np.asarray(x, float)), None, stage, n_rows)
         return [now for _, now in minimised]
 
 
@@ -198,7 +198,7 @@ def sheet():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [Variational(), ByPoints()])
+@pytest.mark.parametrize("model", [Variational(), PointGPLVM()])
 def test_all_finalists_come_back_best_first(model, sheet):
     seen = []
     with jax.enable_x64(True):
@@ -206,7 +206,7 @@ def test_all_finalists_come_back_best_first(model, sheet):
             (n, model.start(X, own))
             for n, X, own in starts.named(sheet, 2, ["pca", "isomap"], np.random.default_rng(0))
         ]
-        outcome = race(
+        outcome = multistart(
             model, begin, bound.fill_cloud(bound.compress(sheet)), max_iter=10_000, tol=0.01, see=seen.append
         )
         assert not collapsed(model, outcome.finalists[0])
@@ -235,7 +235,7 @@ def test_starts_of_one_chart_go_on_as_one(sheet):
             (name, model.start(X, np.random.default_rng(0)))
             for name, X in (("one", along), ("folded", folded), ("two", along @ [[0.0, 1.0], [-1.0, 0.0]]))
         ]
-        outcome = race(model, begin, cloud, max_iter=300, tol=0.05, see=seen.append)
+        outcome = multistart(model, begin, cloud, max_iter=300, tol=0.05, see=seen.append)
     later = [fit.start for fit in seen if fit.last.stage == "all free"]
     assert [fit.start for fit in seen if fit.last.stage == "hyperparameters"] == ["one", "folded", "two"]
     assert set(later) == {outcome.held.start, "folded"}
@@ -256,7 +256,7 @@ def test_a_subset_of_the_rows_compares_starts(sheet):
     with jax.enable_x64(True):
         whole, subset = (bound.fill_cloud(bound.compress(rows)) for rows in (sheet, sheet[some]))
         begin = [("pca", model.start(X[some], np.random.default_rng(0)))]
-        outcome = race(model, begin, whole, max_iter=300, tol=0.05, see=seen.append, few=Few(subset, grow))
+        outcome = multistart(model, begin, whole, max_iter=300, tol=0.05, see=seen.append, few=RowSubset(subset, grow))
     assert {fit.last.rows for fit in seen if fit.last.stage != "all free"} == {34}
     assert {fit.last.rows for fit in seen if fit.last.stage == "all free"} == {34, 40}
     assert len(grown) == 1

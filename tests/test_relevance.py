@@ -146,7 +146,7 @@ def test_units_of_columns_do_not_matter(fitted):
 def test_an_average_not_a_maximum(fitted):
     """Several lengths have weight, and none has most of it."""
     components = fitted[0].model_.outputs[0].posterior.components
-    spaces = np.array([c.setting.space for c in components])
+    spaces = np.array([c.candidate.space for c in components])
     weights = np.bincount(spaces, [c.weight for c in components])
     assert np.sum(weights > 0.01) > 4
     assert weights.max() < 0.6
@@ -328,10 +328,12 @@ def test_lengths_are_a_kind_of_geometry_of_their_own(fitted):
     labelled = with_lengths(geometries, np.arange(LABELS), y[:LABELS, None])
     kinds = len(set(geometries.names))
     own = [member.title == TITLE for member in labelled.geometries.members]
-    prior = np.exp(labelled.family.log_priors)
+    prior = np.exp(labelled.candidate_set.log_priors)
     assert prior[own] == pytest.approx([1 / (kinds + 1)])
     assert prior.sum() == pytest.approx(1)
-    others = [s.log_prior for s in labelled.family.settings if not own[labelled.family.geometry_of[s.space]]]
+    others = [
+        s.log_prior for s in labelled.candidate_set.candidates if not own[labelled.candidate_set.geometry_of[s.space]]
+    ]
     assert logsumexp(others) == pytest.approx(np.log(kinds / (kinds + 1)))
 
 

@@ -34,9 +34,9 @@ def flat(X, y, **options):
 
 def weight_apart(model):
     """The weight of the settings in which connected components are independent."""
-    spaces = model.model_.geometries.family.spaces
+    spaces = model.model_.geometries.candidate_set.spaces
     found = model.model_.outputs[0].posterior.components
-    return sum(c.weight for c in found if isinstance(spaces[c.setting.space], SeparateSpace))
+    return sum(c.weight for c in found if isinstance(spaces[c.candidate.space], SeparateSpace))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_new_row_belongs_to_the_component_of_the_nearest_row(fitted):
 def test_one_component_has_no_second_space():
     X, y, _, second = sheets()
     model = flat(X[~second], y[~second])
-    assert not any(isinstance(space, SeparateSpace) for space in model.model_.geometries.family.spaces)
+    assert not any(isinstance(space, SeparateSpace) for space in model.model_.geometries.candidate_set.spaces)
     assert Components.of(X[:5]) is None
 
 
@@ -145,7 +145,7 @@ def test_lengths_have_a_row_in_the_components_of_flat_space():
     X = np.stack([10.0 * third, third == 1, np.zeros(n), np.zeros(n)], 1) + 0.5 * rng.standard_normal((n, 4))
     y = np.where(rng.permutation(n) < 30, np.nan, np.sin(X[:, 2]))
     X[(third != 1) & (rng.random(n) < 0.3), 0] = np.nan
-    family = flat(X, y, scale="none").model_.geometries.family
+    family = flat(X, y, scale="none").model_.geometries.candidate_set
     some = [(s, rows) for s, rows in zip(family.spaces, family.rows, strict=True) if isinstance(s, SeparateSpace)]
     places = [rows[:, 4:] / space.apart for space, rows in some]
     assert len(set(family.geometry_of)) == 2

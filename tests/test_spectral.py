@@ -8,7 +8,7 @@ from scipy.special import jv
 
 import inside
 from gpum import EmbeddedChart, heat_kernel
-from gpum.geometry.settings import spectral_settings
+from gpum.geometry.kernel_grid import spectral_candidates
 from gpum.heat import lanczos
 from gpum.heat.assembly import quadratic_unknowns
 from gpum.heat.lanczos import _solver, factors, lowest
@@ -277,4 +277,4 @@ def test_spectra_stand_once():
 
 def test_a_surface_on_which_nothing_varies_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"zero up to rounding.*leave out copies"):
-        spectral_settings(np.zeros(3), np.ones((5, 3)), 1, ["heat"])
+        spectral_candidates(np.zeros(3), np.ones((5, 3)), 1, ["heat"])

@@ -81,7 +81,7 @@ def test_a_level_that_another_thread_has_cached_does_not_shift_the_others(file, 
     """The other thread caches the first missing level after this one has looked which are missing."""
     latent, task = BayesianGPLVM.load(file), KernelTask(["heat"], KernelOptions("spectral", n_modes=20), n_jobs=1)
     alone = inside.geometry_of(latent)
-    expected = alone.family(task)
+    expected = alone.candidate_set(task)
     key, domain = inside.first_domain(alone, task)
     shared = inside.geometry_of(latent)
 
@@ -90,7 +90,7 @@ def test_a_level_that_another_thread_has_cached_does_not_shift_the_others(file, 
         return workers.results(tasks, n_jobs)
 
     monkeypatch.setattr(chart, "results", and_another_thread)
-    found = shared.family(task)
+    found = shared.candidate_set(task)
     for one, other in zip(found.rows, expected.rows, strict=True):
         np.testing.assert_array_equal(one, other)
 

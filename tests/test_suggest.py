@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor
-from gpum.geometry.family import Family, Setting
+from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Stationary
 from gpum.inference import classes, design, gp
 
@@ -21,14 +21,14 @@ COVARIANCE = Stationary(1.5, 0.4)
 
 
 def family(*covariances):
-    return Family([None], [Setting(0, c, -np.log(len(covariances))) for c in covariances], [X], [0])
+    return CandidateSet([None], [Candidate(0, c, -np.log(len(covariances))) for c in covariances], [X], [0])
 
 
 def dense(part, known):
     """Covariance of f over the cloud given labels of these rows, and the noise."""
     share = part.weights / part.weight
     r, signal = np.exp(share @ np.log(part.ratios)), share @ part.signal
-    K = part.setting.covariance.gram(X, X)
+    K = part.candidate.covariance.gram(X, X)
     at = K[:, known] @ np.linalg.inv(K[np.ix_(known, known)] + r * np.eye(len(known)))
     return signal * (K - at @ K[known]), signal * r
 

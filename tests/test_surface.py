@@ -127,12 +127,12 @@ def test_places_around_have_the_spread_of_the_coordinates():
     points, cells = box(2, 400)
     surface = Surface(lifted(points), cells, coordinates=points, spread=np.full(points.shape, [0.02, 0.05]))
     row = lifted(np.array([[0.5, 0.5]]))
-    around = np.concatenate([interpolated(a, points) for a in surface.around(surface.project(row).packed)])
+    around = np.concatenate([interpolated(a, points) for a in surface.sigma_points(surface.project(row).packed)])
     middle = interpolated(surface.project(row).packed, points)
     np.testing.assert_allclose(around.mean(0), middle[0], atol=1e-9)
     np.testing.assert_allclose(around.std(0), [0.02, 0.05], rtol=1e-9)
     exact = Surface(lifted(points), cells, coordinates=points, spread=np.full(points.shape, 1e-9))
-    assert exact.around(surface.project(row).packed) == []
+    assert exact.sigma_points(surface.project(row).packed) == []
 
 
 def test_without_cells_a_row_lies_between_its_nearest_nodes():

@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_score
 import inside
 from browser import contents
 from gpum import GpumError, GPUMRegressor, Priors, diagnostics, model_io, report
-from gpum.geometry.family import Family, Setting
+from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Features, Stationary
 from gpum.inference import angles, gp, known_noise, likelihoods, observations
 from gpum.inference.exact import inverse_parts
@@ -30,7 +30,7 @@ COVARIANCES = [
 
 
 def family(covariance, rows):
-    return Family([None], [Setting(0, covariance, 0.0)], [rows], [0])
+    return CandidateSet([None], [Candidate(0, covariance, 0.0)], [rows], [0])
 
 
 @pytest.mark.parametrize(("covariance", "rows"), COVARIANCES)
@@ -51,7 +51,7 @@ def test_labels_with_noise_of_their_own_against_dense_algebra(covariance, rows):
         assert grad[k] == pytest.approx((up - down) / (2 * h), rel=1e-4, abs=1e-6)
     posterior = gp.best(family(covariance, rows), KNOWN, Y, NOISE)
     part = posterior.components[0]
-    s, K = part.signal[0], part.setting.covariance.gram(rows, rows)
+    s, K = part.signal[0], part.candidate.covariance.gram(rows, rows)
     inverse = np.linalg.inv(s * K[np.ix_(KNOWN, KNOWN)] + s * part.ratios[0] * np.diag(NOISE))
     mean, variance = posterior.moments(RowsInSpaces.exactly([rows]), noise=False)
     np.testing.assert_allclose(mean, s * K[:, KNOWN] @ inverse @ Y, atol=1e-7)
@@ -83,7 +83,7 @@ def test_known_noise_against_dense_algebra(covariance, rows):
     np.testing.assert_allclose(posterior.components[0].weights, weight / weight.sum(), atol=1e-7)
     total = np.log((weight / np.exp(prior).sum()).sum())
     assert posterior.log_evidence == pytest.approx(total, abs=1e-6)
-    w, m, v = known_noise.without_each(posterior, Y)
+    w, m, v = known_noise.cavity_moments(posterior, Y)
     i, rest = 4, np.delete(np.arange(len(Y)), 4)
     again = known_noise.average(some, KNOWN[rest], Y[rest], variance[rest])
     mean, var = again.moments(RowsInSpaces.exactly([rows[KNOWN[[i]]]]), noise=False)
@@ -159,7 +159,7 @@ def test_student_labels_are_weighed_by_distance():
 def test_sites_of_counts_match_quadrature():
     """One label: mean and variance of N(m, v) times Poisson, and its integral, against a fine grid."""
     for y, m, v in ((0.0, 0.3, 2.0), (3.0, -1.0, 0.5), (400.0, 0.0, 4.0)):
-        observed = observations.Counts(np.array([y]), 0.7)
+        observed = observations.PoissonCounts(np.array([y]), 0.7)
         tau, nu, log_z = likelihoods._matched(observed, np.array([m]), np.array([v]))
         f = np.linspace(-12, 12, 400_001)
         log_p = poisson.logpmf(y, np.exp(f + 0.7)) + norm.logpdf(f, m, np.sqrt(v))
@@ -177,11 +177,11 @@ def test_evidence_and_rates_against_counting(kind):
     """Draws of the prior weighed by the likelihood: its mean, and what they say of the rate at all rows."""
     rng, few = np.random.default_rng(0), np.array([0, 9, 20])
     if kind == "counts":
-        observed = observations.Counts(np.array([0.0, 3.0, 6.0]), 0.5)
+        observed = observations.PoissonCounts(np.array([0.0, 3.0, 6.0]), 0.5)
     else:
-        observed = observations.Successes(np.array([0.0, 3.0, 4.0]), np.array([2.0, 4.0, 9.0]), 0.2)
+        observed = observations.BinomialCounts(np.array([0.0, 3.0, 4.0]), np.array([2.0, 4.0, 9.0]), 0.2)
     covariance = Stationary(np.inf, 0.5)
-    posterior, _ = likelihoods.propagate(family(covariance, X), few, observed)
+    posterior, _ = likelihoods.expectation_propagation(family(covariance, X), few, observed)
     assert not posterior.notes
     L = np.linalg.cholesky(covariance.gram(X, X) + 1e-8 * np.eye(40))
     signals = likelihoods.SIGNALS
@@ -202,12 +202,12 @@ def test_evidence_of_each_candidate_against_quadrature(kind, n):
     """Each kernel has sites of its own: common ones are off by up to 1.8 nats here, which is a factor of 6 in odds."""
     few = np.array([0, 9, 20])[:n]
     if kind == "counts":
-        observed = observations.Counts(np.array([0.0, 3.0, 16.0])[:n], 1.0)
+        observed = observations.PoissonCounts(np.array([0.0, 3.0, 16.0])[:n], 1.0)
     else:
-        observed = observations.Successes(np.array([0.0, 3.0, 9.0])[:n], np.array([2.0, 4.0, 9.0])[:n], 0.2)
+        observed = observations.BinomialCounts(np.array([0.0, 3.0, 9.0])[:n], np.array([2.0, 4.0, 9.0])[:n], 0.2)
     kernels = [Stationary(np.inf, 2.0), Stationary(np.inf, 0.5), Stationary(0.5, 0.05), Stationary(1.5, 0.3)]
-    settings = [Setting(0, kernel, np.log(0.25)) for kernel in kernels]
-    posterior, sites = likelihoods.propagate(Family([None], settings, [X], [0]), few, observed)
+    settings = [Candidate(0, kernel, np.log(0.25)) for kernel in kernels]
+    posterior, sites = likelihoods.expectation_propagation(CandidateSet([None], settings, [X], [0]), few, observed)
     found = posterior.considered.log_part + posterior.log_evidence - np.log(0.25)
     assert sites.at.shape == (len(posterior.components), n)
     z, w = np.polynomial.hermite_e.hermegauss(50)
@@ -226,15 +226,15 @@ def test_left_out_counts_are_those_of_fits_without_each():
     """Weights of candidates follow from their own sites: the rate of each label as a fit of the others says."""
     rng, rows = np.random.default_rng(3), np.arange(0, 40, 4)
     y = rng.poisson(np.exp(1 + np.sin(5 * X[rows, 0]))).astype(float)
-    settings = [Setting(0, Stationary(nu, s), 0.0) for nu, s in ((np.inf, 0.5), (0.5, 0.1))]
-    family = Family([None], settings, [X], [0])
-    observed = observations.Counts(y, 1.0)
-    posterior, sites = likelihoods.propagate(family, rows, observed)
-    w, m, _ = known_noise.without_each(posterior, sites.at, sites.log_scale)
+    settings = [Candidate(0, Stationary(nu, s), 0.0) for nu, s in ((np.inf, 0.5), (0.5, 0.1))]
+    family = CandidateSet([None], settings, [X], [0])
+    observed = observations.PoissonCounts(y, 1.0)
+    posterior, sites = likelihoods.expectation_propagation(family, rows, observed)
+    w, m, _ = known_noise.cavity_moments(posterior, sites.at, sites.log_scale)
     left = np.sum(w * m, 0)
     for i in range(0, len(rows), 3):
         rest = np.delete(np.arange(len(rows)), i)
-        other, _ = likelihoods.propagate(family, rows[rest], observations.Counts(y[rest], 1.0))
+        other, _ = likelihoods.expectation_propagation(family, rows[rest], observations.PoissonCounts(y[rest], 1.0))
         mean, variance = other.moments(RowsInSpaces.exactly([X[rows[[i]]]]), noise=False)
         assert left[i] == pytest.approx(mean[0], abs=0.3 * np.sqrt(variance[0]))
 

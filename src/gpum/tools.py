@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .estimators.features import by_column
     from .estimators.shell import check_rows
     from .estimators.unlabelled import split_labels
-    from .geometry.family import NO_BOUNDARY
+    from .geometry.candidate_set import NO_BOUNDARY
     from .geometry.graphs import bandwidth_grid, diffusion_space
     from .inference.design import CONTRADICTED, MORE, Suggestions, surplus
     from .manifold import evaluate, magnification, straighten, variance_boundary
@@ -54,7 +54,7 @@ _HOMES = {
     "estimators.features": "by_column",
     "estimators.shell": "check_rows",
     "estimators.unlabelled": "split_labels",
-    "geometry.family": "NO_BOUNDARY",
+    "geometry.candidate_set": "NO_BOUNDARY",
     "geometry.graphs": "bandwidth_grid diffusion_space",
     "inference.design": "CONTRADICTED MORE Suggestions surplus",
     "manifold": "evaluate magnification straighten variance_boundary",

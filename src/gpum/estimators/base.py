@@ -83,7 +83,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
             columns, targets = more_of(model.outputs, model.several, y, len(X), noise_std, trials, sample_weight)
             placed = more_labels.place(model.cloud, X, ~np.isnan(columns), [output.rows for output in model.outputs])
             geometries = more_labels.on_cloud(more_labels.without_lengths(model.geometries), placed.cloud)
-            complete, outputs, store = geometries.family.complete, [], Store()
+            complete, outputs, store = geometries.candidate_set.complete, [], Store()
             geometries = geometries if complete else more_labels.with_note(geometries)
             for output, labels, more in zip(model.outputs, columns.T, targets, strict=True):
                 column, target = with_more(output, len(placed.cloud), placed.index, labels, more)
@@ -220,8 +220,8 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        family, at = geometries.labelled(known)
-        return regress(family.under(target.priors, geometries.names), at, y[known], target, known)
+        candidate_set, at = geometries.labelled(known)
+        return regress(candidate_set.under(target.priors, geometries.names), at, y[known], target, known)
 
 
 def infer_with_lengths(
@@ -232,8 +232,8 @@ def infer_with_lengths(
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         Y = as_numbers(y[known], target)
         found = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
-        family = found.family.under(target.priors, found.geometries.names)
-        return found.geometries, regress(family, found.at, y[known], target, known, store)
+        candidate_set = found.candidate_set.under(target.priors, found.geometries.names)
+        return found.geometries, regress(candidate_set, found.at, y[known], target, known, store)
 
 
 @dataclass(frozen=True)
@@ -244,11 +244,11 @@ class NumberScores:
 
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of the labels."""
-        return sum(infer(geometries, *some).posterior.log_evidence for some in self.labels.judges())
+        return sum(infer(geometries, *some).posterior.log_evidence for some in self.labels.scored())
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """For each column of labels the log evidence of flat space, of its member with one length, and of the graph."""
-        return [evidence_alone(geometries, *some, self.labels.store) for some in self.labels.judges()]
+        return [evidence_alone(geometries, *some, self.labels.store) for some in self.labels.scored()]
 
 
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
@@ -257,19 +257,23 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         Y = as_numbers(y[known], target)
         labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
-        family, members = labelled.family, labelled.geometries.members
-        family = family.under(target.priors, labelled.geometries.names)
+        candidate_set, members = labelled.candidate_set, labelled.geometries.members
+        candidate_set = candidate_set.under(target.priors, labelled.geometries.names)
         names = [
             FLAT if member.title == LENGTHS else ONE_LENGTH if member.name == "flat" else member.name
             for member in members
         ]
         for name in (FLAT, ONE_LENGTH, GRAPH):
-            settings = [setting for setting in family.settings if names[family.geometry_of[setting.space]] == name]
-            if settings:
-                some = replace(family, settings=settings)
+            candidates = [
+                candidate
+                for candidate in candidate_set.candidates
+                if names[candidate_set.geometry_of[candidate.space]] == name
+            ]
+            if candidates:
+                some = replace(candidate_set, candidates=candidates)
                 posterior = regress(some, labelled.at, y[known], target, known, store).posterior
                 log_prior = logsumexp(
-                    [prior for prior, own in zip(family.log_priors, names, strict=True) if own == name]
+                    [prior for prior, own in zip(candidate_set.log_priors, names, strict=True) if own == name]
                 )
                 found[name] = posterior.log_evidence, log_prior
     flat = np.array([found[name] for name in (FLAT, ONE_LENGTH) if name in found])
@@ -287,11 +291,12 @@ def warn_of_edges(outputs: Sequence[Output]) -> None:
         "(n_path_starts) for method='brownian'",
         "high": "so slowly that a larger max_time may be better",
     }
-    for setting in (output.posterior.best.setting for output in outputs if len(output.labels) > 1):
-        for end in setting.open_ends:
-            if setting.at_end(end) and setting.scales is not None:
+    for candidate in (output.posterior.best.candidate for output in outputs if len(output.labels) > 1):
+        for end in candidate.open_ends:
+            if candidate.at_end(end) and candidate.scales is not None:
                 warnings.warn(
-                    f"the scale of largest evidence, {setting.scale:.3g} (√t of a heat kernel), is at the {end} end of "
-                    f"its range {setting.scales[0]:.3g} to {setting.scales[1]:.3g}: the target varies {advice[end]}",
+                    f"the scale of largest evidence, {candidate.scale:.3g} (√t of a heat kernel), is at the {end} end "
+                    f"of its range {candidate.scales[0]:.3g} to {candidate.scales[1]:.3g}: the target varies "
+                    f"{advice[end]}",
                     stacklevel=3,
                 )

@@ -1,7 +1,8 @@
 """Predictions for every row from the labels so far, for numbers and for classes.
 
-After each label the user waits for the map, so predictions are made in two steps. `quick` uses the settings that had
-the largest weights before, and draws the map with the heaviest of them. `exact` uses all settings, as `gpum fit` does.
+After each label the user waits for the map, so predictions are made in two steps. `quick` uses the candidates that had
+the largest weights before, and draws the map with the heaviest of them. `exact` uses all candidates, as `gpum fit`
+does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..basics.checks import GpumError
 from ..basics.formats import number, percent, short
 from ..basics.threads import blas_threads, with_jobs
 from ..fitted.relevance import TITLE, with_lengths
-from ..geometry.family import Family
+from ..geometry.candidate_set import CandidateSet
 from ..inference import classes, design, gp
 from ..inference.correlations import correlation
 from ..inference.left_out import leave_one_out
@@ -27,8 +28,11 @@ from ..inference.target import Target as TargetKind
 from .classifier import infer as infer_classes
 from .targets import LARGEST_LABEL
 
-QUICK, POINTS = 12, 25_000  # settings of the quick map: at least QUICK, and more if rows × settings stays below POINTS
-CONSIDERED, MANY = 100, 6  # settings from which they are chosen, if there are MANY labels
+QUICK, POINTS = (
+    12,
+    25_000,
+)  # candidates of the quick map: at least QUICK, and more if rows × candidates stays below POINTS
+CONSIDERED, MANY = 100, 6  # candidates from which they are chosen, if there are MANY labels
 INTERVAL = np.array([0.025, 0.975])
 SHOWN = 40  # characters of what was typed
 ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is reported
@@ -56,8 +60,8 @@ class Belief:
     spread: np.ndarray
     left_out: str
     weights: dict[str, float]
-    family: Family
-    settings: list[int]  # indices in that family, heaviest first
+    candidate_set: CandidateSet
+    candidates: list[int]  # indices in that family, heaviest first
     exact: bool
     detail: Callable[[int], dict[str, Any]]  # more about one row
     correlation: Callable[[int, np.ndarray], np.ndarray]
@@ -71,16 +75,16 @@ class Target(ABC):
         self.model, self.X = model, X
         self.fitted = model.model_  # with the labels of the last exact fit
         self.geometries = self.fitted.geometries
-        family, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
-        self.family = replace(family, rows=[rows[everything] for rows in family.rows])
+        candidate_set, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
+        self.candidate_set = replace(candidate_set, rows=[rows[everything] for rows in candidate_set.rows])
         self.titles = [*self.geometries.titles, TITLE]  # lengths of columns, which labels add, are the last geometry
 
-    def considered(self, before: Belief | None, labels: Labels) -> tuple[Family, list[int]]:
-        """The family of the quick step, and indices of the settings that it uses."""
-        family = self.family if before is None else before.family
-        if before is None or len(labels) < MANY or not before.settings:
-            return family, list(range(len(family.settings)))
-        return family, before.settings[:CONSIDERED]
+    def considered(self, before: Belief | None, labels: Labels) -> tuple[CandidateSet, list[int]]:
+        """The family of the quick step, and indices of the candidates that it uses."""
+        candidate_set = self.candidate_set if before is None else before.candidate_set
+        if before is None or len(labels) < MANY or not before.candidates:
+            return candidate_set, list(range(len(candidate_set.candidates)))
+        return candidate_set, before.candidates[:CONSIDERED]
 
     def heaviest(self, posterior: Any, n: int | None = None) -> Any:
         """The posterior with only its heaviest components."""
@@ -88,26 +92,26 @@ class Target(ABC):
         return posterior.heaviest(n)
 
     @staticmethod
-    def settings_of(posterior: Any, family: Family) -> list[int]:
-        """Indices of a posterior's settings in the family, heaviest first."""
-        index = {id(setting): k for k, setting in enumerate(family.settings)}
+    def settings_of(posterior: Any, candidate_set: CandidateSet) -> list[int]:
+        """Indices of a posterior's candidates in the family, heaviest first."""
+        index = {id(candidate): k for k, candidate in enumerate(candidate_set.candidates)}
         heavy = sorted(posterior.components, key=lambda component: -component.weight)
-        return [index[id(component.setting)] for component in heavy if id(component.setting) in index]
+        return [index[id(component.candidate)] for component in heavy if id(component.candidate) in index]
 
     @staticmethod
-    def correlation_of(posterior: Any, family: Family) -> Callable[[int, np.ndarray], np.ndarray]:
+    def correlation_of(posterior: Any, candidate_set: CandidateSet) -> Callable[[int, np.ndarray], np.ndarray]:
         """The prior correlation of a row with others, averaged over the heaviest components of a posterior.
 
         Spaces with lengths of columns are left out for a large cloud, whose rows in these are not stored.
         """
         heavy = posterior.heaviest(HEAVIEST).components
-        stored = [component for component in heavy if component.setting.space < len(family.rows)]
+        stored = [component for component in heavy if component.candidate.space < len(candidate_set.rows)]
 
         def of(row: int, others: np.ndarray) -> np.ndarray:
             found = np.zeros(len(others))
             for component in stored:
-                rows = family.rows[component.setting.space]
-                found += component.weight * correlation(component.setting.covariance, rows[[row]], rows[others])[0]
+                rows = candidate_set.rows[component.candidate.space]
+                found += component.weight * correlation(component.candidate.covariance, rows[[row]], rows[others])[0]
             return found
 
         return of
@@ -116,7 +120,7 @@ class Target(ABC):
         """Weight of each geometry, heaviest first."""
         found = dict.fromkeys(self.geometries.titles, 0.0)
         for component in posterior.components:
-            title = self.titles[geometry_of[component.setting.space]]
+            title = self.titles[geometry_of[component.candidate.space]]
             found[title] = found.get(title, 0.0) + component.weight
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -147,44 +151,51 @@ class Numbers(Target):
         return len(labels) > 1
 
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
-        """Predictions from few settings, to be shown at once."""
+        """Predictions from few candidates, to be shown at once."""
         rows, y = _arrays(labels)
         mean, scale = gp.units(y)
-        family, some = self.considered(before, labels)
-        whole = gp.average(replace(family, settings=[family.settings[k] for k in some]), rows, (y - mean) / scale)
-        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(family.rows)
+        candidate_set, some = self.considered(before, labels)
+        whole = gp.average(
+            replace(candidate_set, candidates=[candidate_set.candidates[k] for k in some]), rows, (y - mean) / scale
+        )
+        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(candidate_set.rows)
         middle, variance = drawn.moments(located)
 
         def interval(row: int) -> np.ndarray:
-            here = RowsInSpaces.exactly([r[[row]] for r in family.rows])
+            here = RowsInSpaces.exactly([r[[row]] for r in candidate_set.rows])
             return mean + scale * drawn.quantiles(here, INTERVAL)[0]
 
         values = mean + scale * middle, scale * np.sqrt(variance)
-        return self._belief(whole, *values, interval, y, family, family.geometry_of, exact=False)
+        return self._belief(whole, *values, interval, y, candidate_set, candidate_set.geometry_of, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
-        """Predictions from all settings; None if `stop` says that they are outdated."""
+        """Predictions from all candidates; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
         with blas_threads(len(rows)), with_jobs(self.fitted.settings.get("n_jobs")):
             found = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
-            output = regress(found.family, found.at, y, TargetKind(), rows)
+            output = regress(found.candidate_set, found.at, y, TargetKind(), rows)
         if stop():
             return None
         self.fitted = fitted = replace(self.fitted, geometries=found.geometries, outputs=[output])
-        family = found.family if fitted.cloud.subset is None else self.family  # the former has all rows
+        candidate_set = (
+            found.candidate_set if fitted.cloud.subset is None else self.candidate_set
+        )  # the former has all rows
         interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
         values = fitted.of_cloud.mean, fitted.of_cloud.std
-        return self._belief(output.posterior, *values, interval, y, family, found.family.geometry_of, exact=True)
+        return self._belief(
+            output.posterior, *values, interval, y, candidate_set, found.candidate_set.geometry_of, exact=True
+        )
 
     def _belief(
         self, whole: Any, mean: np.ndarray, spread: np.ndarray, interval: Callable[[int], np.ndarray], y: np.ndarray,
-        family: Family, geometry_of: Sequence[int], exact: bool,
+        candidate_set: CandidateSet, geometry_of: Sequence[int], exact: bool,
     ) -> Belief:  # fmt: skip
         left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
         return Belief(
-            mean, spread, left_out, self.weights_of(whole, geometry_of), family, self.settings_of(whole, family), exact,
+            mean, spread, left_out, self.weights_of(whole, geometry_of), candidate_set,
+            self.settings_of(whole, candidate_set), exact,
             lambda row: {"interval": [float(end) for end in interval(row)]},
-            self.correlation_of(whole, family), self._relevance() if exact else (),
+            self.correlation_of(whole, candidate_set), self._relevance() if exact else (),
         )  # fmt: skip
 
     def _relevance(self) -> Relevance:
@@ -233,18 +244,20 @@ class Classes(Target):
         return len(set(labels.values())) > 1
 
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
-        """Predictions from few settings, to be shown at once."""
+        """Predictions from few candidates, to be shown at once."""
         rows, codes, seen = self._codes(labels)
         _, some = self.considered(before, labels)
-        family = replace(self.family, settings=[self.family.settings[k] for k in some])
+        candidate_set = replace(self.candidate_set, candidates=[self.candidate_set.candidates[k] for k in some])
         atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
-        whole = classes.classify(family, rows, codes, len(seen), self.geometries.effective_dimensions[some], atypical)
+        whole = classes.classify(
+            candidate_set, rows, codes, len(seen), self.geometries.effective_dimensions[some], atypical
+        )
         drawn = self.heaviest(whole)
-        p = drawn.probabilities(RowsInSpaces.exactly(self.family.rows))
+        p = drawn.probabilities(RowsInSpaces.exactly(self.candidate_set.rows))
         return self._belief(whole, p, codes, seen, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
-        """Predictions from all settings; None if `stop` says that they are outdated."""
+        """Predictions from all candidates; None if `stop` says that they are outdated."""
         rows, codes, seen = self._codes(labels)
         output = infer_classes(self.fitted.geometries, rows, codes, len(seen))
         self.fitted = replace(self.fitted, outputs=[output], classes=np.array(self.names)[seen])
@@ -267,9 +280,12 @@ class Classes(Target):
             return {"chances": [float(v) for v in everyone[row]]}
 
         value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
-        weights, settings = self.weights_of(whole, self.family.geometry_of), self.settings_of(whole, self.family)
-        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, self.family)
-        return Belief(value, spread, left_out, weights, self.family, settings, exact, detail, correlation)
+        weights, candidates = (
+            self.weights_of(whole, self.candidate_set.geometry_of),
+            self.settings_of(whole, self.candidate_set),
+        )
+        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, self.candidate_set)
+        return Belief(value, spread, left_out, weights, self.candidate_set, candidates, exact, detail, correlation)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""

@@ -119,13 +119,13 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
             (output,) = model.outputs
             placed = more_labels.place(model.cloud, X, labelled[:, None], [output.rows])
             geometries = more_labels.on_cloud(model.geometries, placed.cloud)
-            if not geometries.family.complete:
+            if not geometries.candidate_set.complete:
                 geometries = more_labels.with_note(geometries)
             rows = np.concatenate([output.rows, placed.index[labelled]])
             order = np.argsort(rows)
             everything = np.concatenate([model.classes[output.labels], _like(labels, model.classes)])
             self.classes_, codes = np.unique(everything, return_inverse=True)
-            at = geometries if geometries.family.complete else more_labels.with_candidates_of(geometries, output)
+            at = geometries if geometries.candidate_set.complete else more_labels.with_candidates_of(geometries, output)
             found = infer(at, rows[order], codes[order], len(self.classes_), model.settings.get("priors"))
             shell.store_model(self, replace(model, geometries=geometries, outputs=[found], classes=self.classes_))
         return self
@@ -225,7 +225,7 @@ class ClassLabels:
 
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of some of them, of geometries; see `plan.LabelScores`."""
-        some = units.judges(len(self.known))
+        some = units.scored(len(self.known))
         found = infer(geometries, self.known[some], self.codes[some], len(self.classes), self.priors)
         return found.posterior.log_evidence
 
@@ -239,10 +239,10 @@ def infer(
 ) -> ClassOutput:
     """The posterior of classes, of which the rows `known` of the cloud have the `codes`."""
     with one_blas_thread:  # many small problems
-        family, at = geometries.labelled(known, ASKED)
-        family = family.under(of_classes(checked(priors)), geometries.names)
+        candidate_set, at = geometries.labelled(known, ASKED)
+        candidate_set = candidate_set.under(of_classes(checked(priors)), geometries.names)
         atypical = 0.0 if geometries.cloud.many is None else ATYPICAL
-        posterior = classify(family, at, codes, n_classes, geometries.effective_dimensions, atypical)
+        posterior = classify(candidate_set, at, codes, n_classes, geometries.effective_dimensions, atypical)
     return ClassOutput(posterior, known, codes)
 
 

@@ -17,7 +17,7 @@ from ..fitted import Cloud, Geometries
 from ..fitted.cloud import SUBSET, with_subset
 from ..geometry import graphs
 from ..geometry.base import Geometry, KernelTask
-from ..geometry.family import smoothness_names
+from ..geometry.candidate_set import smoothness_names
 from ..geometry.flat import flat_geometry
 from ..geometry.graph import GraphGeometry
 from ..geometry.plane import PlaneGeometry

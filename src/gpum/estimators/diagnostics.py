@@ -25,8 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.neighbours import spanning_tree
+from ..geometry.candidate_set import NO_BOUNDARY, SCALES
 from ..geometry.domains import levels_of
-from ..geometry.family import NO_BOUNDARY, SCALES
 from ..inference.design import Suggestions
 from ..manifold import evaluate, length
 
@@ -63,8 +63,8 @@ class EvidenceOverScale:
 
     The scale is √t of a heat kernel, κ of a Matérn kernel: a length along a chart, an atlas or the edges of a graph; in
     flat space a length over the spread of the cloud. `level` is None if there are no boundary
-    levels. `log_evidence` is log p(y) of the setting minus that of the best. Settings of less than a thousandth of the
-    largest weight are left out.
+    levels. `log_evidence` is log p(y) of the candidate minus that of the best. Candidates of less than a thousandth of
+    the largest weight are left out.
     """
 
     geometry: list[str]  # as in `geometry_weights`
@@ -76,7 +76,7 @@ class EvidenceOverScale:
     log_evidence: np.ndarray
 
     def of(self, geometry: str) -> EvidenceOverScale:
-        """The settings of one geometry, with weights that add up to one."""
+        """The candidates of one geometry, with weights that add up to one."""
         mine = np.flatnonzero([g == geometry for g in self.geometry])
         if not len(mine):
             known = ", ".join(map(repr, dict.fromkeys(self.geometry)))
@@ -93,7 +93,7 @@ class EvidenceOverScale:
         )
 
     def curve(self, name: str, scales: np.ndarray) -> np.ndarray:
-        """Weight of one smoothness at scales, each setting spread over the distance to the neighbouring scales."""
+        """Weight of one smoothness at scales, each candidate spread over the distance to the neighbouring scales."""
         mine = np.array([s == name for s in self.smoothness], bool)
         step = np.log(self.ends[mine, 1] / self.ends[mine, 0]) / (SCALES - 1)
         away = np.abs(np.log(scales[:, None] / self.scale[mine]))
@@ -158,21 +158,21 @@ def shown_chart(model: Any) -> str | None:
 
 
 def evidence_over_scale(model: Any, output: int = 0) -> EvidenceOverScale:
-    """The settings that the posterior consists of, over their scale."""
+    """The candidates that the posterior consists of, over their scale."""
     posterior = _output(model, output).posterior
     order = sorted(range(len(posterior.components)), key=lambda k: -posterior.components[k].weight)
     components, masses = ([every[k] for k in order] for every in (posterior.components, posterior.log_masses()))
-    settings = [component.setting for component in components]
-    titles, geometry_of = model.model_.geometries.titles, model.model_.geometries.family.geometry_of
-    scale = np.array([s.scale for s in settings])
+    candidates = [component.candidate for component in components]
+    titles, geometry_of = model.model_.geometries.titles, model.model_.geometries.candidate_set.geometry_of
+    scale = np.array([s.scale for s in candidates])
     weight = np.array([component.weight for component in components])
-    log_evidence = np.array([logsumexp(mass) - s.log_prior for mass, s in zip(masses, settings, strict=True)])
+    log_evidence = np.array([logsumexp(mass) - s.log_prior for mass, s in zip(masses, candidates, strict=True)])
     return EvidenceOverScale(
-        [titles[geometry_of[s.space]] for s in settings],
-        [s.smoothness for s in settings],
-        [s.level for s in settings],
+        [titles[geometry_of[s.space]] for s in candidates],
+        [s.smoothness for s in candidates],
+        [s.level for s in candidates],
         scale,
-        np.array([s.scales or (s.scale, s.scale) for s in settings]),
+        np.array([s.scales or (s.scale, s.scale) for s in candidates]),
         weight,
         log_evidence - log_evidence.max(),
     )
@@ -189,15 +189,15 @@ def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
     components = [
         component
         for component in found.posterior.components
-        if geometries.family.geometry_of[component.setting.space] == shown
+        if geometries.candidate_set.geometry_of[component.candidate.space] == shown
     ]
-    if not components or any(component.setting.level is None for component in components):
+    if not components or any(component.candidate.level is None for component in components):
         return {}
     levels: list[Any] = [level for level, _ in levels_of(model.chart_, geometries.kernels.options.boundary)]
     if geometries.kernels.options.boundary == "average":
         levels.append(NO_BOUNDARY)
     total = sum(component.weight for component in components)
-    return {level: float(sum(p.weight for p in components if p.setting.level == level)) / total for level in levels}
+    return {level: float(sum(p.weight for p in components if p.candidate.level == level)) / total for level in levels}
 
 
 def extents(model: Any) -> np.ndarray:

@@ -32,9 +32,9 @@ from ..gplvm import starts
 from ..gplvm.incomplete import project_incomplete
 from ..gplvm.mapping import Mapping
 from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
+from ..gplvm.multistart import Fit, MultistartResult, RowSubset, collapsed, differ, multistart
 from ..gplvm.optimise import BROKEN
 from ..gplvm.projection import Decoder, decoder, project_rows
-from ..gplvm.race import Few, Fit, Outcome, collapsed, differ, race
 from ..manifold.boundary import corridor_boundary
 from ..manifold.chart import evaluate
 from ..manifold.learned import LearnedChart
@@ -253,7 +253,9 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self._dim == "auto" else int(self._dim)
 
-    def _race(self, q: int, rng: np.random.Generator, report: Reporter, store: Store, needs_surface: bool) -> Outcome:
+    def _race(
+        self, q: int, rng: np.random.Generator, report: Reporter, store: Store, needs_surface: bool
+    ) -> MultistartResult:
         """Run all starts in q dimensions; `history_` records every round."""
         self._best: Fit | None = None
         model = self._model()
@@ -269,14 +271,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)
 
         some = self._some = self._choose(model, rng)
-        few = None if some is None else Few(data(self._rows[some]), self._grown)
+        few = None if some is None else RowSubset(data(self._rows[some]), self._grown)
         among = slice(None) if some is None else some
         begin = ((name, model.start(X[among], own)) for name, X, own in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
-        found = race(model, begin, data(self._rows), **options, see=see, store=store, few=few)
+        found = multistart(model, begin, data(self._rows), **options, see=see, store=store, few=few)
         if collapsed(model, found.finalists[0]) and (self._dim == "auto" or not needs_surface):
             whole = lambda fit: replace(fit, theta=self._grown(fit.theta))
-            found = Outcome(tuple(map(whole, found.finalists)), whole(found.held))
+            found = MultistartResult(tuple(map(whole, found.finalists)), whole(found.held))
         return found
 
     def _choose(self, model: Model, rng: np.random.Generator) -> np.ndarray | None:
@@ -310,7 +312,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for name, X, own in starts.named(self._whole.rows[sound], q, start_list(self.starts), rng):
             yield name, X if name == "given" or sound.all() else X[near], own
 
-    def _settled(self, outcome: Outcome, needs_surface: bool) -> list[Fit]:
+    def _settled(self, outcome: MultistartResult, needs_surface: bool) -> list[Fit]:
         """The fits to use, best first; warns where the best one did not converge or has a collapsed dimension."""
         best = outcome.finalists[0]
         q = len(best.theta.log_ell)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..basics import checks, renamed
-from ..gplvm.models import ByPoints, Variational
+from ..gplvm.models import PointGPLVM, Variational
 from ..manifold.boundary import DEFAULT_LEVEL
 from .latent_base import LatentModel
 
@@ -121,5 +121,5 @@ class GPLVM(LatentModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _model(self) -> ByPoints:
-        return ByPoints()
+    def _model(self) -> PointGPLVM:
+        return PointGPLVM()

@@ -18,7 +18,7 @@ import numpy as np
 from .. import __version__
 from ..basics.checks import GpumError
 from ..fitted import Cloud, Geometries
-from ..geometry.family import Family, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet
 from ..persistence import container, model_io
 from .plan import reuse
 from .stored import NOT_RESULTS
@@ -47,19 +47,23 @@ class LearnedGeometries:
     def __gpum_restored__(self) -> None:
         """Check the types, the ranges of indices, and the number of rows."""
         found = self.geometries
-        if not (isinstance(found, Geometries) and isinstance(found.cloud, Cloud) and isinstance(found.family, Family)):
+        if not (
+            isinstance(found, Geometries)
+            and isinstance(found.cloud, Cloud)
+            and isinstance(found.candidate_set, CandidateSet)
+        ):
             raise GpumError("its geometries are missing")
-        family, n, N = found.family, len(found.family.spaces), len(found.cloud.learned)
+        candidate_set, n, N = found.candidate_set, len(found.candidate_set.spaces), len(found.cloud.learned)
         graphs = N if found.cloud.many is None else len(found.cloud.many)
-        known = all(isinstance(setting, Setting) and 0 <= setting.space < n for setting in family.settings)
-        if not (family.settings and known):
+        known = all(isinstance(setting, Candidate) and 0 <= setting.space < n for setting in candidate_set.candidates)
+        if not (candidate_set.candidates and known):
             raise GpumError("its settings do not belong to its spaces")
-        if not len(family.rows) == len(family.geometry_of) == n or not all(
-            0 <= o < len(found.members) for o in family.geometry_of
+        if not len(candidate_set.rows) == len(candidate_set.geometry_of) == n or not all(
+            0 <= o < len(found.members) for o in candidate_set.geometry_of
         ):
             raise GpumError("its spaces do not belong to its geometries")
         if not all(
-            isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) in (N, graphs) for rows in family.rows
+            isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) in (N, graphs) for rows in candidate_set.rows
         ):
             raise GpumError(f"a space does not have the {N} rows from which its geometry was learned")
         if not all(isinstance(at, np.ndarray) and len(at) == len(found.cloud) for at in found.places.values()):

@@ -17,7 +17,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Cloud
 from ..geometry.base import kernel_options
-from ..geometry.family import smoothness_names
+from ..geometry.candidate_set import smoothness_names
 from ..geometry.names import dimensions, geometry_names
 from ..heat.meshes import Mesh
 from ..persistence.store import Store

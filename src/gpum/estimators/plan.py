@@ -45,8 +45,8 @@ from ..geometry.build import (
     graph_task,
     rows_of,
 )  # fmt: skip
+from ..geometry.candidate_set import smoothness_names
 from ..geometry.chart import ChartGeometry
-from ..geometry.family import smoothness_names
 from ..geometry.mesh import MeshGeometry
 from ..geometry.names import geometry_names
 from ..geometry.scaled import ScaledGeometry

@@ -142,7 +142,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
     @property
     def length_scale_(self) -> Any:
         """Length scale of the heaviest setting, one for each output: √t of a heat kernel, κ of a Matérn kernel."""
-        return self.model_._shaped([output.posterior.best.setting.scale for output in self.model_.outputs])
+        return self.model_._shaped([output.posterior.best.candidate.scale for output in self.model_.outputs])
 
     diffusion_time_ = renamed.attribute("length_scale_, which is its square root")
 

@@ -54,11 +54,11 @@ class Labels:
         """Whether y has two dimensions."""
         return self.y.ndim == 2
 
-    def judges(self) -> Iterator[tuple[np.ndarray, Target]]:
+    def scored(self) -> Iterator[tuple[np.ndarray, Target]]:
         """As `columns`, with no more labels than choose between units of the columns of X."""
         for column, target in self.columns():
             known = np.flatnonzero(~np.isnan(column))
-            some = units.judges(len(known))
+            some = units.scored(len(known))
             few = np.full(len(column), np.nan)
             few[known[some]] = column[known[some]]
             yield few, target.only(some)

@@ -74,7 +74,7 @@ def candidates(X: np.ndarray, scale: Any, indicators: np.ndarray | None = None) 
     return [raw, standard] if chance >= 0.5 else [standard, raw]
 
 
-def judges(n: int) -> np.ndarray:
+def scored(n: int) -> np.ndarray:
     """Which of n labels choose between units: all, or JUDGES of them, always the same, ascending."""
     return np.sort(np.random.default_rng(0).permutation(n)[:JUDGES])
 

@@ -57,17 +57,17 @@ class Candidates:
             for member, words in zip(members, units, strict=True)
         ]
         density = getattr(output, "log_densities", lambda: None)()
-        if considered is None:  # a single setting was chosen by its evidence
-            setting = posterior.best.setting
-            owner, level = model.geometries.family.geometry_of[setting.space], setting.level
+        if considered is None:  # a single candidate was chosen by its evidence
+            candidate = posterior.best.candidate
+            owner, level = model.geometries.candidate_set.geometry_of[candidate.space], candidate.level
             columns: list[Any] = [
-                [titles[owner]], [said[owner]], [setting.smoothness], [setting.scale],
+                [titles[owner]], [said[owner]], [candidate.smoothness], [candidate.scale],
                 ["" if level is None else str(level)], [np.nan], [posterior.log_evidence], [1.0],
                 [np.nan] if density is None else density,
             ]  # fmt: skip
             return cls(*map(np.asarray, columns))
         left_out = np.full(len(considered.weight), np.nan)
-        if density is not None:  # components are in the order of the settings that have weight
+        if density is not None:  # components are in the order of the candidates that have weight
             left_out[considered.weight > 0] = density
         log_evidence = considered.log_part - considered.log_prior + posterior.log_evidence
         order = np.lexsort((-np.nan_to_num(considered.log_part, nan=-np.inf), -considered.weight))

@@ -11,7 +11,7 @@ import numpy as np
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..inference.draws import Draw, NearestDraw, draws
-from ..inference.outputs import Angle, Observed
+from ..inference.outputs import Angle, CountOutput
 from .rows import SpaceRows
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SampledFunction:
         at = SpaceRows(projected, draw.space)
         blocks = [np.arange(b, min(b + BLOCK, len(rows))) for b in range(0, max(len(rows), 1), BLOCK)]
         found = output.mean + output.scale * np.concatenate([draw.at(at[block]) for block in blocks])
-        return output.observed.mean(found) if isinstance(output, Observed) else found
+        return output.observed.mean(found) if isinstance(output, CountOutput) else found
 
 
 def functions(

@@ -17,7 +17,7 @@ from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in
 from ..geometry.base import Geometry, KernelTask, Projection, titles
-from ..geometry.family import Family, join
+from ..geometry.candidate_set import CandidateSet, join
 from ..geometry.incomplete import IncompleteGeometry
 from ..geometry.scaled import ScaledGeometry
 from ..geometry.surface import SurfaceGeometry
@@ -31,20 +31,20 @@ HELD = 3000  # labelled rows up to which their features in all spaces stay in me
 
 @dataclass(frozen=True, eq=False)
 class Geometries:
-    """Geometries of a cloud with their spaces, settings on these, and prior weights.
+    """Geometries of a cloud with their spaces, candidates on these, and prior weights.
 
     Attributes
     ----------
     cloud : the rows.
     members : the geometries; `family.geometry_of` says to which of them each space belongs.
-    family : all their spaces, the settings on them and the learned rows in each space.
+    family : all their spaces, the candidates on them and the learned rows in each space.
     kernels : which kernels were computed, and how.
     places : cached places of all rows of a large cloud on some members.
     """
 
     cloud: Cloud
     members: list[Geometry]
-    family: Family
+    candidate_set: CandidateSet
     kernels: KernelTask
     places: dict[int, np.ndarray] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Geometries:
         families, usable, priors, said = [], [], [], list(notes)
         for member, prior in zip(members, log_priors, strict=True):
             try:
-                families.append(member.family(kernels))
+                families.append(member.candidate_set(kernels))
             except NoSurface as error:
                 if len(members) == 1:
                     raise
@@ -67,9 +67,9 @@ class Geometries:
             priors.append(prior)
         if not families:
             raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(said)}")
-        family = join(families, priors)
-        family = replace(family, notes=[*said, *family.notes])
-        return cls(cloud, usable, family, kernels)
+        candidate_set = join(families, priors)
+        candidate_set = replace(candidate_set, notes=[*said, *candidate_set.notes])
+        return cls(cloud, usable, candidate_set, kernels)
 
     @property
     def titles(self) -> list[str]:
@@ -83,8 +83,8 @@ class Geometries:
 
     @cached_property
     def effective_dimensions(self) -> np.ndarray:
-        """The effective dimension of each setting's kernel on the cloud, [settings] (see `inference.classes`)."""
-        return classes.effective_dimensions(self.family)
+        """The effective dimension of each candidate's kernel on the cloud, [candidates] (see `inference.classes`)."""
+        return classes.effective_dimensions(self.candidate_set)
 
     @cached_property
     def outlying(self) -> np.ndarray:
@@ -110,16 +110,16 @@ class Geometries:
             member.name == "flat" or (isinstance(member, SurfaceGeometry) and member.surface.limit is None)
             for member in self.members
         ]
-        return frozenset(k for k, owner in enumerate(self.family.geometry_of) if not known[owner])
+        return frozenset(k for k, owner in enumerate(self.candidate_set.geometry_of) if not known[owner])
 
     def weights(self, posterior: Any) -> np.ndarray:
         """The posterior weight of each member, [members]."""
         found = np.zeros(len(self.members))
         for component in posterior.components:
-            found[self.family.geometry_of[component.setting.space]] += component.weight
+            found[self.candidate_set.geometry_of[component.candidate.space]] += component.weight
         return found
 
-    def labelled(self, known: np.ndarray, beside: int = 0) -> tuple[Family, np.ndarray]:
+    def labelled(self, known: np.ndarray, beside: int = 0) -> tuple[CandidateSet, np.ndarray]:
         """A family that contains the cloud's rows `known`, and the positions of these rows in it.
 
         Where it does not contain the whole cloud, it has `beside` other rows, drawn at random.
@@ -128,15 +128,15 @@ class Geometries:
         if self.cloud.many is None and np.all(
             own >= 0
         ):  # rows, or copies of rows, that all geometries are learned from
-            return self.family, own
+            return self.candidate_set, own
         others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(self.cloud)), known))[:beside]
         asked = np.concatenate([known, others])
-        there = [space is not None for space in self.family.spaces]  # a file holds those with weight
+        there = [space is not None for space in self.candidate_set.spaces]  # a file holds those with weight
         projected = self._project(self.cloud.rows[asked], asked, frozenset(map(int, np.flatnonzero(there))))
         rows: list[Any] = [SpaceRows(projected, k) if has else None for k, has in enumerate(there)]
         if len(asked) <= HELD:
             rows = [None if some is None else some[np.arange(len(asked))] for some in rows]
-        return replace(self.family, rows=rows), np.arange(len(known))
+        return replace(self.candidate_set, rows=rows), np.arange(len(known))
 
     def _project(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
         """Scaled rows, projected for the spaces that are needed; `index` is their index in the cloud, -1 for new rows.
@@ -144,7 +144,7 @@ class Geometries:
         Rows with missing readings are always projected, also those of the cloud: their coordinates are uncertain.
         """
         missing = np.isnan(rows).any(1)
-        n_rows = {self.family.geometry_of[k]: len(self.family.rows[k]) for k in needed}
+        n_rows = {self.candidate_set.geometry_of[k]: len(self.candidate_set.rows[k]) for k in needed}
         positions = {n: np.where(missing, -1, self.cloud._learned_at(index, n)) for n in set(n_rows.values())}
         own = {k: positions[n_rows[k]] for k in sorted(n_rows)}
         in_cloud = np.where(missing, -1, index)
@@ -152,7 +152,7 @@ class Geometries:
         for k, known in own.items():
             if len(new := np.flatnonzero(known < 0)):
                 projections[k] = self._projected(k, rows[new], in_cloud[new])
-        return ProjectedRows(rows, index, own, missing, projections, self.family, needed)
+        return ProjectedRows(rows, index, own, missing, projections, self.candidate_set, needed)
 
     def _coordinates(self, k: int) -> np.ndarray:
         """Coordinates of all rows of the cloud on member k, which has a chart, [N, q]."""

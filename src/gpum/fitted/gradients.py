@@ -12,7 +12,7 @@ from ..geometry.features import GraphSpace, InducedSpace, NodeFeatures, ScaledSp
 from ..geometry.surface import SurfaceGeometry
 from ..heat.covariances import Stationary
 from ..inference.gradients import Directions, gradients, slopes_between
-from ..inference.outputs import Angle, Observed
+from ..inference.outputs import Angle, CountOutput
 from ..manifold.slopes import Slopes, on_surface, through_neighbours
 from .rows import ProjectedRows
 from .surfaces import bare
@@ -27,7 +27,7 @@ SMALL = 1e-3  # of what induced features leave of a row: less is rounding
 def gradient(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the derivatives at rows X [n, p], [outputs, n, p] each."""
     for output in model.outputs:
-        if isinstance(output, Angle | Observed):
+        if isinstance(output, Angle | CountOutput):
             raise GpumError(
                 "predict_gradient is for likelihood='gaussian' or 'student' without a period; a prediction of counts "
                 "or angles is no linear function of what it is computed from"
@@ -52,7 +52,7 @@ def _of_block(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Directions]:
     """Where the rows are in a space, and how their representation there changes with them."""
-    family, geometries = model.geometries.family, model.geometries
+    candidate_set, geometries = model.geometries.candidate_set, model.geometries
     on: dict[int, Slopes] = {}
 
     def of_surface(k: int, member: SurfaceGeometry) -> Slopes:
@@ -66,7 +66,7 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
         return on[k]
 
     def of(space: int) -> Directions:
-        k, kind = family.geometry_of[space], family.spaces[space]
+        k, kind = candidate_set.geometry_of[space], candidate_set.spaces[space]
         member, scale = bare(geometries.members[k])
         located = rows.whole
         a, far = located.at[space], located.far[space]

@@ -67,7 +67,7 @@ class FittedModel:
     def notes(self) -> list[str]:
         """Sentences about what was left out, stopped early or could not be done as requested."""
         posteriors = [note for output in self.outputs for note in output.posterior.notes]
-        return list(dict.fromkeys([*self.geometries.family.notes, *posteriors, *self._below_zero()]))
+        return list(dict.fromkeys([*self.geometries.candidate_set.notes, *posteriors, *self._below_zero()]))
 
     def _below_zero(self) -> list[str]:
         """A note where labels are above 0, but intervals of a Gaussian likelihood are not."""
@@ -98,7 +98,7 @@ class FittedModel:
     @property
     def best_setting(self) -> Any:
         """A description of the setting with the largest weight, one for each output."""
-        found = [output.posterior.best.setting.described() for output in self.outputs]
+        found = [output.posterior.best.candidate.described() for output in self.outputs]
         return found if self.several else found[0]
 
     @cached_property
@@ -253,13 +253,13 @@ class FittedModel:
     @cached_property
     def _uncertain(self) -> dict[int, tuple[np.ndarray, ...]]:
         """For each chart with weight, points around those of the rows it was learned from."""
-        needed = {self.geometries.family.geometry_of[k] for k in self._needed}
-        around = {}
+        needed = {self.geometries.candidate_set.geometry_of[k] for k in self._needed}
+        sigma_points = {}
         for k in sorted(needed):
             member = self.geometries.members[k]
-            if isinstance(member, SurfaceGeometry) and (points := member.surface.around(member.places)):
-                around[k] = tuple(points)
-        return around
+            if isinstance(member, SurfaceGeometry) and (points := member.surface.sigma_points(member.places)):
+                sigma_points[k] = tuple(points)
+        return sigma_points
 
     @cached_property
     def _exact(self) -> np.ndarray:
@@ -281,17 +281,17 @@ class FittedModel:
     def sample_prior(self, X: np.ndarray, n: int, rng: np.random.Generator, noise: bool) -> np.ndarray:
         """Draws at rows X before any label; see `GPUMRegressor.sample_prior`."""
         geometries = more_labels.without_lengths(self.geometries)
-        family = geometries.family
-        if not family.complete:
+        candidate_set = geometries.candidate_set
+        if not candidate_set.complete:
             raise GpumError(
                 "the model was read from a file, which holds no candidate without weight, so that its prior is not "
                 "there; fit again to draw from it"
             )
         rows = self.cloud._scaled(X)
-        at = geometries._project(rows, self.cloud._index(rows), frozenset(range(len(family.spaces)))).whole
+        at = geometries._project(rows, self.cloud._index(rows), frozenset(range(len(candidate_set.spaces)))).whole
         found = []
         for output in self.outputs:
-            f, sd = draw(family.under(output.target.priors, geometries.names), at, rng, n)
+            f, sd = draw(candidate_set.under(output.target.priors, geometries.names), at, rng, n)
             found.append(output.of_prior(rng, f, sd, noise))
         return np.stack(found, 1) if self.several else found[0]
 
@@ -348,7 +348,7 @@ class FittedModel:
     def _asked_rows(self, asked: design.Asked) -> tuple[list[np.ndarray], design.Asked]:
         """The cloud in every space (of a large cloud only the rows in `asked`), and `asked` as positions in it."""
         if self.cloud.subset is None:
-            return self.geometries.family.rows, asked
+            return self.geometries.candidate_set.rows, asked
         both = np.concatenate([asked.candidates, asked.targets])
         rows: list[Any] = self.geometries._project(self.cloud.rows[both], both, self._needed).whole.at
         first = np.arange(len(asked.candidates))

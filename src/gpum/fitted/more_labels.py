@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..geometry.base import UnweightedGeometry
-from ..geometry.family import Setting
+from ..geometry.candidate_set import Candidate
 from .cloud import LARGEST_ENTRY, Cloud
 from .geometries import Geometries
 from .relevance import TITLE
@@ -62,17 +62,18 @@ def on_cloud(geometries: Geometries, cloud: Cloud) -> Geometries:
 
 
 def without_lengths(geometries: Geometries) -> Geometries:
-    """The geometries without the spaces that labels added, which no setting of theirs has: see `fitted.relevance`."""
-    family = geometries.family
-    first = 1 + max(setting.space for setting in family.settings)
-    if first == len(family.spaces) or not family.complete:
+    """The geometries without the spaces that labels added, which no candidate of theirs has: see `fitted.relevance`."""
+    candidate_set = geometries.candidate_set
+    first = 1 + max(candidate.space for candidate in candidate_set.candidates)
+    if first == len(candidate_set.spaces) or not candidate_set.complete:
         return geometries
     kept = [k for k, member in enumerate(geometries.members) if member.title != TITLE]
     lean = replace(
-        family, spaces=family.spaces[:first], rows=family.rows[:first], geometry_of=family.geometry_of[:first],
-        log_priors=[family.log_priors[k] for k in kept] if family.log_priors else [],
+        candidate_set, spaces=candidate_set.spaces[:first], rows=candidate_set.rows[:first],
+        geometry_of=candidate_set.geometry_of[:first],
+        log_priors=[candidate_set.log_priors[k] for k in kept] if candidate_set.log_priors else [],
     )  # fmt: skip
-    return replace(geometries, members=[geometries.members[k] for k in kept], family=lean)
+    return replace(geometries, members=[geometries.members[k] for k in kept], candidate_set=lean)
 
 
 def with_note(geometries: Geometries) -> Geometries:
@@ -81,17 +82,19 @@ def with_note(geometries: Geometries) -> Geometries:
         "labels were added to a model from a file, which holds no candidate without weight: those that had none with "
         "the labels of its fit were not weighed again"
     )
-    if note in geometries.family.notes:
+    if note in geometries.candidate_set.notes:
         return geometries
-    return replace(geometries, family=replace(geometries.family, notes=[*geometries.family.notes, note]))
+    return replace(
+        geometries, candidate_set=replace(geometries.candidate_set, notes=[*geometries.candidate_set.notes, note])
+    )
 
 
 def with_candidates_of(geometries: Geometries, output: Any) -> Geometries:
     """The geometries with the candidates that had weight for an output: all that a model file holds."""
-    found: dict[int, Setting] = {}
+    found: dict[int, Candidate] = {}
     for component in output.posterior.components:
-        found.setdefault(id(component.setting), component.setting)
-    doubt = getattr(output.posterior, "doubt", None)
-    log_priors = geometries.family.log_priors if doubt is None else list(doubt.log_prior)
-    family = replace(geometries.family, settings=list(found.values()), log_priors=log_priors)
-    return replace(geometries, family=family)
+        found.setdefault(id(component.candidate), component.candidate)
+    tempered = getattr(output.posterior, "tempered", None)
+    log_priors = geometries.candidate_set.log_priors if tempered is None else list(tempered.log_prior)
+    candidate_set = replace(geometries.candidate_set, candidates=list(found.values()), log_priors=log_priors)
+    return replace(geometries, candidate_set=candidate_set)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..geometry.base import Geometry
-from ..geometry.family import Family, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet
 from ..geometry.features import Components, InducedSpace, ScaledSpace, SeparateSpace, at_each, together_and_apart
 from ..geometry.flat import FlatGeometry
 from ..geometry.incomplete import IncompleteGeometry
@@ -37,11 +37,11 @@ LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels,
 class Labelled:
     """Geometries with the spaces of one more output.
 
-    `family` has the settings of that output, and its labelled rows stand `at` these rows of it.
+    `candidate_set` has the candidates of that output, and its labelled rows stand `at` these rows of it.
     """
 
     geometries: Geometries
-    family: Family
+    candidate_set: CandidateSet
     at: np.ndarray
 
 
@@ -71,28 +71,31 @@ def with_lengths(
     of flat space stay as they are, and those with a length for each column come to them. With more, and
     `normal_noise`, all kernels of flat space have lengths that were learned from all labels.
     """
-    family, at = geometries.labelled(known)
+    candidate_set, at = geometries.labelled(known)
     flat, n = _flat(geometries.members), len(known)
     if Y is None or flat is None:
-        return Labelled(geometries, family, at)
+        return Labelled(geometries, candidate_set, at)
     many = normal_noise and n > nearest.EXACT
     spread = relevance.spreads(geometries.cloud.learned)
     by_column = relevance.usable(n, int(np.sum(spread > 0)))
     if not many and n > gp.COSTLY and by_column:
         geometries, by_column = _without_lengths(geometries, n), False
     if not many and not by_column:
-        return Labelled(geometries, family, at)
-    learned = family is geometries.family  # else the labelled rows were projected
-    points = _points(geometries, flat) if learned else _unscaled(family, flat)
+        return Labelled(geometries, candidate_set, at)
+    learned = candidate_set is geometries.candidate_set  # else the labelled rows were projected
+    points = _points(geometries, flat) if learned else _unscaled(candidate_set, flat)
     names = list(geometries.kernels.smoothness)
     store = store or Store()
     if many:
         lengths = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, store)
         dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
-        family = replace(family, settings=[s for s in family.settings if family.geometry_of[s.space] not in dropped])
+        candidate_set = replace(
+            candidate_set,
+            candidates=[s for s in candidate_set.candidates if candidate_set.geometry_of[s.space] not in dropped],
+        )
     else:
         lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors())
-    return _with(lengths, geometries, family, at, flat, points)
+    return _with(lengths, geometries, candidate_set, at, flat, points)
 
 
 def _of_few(
@@ -130,7 +133,7 @@ def _of_many(
     candidates, scales = [], []
     for unit, used, groups in tasks:
         Z = (X - X.mean(0))[:, used] / unit[used]
-        learn = partial(nearest_lengths.climbed, Z, y, groups, names, geometries.cloud.repeated)
+        learn = partial(nearest_lengths.maximised, Z, y, groups, names, geometries.cloud.repeated)
         learned = store.once(("lengths of many", Z, y, groups, list(names), geometries.cloud.repeated), learn)
         candidates += learned
         scales += [_lengths(one.precision, np.where(used, unit, 0.0)) for one in learned]
@@ -159,7 +162,12 @@ def _induced(lengths: Lengths, X: np.ndarray) -> list[Lengths]:
 
 
 def _with(
-    lengths: Sequence[Lengths], geometries: Geometries, family: Family, at: np.ndarray, flat: int, points: np.ndarray
+    lengths: Sequence[Lengths],
+    geometries: Geometries,
+    candidate_set: CandidateSet,
+    at: np.ndarray,
+    flat: int,
+    points: np.ndarray,
 ) -> Labelled:
     """The geometries with spaces of these lengths; the labelled rows stand `at` rows of the family."""
     components = _components(geometries.members[flat])
@@ -177,28 +185,33 @@ def _with(
     by_column = any(one.by_column for one in lengths)
     kinds = len(set(geometries.names))
     share = log(kinds / (kinds + int(by_column)))
-    of_flat = family.log_priors[flat] if family.log_priors else 0.0
-    settings = [replace(s, log_prior=s.log_prior + share) for s in family.settings]
-    for k, (one, log_weight) in enumerate(zip(lengths_of, log_weights, strict=True), len(family.spaces)):
+    of_flat = candidate_set.log_priors[flat] if candidate_set.log_priors else 0.0
+    candidates = [replace(s, log_prior=s.log_prior + share) for s in candidate_set.candidates]
+    for k, (one, log_weight) in enumerate(zip(lengths_of, log_weights, strict=True), len(candidate_set.spaces)):
         prior = -log(kinds + 1) if one.by_column else of_flat + share
         for name, scale, weight in one.kernels:
             covariance: Any = Stationary(SMOOTHNESS[name], scale)
             if one.nodes is not None:
-                covariance = Features(np.ones(spaces[k - len(family.spaces)].root.shape[1] + 1))
-            setting = Setting(k, covariance, log_weight + weight + prior, name, ratio=one.ratio)
-            settings.append(replace(setting, expects_noise=geometries.cloud.repeated))
-    learned = family.rows is geometries.family.rows
+                covariance = Features(np.ones(spaces[k - len(candidate_set.spaces)].root.shape[1] + 1))
+            candidate = Candidate(k, covariance, log_weight + weight + prior, name, ratio=one.ratio)
+            candidates.append(replace(candidate, expects_noise=geometries.cloud.repeated))
+    learned = candidate_set.rows is geometries.candidate_set.rows
     geometries = _with_spaces(geometries, flat, spaces, [one.by_column for one in lengths_of])
-    every = geometries.family
-    rows = every.rows if learned else [*family.rows, *_in_spaces(family, flat, spaces, points)]
+    every = geometries.candidate_set
+    rows = every.rows if learned else [*candidate_set.rows, *_in_spaces(candidate_set, flat, spaces, points)]
     log_priors = [
         -log(kinds + 1) if member.title == TITLE else prior + share
         for member, prior in zip(geometries.members, every.log_priors, strict=True)
     ]
-    family = replace(
-        family, spaces=every.spaces, settings=settings, rows=rows, geometry_of=every.geometry_of, log_priors=log_priors
+    candidate_set = replace(
+        candidate_set,
+        spaces=every.spaces,
+        candidates=candidates,
+        rows=rows,
+        geometry_of=every.geometry_of,
+        log_priors=log_priors,
     )
-    return Labelled(geometries, family, at)
+    return Labelled(geometries, candidate_set, at)
 
 
 def _without_lengths(geometries: Geometries, n: int) -> Geometries:
@@ -208,10 +221,12 @@ def _without_lengths(geometries: Geometries, n: int) -> Geometries:
         f"learned from at most {gp.COSTLY:,} labels. If some columns matter more than others, a fit with "
         f"{gp.COSTLY:,} labels may predict better"
     )
-    if note in geometries.family.notes:
+    if note in geometries.candidate_set.notes:
         return geometries
     warnings.warn(note, stacklevel=4)
-    return replace(geometries, family=replace(geometries.family, notes=[*geometries.family.notes, note]))
+    return replace(
+        geometries, candidate_set=replace(geometries.candidate_set, notes=[*geometries.candidate_set.notes, note])
+    )
 
 
 def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.ndarray | None]:
@@ -220,14 +235,14 @@ def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.nda
     It is the spread of the column over its length scale, over the largest of these among the columns, averaged over the
     spaces by their weight.
     """
-    family, spread, found = geometries.family, relevance.spreads(geometries.cloud.learned), []
+    candidate_set, spread, found = geometries.candidate_set, relevance.spreads(geometries.cloud.learned), []
     for posterior in posteriors:
         mine = [
             (spread / space.scale, component.weight)
             for component in posterior.components
-            for space in [family.spaces[component.setting.space]]
+            for space in [candidate_set.spaces[component.candidate.space]]
             if isinstance(space, ScaledSpace | InducedSpace)
-            and geometries.members[family.geometry_of[component.setting.space]].title == TITLE
+            and geometries.members[candidate_set.geometry_of[component.candidate.space]].title == TITLE
         ]
         inverse, weights = np.array([one for one, _ in mine]), np.array([weight for _, weight in mine])
         found.append(relevance.strengths(inverse, weights) if mine else None)
@@ -239,30 +254,30 @@ def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[Any], by_co
 
     Those with a length for each column belong to a member of their own, with this module's TITLE.
     """
-    family, members = geometries.family, list(geometries.members)
+    candidate_set, members = geometries.candidate_set, list(geometries.members)
     titles = [member.title for member in members]
     if TITLE not in titles and any(by_column):
         members.append(_renamed(members[flat]))
         titles.append(TITLE)
-        family = replace(family, log_priors=[*family.log_priors, 0.0])
+        candidate_set = replace(candidate_set, log_priors=[*candidate_set.log_priors, 0.0])
     points = _points(geometries, flat)
-    family = replace(
-        family,
-        spaces=[*family.spaces, *spaces],
-        rows=[*family.rows, *_in_spaces(family, flat, spaces, points)],
-        geometry_of=[*family.geometry_of, *(titles.index(TITLE) if own else flat for own in by_column)],
+    candidate_set = replace(
+        candidate_set,
+        spaces=[*candidate_set.spaces, *spaces],
+        rows=[*candidate_set.rows, *_in_spaces(candidate_set, flat, spaces, points)],
+        geometry_of=[*candidate_set.geometry_of, *(titles.index(TITLE) if own else flat for own in by_column)],
     )
-    return replace(geometries, members=members, family=family)
+    return replace(geometries, members=members, candidate_set=candidate_set)
 
 
-def _in_spaces(family: Family, flat: int, spaces: Sequence[Any], points: np.ndarray) -> list[np.ndarray]:
+def _in_spaces(candidate_set: CandidateSet, flat: int, spaces: Sequence[Any], points: np.ndarray) -> list[np.ndarray]:
     """The rows of a family, `points` of flat space, in further spaces.
 
     Rows whose completions are in several connected components lie between these as they do in flat space itself: the
     mean of the completions may be near to another component.
     """
     found, p = at_each(spaces, points), points.shape[1]
-    for known, rows, owner in zip(family.spaces, family.rows, family.geometry_of, strict=True):
+    for known, rows, owner in zip(candidate_set.spaces, candidate_set.rows, candidate_set.geometry_of, strict=True):
         if owner == flat and isinstance(known, SeparateSpace):
             places = _every(rows)[:, p:] / known.apart
             between = np.flatnonzero(np.count_nonzero(places, axis=1) > 1)
@@ -301,15 +316,15 @@ def _renamed(member: Geometry) -> Geometry:
 def _points(geometries: Geometries, flat: int) -> np.ndarray:
     """The rows that geometries are learned from, as points of flat space, in the units of the cloud."""
     member = geometries.members[flat]
-    return member.rows if isinstance(member, FlatGeometry) else _unscaled(geometries.family, flat)
+    return member.rows if isinstance(member, FlatGeometry) else _unscaled(geometries.candidate_set, flat)
 
 
-def _unscaled(family: Family, flat: int) -> np.ndarray:
+def _unscaled(candidate_set: CandidateSet, flat: int) -> np.ndarray:
     """The rows of a family as points of flat space, in the units of the cloud."""
-    first = family.geometry_of.index(flat)
-    space = family.spaces[first]
+    first = candidate_set.geometry_of.index(flat)
+    space = candidate_set.spaces[first]
     assert isinstance(space, ScaledSpace)
-    return _every(family.rows[first]) * space.scale
+    return _every(candidate_set.rows[first]) * space.scale
 
 
 def _every(rows: Any) -> np.ndarray:

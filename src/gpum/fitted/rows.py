@@ -16,7 +16,7 @@ import numpy as np
 
 from ..basics.workers import results
 from ..geometry.base import Geometry, Projection
-from ..geometry.family import Family
+from ..geometry.candidate_set import CandidateSet
 from ..geometry.features import at_each
 from ..inference.posterior import RowsInSpaces
 
@@ -47,7 +47,7 @@ class ProjectedRows:
     own: dict[int, np.ndarray]
     missing: np.ndarray
     projections: dict[int, Projection]
-    family: Family
+    candidate_set: CandidateSet
     needed: frozenset[int]  # spaces
     outlying: np.ndarray | None = None
     joining: frozenset[int] = frozenset()
@@ -88,12 +88,12 @@ class ProjectedRows:
 
     def in_spaces(self, some: slice | np.ndarray) -> RowsInSpaces:
         """Some of the rows in every space that is needed."""
-        unseen, geometry_of = self.index[some] < 0, self.family.geometry_of
+        unseen, geometry_of = self.index[some] < 0, self.candidate_set.geometry_of
         owns = {geometry: own[some] for geometry, own in self.own.items()}
         seen = {geometry for geometry, own in owns.items() if not len(own) or own.max() >= 0}  # not only new rows
         rows = [
             _learned(r, owns[geometry_of[k]]) if k in self.needed and geometry_of[k] in seen else None
-            for k, r in enumerate(self.family.rows)
+            for k, r in enumerate(self.candidate_set.rows)
         ]
         located = RowsInSpaces(rows, [[] for _ in rows], list(np.zeros((len(rows), len(unseen)), bool)))
         if self.outlying is not None and self.outlying[some].any():
@@ -104,7 +104,7 @@ class ProjectedRows:
             of_geometry.setdefault(geometry_of[k], []).append(k)
         for geometry, spaces in of_geometry.items():
             own, number = owns[geometry], self.number[geometry][some]
-            each = [self.family.spaces[k] for k in spaces]
+            each = [self.candidate_set.spaces[k] for k in spaces]
             new = np.flatnonzero(own < 0)
             several: list[tuple[np.ndarray, int, list[np.ndarray]]] = []  # rows, further points of each, in every space
             if len(new):
@@ -112,31 +112,31 @@ class ProjectedRows:
                 unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
                 projection = self.projections[geometry]
                 points = projection.points[number[new]]
-                around = [p[number[unsure]] for p in (*projection.around, *projection.others)]
-                values = at_each(each, np.concatenate([points, *around]))
+                sigma_points = [p[number[unsure]] for p in (*projection.sigma_points, *projection.others)]
+                values = at_each(each, np.concatenate([points, *sigma_points]))
                 far = projection.far[number[unsure]] & unseen[unsure]
                 for k, found in zip(spaces, values, strict=True):
                     located.at[k] = _with(located.at[k], new, found[: len(new)])
                     located.far[k][unsure] = far
-                if len(unsure) and around:
-                    several.append((unsure, len(around), [found[len(new) :] for found in values]))
+                if len(unsure) and sigma_points:
+                    several.append((unsure, len(sigma_points), [found[len(new) :] for found in values]))
             if learned := self.uncertain.get(geometry):
                 assert self.exact is not None
                 unsure = np.flatnonzero((own >= 0) & ~self.exact[own])
                 if len(unsure):
-                    around = [points[own[unsure]] for points in learned]
-                    several.append((unsure, len(around), at_each(each, np.concatenate(around))))
+                    sigma_points = [points[own[unsure]] for points in learned]
+                    several.append((unsure, len(sigma_points), at_each(each, np.concatenate(sigma_points))))
             for unsure, count, values in several:
                 for k, found in zip(spaces, values, strict=True):
                     if len(unsure) == len(unseen):
-                        located.around[k] = list(found.reshape(count, len(unsure), -1))
+                        located.sigma_points[k] = list(found.reshape(count, len(unsure), -1))
                         continue
                     at = located.at[k]
                     assert at is not None
-                    known = located.around[k] or [at]
+                    known = located.sigma_points[k] or [at]
                     total = lcm(len(known), count)  # points are equally likely, so that all may be repeated as often
-                    located.around[k] = [known[j % len(known)].copy() for j in range(total)]
-                    for j, rows_around in enumerate(located.around[k]):
+                    located.sigma_points[k] = [known[j % len(known)].copy() for j in range(total)]
+                    for j, rows_around in enumerate(located.sigma_points[k]):
                         rows_around[unsure] = found.reshape(count, len(unsure), -1)[j % count]
         return located
 
@@ -154,14 +154,21 @@ class SpaceRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows, and numbers of each."""
-        return len(self), self.projected.family.rows[self.space].shape[1]
+        return len(self), self.projected.candidate_set.rows[self.space].shape[1]
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
         """Some of the rows, [n, k]; of a row with several completions their mean (see `geometry.incomplete`)."""
         k = self.space
         found = replace(self.projected, needed=frozenset([k])).in_spaces(index)
-        around, projection = found.around[k], self.projected.projections.get(self.projected.family.geometry_of[k])
-        at = np.mean(around, axis=0) if around and projection is not None and projection.others else found.at[k]
+        sigma_points, projection = (
+            found.sigma_points[k],
+            self.projected.projections.get(self.projected.candidate_set.geometry_of[k]),
+        )
+        at = (
+            np.mean(sigma_points, axis=0)
+            if sigma_points and projection is not None and projection.others
+            else found.at[k]
+        )
         assert at is not None
         return at
 
@@ -197,7 +204,7 @@ def project_onto(geometry: Geometry, X: np.ndarray) -> Projection:
         return tuple(map(np.concatenate, zip(*(getattr(p, name) or (p.points,) * count for p in parts), strict=True)))
 
     points, far = (np.concatenate([getattr(part, name) for part in parts]) for name in ("points", "far"))
-    return Projection(points, far, joined("others"), joined("around"))
+    return Projection(points, far, joined("others"), joined("sigma_points"))
 
 
 def among(projection: Projection, fresh: np.ndarray, points: np.ndarray) -> Projection:
@@ -209,5 +216,5 @@ def among(projection: Projection, fresh: np.ndarray, points: np.ndarray) -> Proj
         return others
 
     far = put(projection.far, np.zeros(len(fresh), bool))
-    further = (tuple(put(p, points) for p in several) for several in (projection.others, projection.around))
+    further = (tuple(put(p, points) for p in several) for several in (projection.others, projection.sigma_points))
     return Projection(put(projection.points, points), far, *further)

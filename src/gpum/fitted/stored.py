@@ -24,20 +24,20 @@ from .model import FittedModel
 
 def stored(model: FittedModel) -> FittedModel:
     """The model as a file holds it."""
-    geometries, family = model.geometries, model.geometries.family
+    geometries, candidate_set = model.geometries, model.geometries.candidate_set
     needed = frozenset().union(*(output.posterior.spaces for output in model.outputs))
-    owners = {family.geometry_of[k] for k in needed}
+    owners = {candidate_set.geometry_of[k] for k in needed}
     members: list[Any] = [
         member if k in owners else UnweightedGeometry(member.name, member.title, getattr(member, "units", None))
         for k, member in enumerate(geometries.members)
     ]
-    spaces: list[Any] = [space if k in needed else None for k, space in enumerate(family.spaces)]
+    spaces: list[Any] = [space if k in needed else None for k, space in enumerate(candidate_set.spaces)]
     rows: list[Any] = [None] * len(spaces)
     for k in needed:
-        if gathered(members[family.geometry_of[k]], spaces[k]) is None:
-            rows[k] = family.rows[k]
-    settings = [component.setting for output in model.outputs for component in output.posterior.components]
-    lean = replace(family, spaces=spaces, rows=rows, settings=settings, complete=False)
+        if gathered(members[candidate_set.geometry_of[k]], spaces[k]) is None:
+            rows[k] = candidate_set.rows[k]
+    candidates = [component.candidate for output in model.outputs for component in output.posterior.components]
+    lean = replace(candidate_set, spaces=spaces, rows=rows, candidates=candidates, complete=False)
     kernels = replace(geometries.kernels, n_jobs=None, verbose=0)
     outputs = [_without_labels(output, model.cloud) for output in model.outputs]
     return replace(
@@ -48,14 +48,14 @@ def stored(model: FittedModel) -> FittedModel:
 def restored(model: FittedModel) -> FittedModel:
     """The model with the features of its learned rows and labels; a GpumError if its arrays do not fit together."""
     _check(model)
-    geometries, family = model.geometries, model.geometries.family
-    rows: list[Any] = list(family.rows)
-    for k, space in enumerate(family.spaces):
+    geometries, candidate_set = model.geometries, model.geometries.candidate_set
+    rows: list[Any] = list(candidate_set.rows)
+    for k, space in enumerate(candidate_set.spaces):
         if space is not None and rows[k] is None:
-            rows[k] = gathered(geometries.members[family.geometry_of[k]], space)
+            rows[k] = gathered(geometries.members[candidate_set.geometry_of[k]], space)
             if rows[k] is None:
                 raise GpumError("the features of its rows are not there")
-    geometries = replace(geometries, family=replace(family, rows=rows))
+    geometries = replace(geometries, candidate_set=replace(candidate_set, rows=rows))
     return replace(
         model, geometries=geometries, outputs=[_with_labels(output, rows, model.cloud) for output in model.outputs]
     )
@@ -92,9 +92,11 @@ def _with_labels(output: Any, rows: list[Any], cloud: Cloud) -> Any:
 
 def _check(model: FittedModel) -> None:
     """Refuse a file whose indices are out of range or whose weights are not weights."""
-    family, n = model.geometries.family, len(model.geometries.family.geometry_of)
+    candidate_set, n = model.geometries.candidate_set, len(model.geometries.candidate_set.geometry_of)
     members = model.geometries.members
-    if not len(family.spaces) == len(family.rows) == n or not all(0 <= o < len(members) for o in family.geometry_of):
+    if not len(candidate_set.spaces) == len(candidate_set.rows) == n or not all(
+        0 <= o < len(members) for o in candidate_set.geometry_of
+    ):
         raise GpumError("its spaces do not belong to its geometries")
     if not model.outputs:
         raise GpumError("its settings are not there")
@@ -103,7 +105,7 @@ def _check(model: FittedModel) -> None:
         if not (r.ndim == 1 and r.dtype == int and np.all((r >= 0) & (r < len(model.cloud)))):
             raise GpumError("its labels belong to rows that are not there")
         for component in output.posterior.components:
-            known = 0 <= component.setting.space < n and family.spaces[component.setting.space] is not None
+            known = 0 <= component.candidate.space < n and candidate_set.spaces[component.candidate.space] is not None
             weights = np.asarray(component.weights, float)
             if not known or not len(weights) or not np.all(np.isfinite(weights) & (weights >= 0)):
                 raise GpumError("a setting has no space, or its weights are not numbers")

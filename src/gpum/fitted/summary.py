@@ -15,7 +15,7 @@ def summary(model: FittedModel) -> dict[str, Any]:
     titles, shown = model.geometries.titles, model.shown
     targets = []
     for output, weights in zip(model.outputs, model.weights, strict=True):
-        best = output.posterior.best.setting
+        best = output.posterior.best.candidate
         said = {name: value for name, value in best.described().items() if isinstance(value, int | float | str)}
         targets.append(
             {
@@ -23,7 +23,7 @@ def summary(model: FittedModel) -> dict[str, Any]:
                 "geometry": {titles[k]: float(weights[k]) for k in np.argsort(-weights, kind="stable")},
                 "log_evidence": float(output.posterior.log_evidence),
                 "best": {name: _plain(value) for name, value in said.items()},
-                "on": titles[model.geometries.family.geometry_of[best.space]],
+                "on": titles[model.geometries.candidate_set.geometry_of[best.space]],
             }
         )
     settings = {

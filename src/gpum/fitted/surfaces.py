@@ -122,14 +122,14 @@ class FittedSurface(MeshedSurface):
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        family = self._model.geometries.family
+        candidate_set = self._model.geometries.candidate_set
         weights: dict[int, float] = {}
         for output in self._model.outputs:
             for component in output.posterior.components:
-                k = component.setting.space
-                space = family.spaces[k]
+                k = component.candidate.space
+                space = candidate_set.spaces[k]
                 if (
-                    family.geometry_of[k] == self._number
+                    candidate_set.geometry_of[k] == self._number
                     and isinstance(space, NodeFeatures) and space.eigenvalues is not None
                 ):  # fmt: skip
                     weights[k] = weights.get(k, 0.0) + component.weight
@@ -137,7 +137,7 @@ class FittedSurface(MeshedSurface):
             raise GpumError(
                 f"the kernels of the {self.title} were not made of eigenfunctions; fit with kernel='spectral'"
             )
-        heaviest: Any = family.spaces[max(weights, key=lambda k: weights[k])]
+        heaviest: Any = candidate_set.spaces[max(weights, key=lambda k: weights[k])]
         q, unit = self.dim, self._unit
         values, functions = heaviest.eigenvalues / unit**2, np.asarray(heaviest.values_at_nodes, float)
         functions = functions * unit ** (-q / 2)

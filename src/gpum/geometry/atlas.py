@@ -9,9 +9,9 @@ import numpy as np
 
 from ..heat.atlas import Atlas, AtlasEigenpairs, atlas_unless_rough, eigenpairs_of
 from .base import KernelTask, Projection
-from .family import Family
+from .candidate_set import CandidateSet
 from .features import NodeFeatures
-from .settings import spectral_settings, unreached
+from .kernel_grid import spectral_candidates, unreached
 from .surface import SurfaceGeometry
 
 ATLAS_MODES = 200
@@ -51,7 +51,7 @@ class AtlasGeometry:
         """Places of rows between the nodes of the atlas."""
         return self._built.project(X)
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """One space: eigenfunctions of the surface, or of the jump process of paths, which cross from chart to chart.
 
         The law of the jumps is known, so that no path is drawn.
@@ -61,5 +61,7 @@ class AtlasGeometry:
         pairs = eigenpairs_of(self.atlas, task.options.n_modes or ATLAS_MODES, lumped=True) if jumps else self.pairs
         space = NodeFeatures(pairs.vectors.astype(np.float32), pairs.values)
         rows = space.at(self._built.places)
-        settings = spectral_settings(pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time)
-        return Family.of([(space, rows, settings)], [*notes, *unreached(self.title, pairs)])
+        candidates = spectral_candidates(
+            pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
+        )
+        return CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, pairs)])

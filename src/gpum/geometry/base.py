@@ -1,8 +1,8 @@
-"""What every geometry has: a projection of rows, and spaces with settings on them.
+"""What every geometry has: a projection of rows, and spaces with candidates on them.
 
 The points of a geometry are rows of the data space, or places between the nodes of a surface. A geometry projects new
-rows onto itself (`project`), and returns its spaces with the settings on them (`family`). A new geometry is one more
-file beside `chart`, `atlas`, `graph` and `flat`.
+rows onto itself (`project`), and returns its spaces with the candidates on them (`candidate_set`). A new geometry is
+one more file beside `chart`, `atlas`, `graph` and `flat`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from .family import Family
+from .candidate_set import CandidateSet
 
 METHODS = ("auto", "spectral", "brownian")
 
@@ -25,14 +25,14 @@ METHODS = ("auto", "spectral", "brownian")
 class Projection:
     """Rows on a geometry: points (rows of the data space, or places between nodes), and which rows are far from it.
 
-    `others` holds all possible points of each row, equally likely, where readings are missing. `around` holds points
+    `others` holds all possible points of each row, equally likely, where readings are missing. `sigma_points` holds points
     around each one's own, equally likely, where its coordinates are uncertain.
     """
 
     points: np.ndarray  # [n, ...]
     far: np.ndarray  # [n], bool
     others: tuple[np.ndarray, ...] = ()
-    around: tuple[np.ndarray, ...] = ()
+    sigma_points: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,8 +134,8 @@ class Geometry(Protocol):
     def project(self, X: np.ndarray) -> Projection:
         """Projects new rows X [n, p] onto the geometry."""
 
-    def family(self, task: KernelTask) -> Family:
-        """Spaces of the geometry, settings on them, and the rows of the cloud in each space."""
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
+        """Spaces of the geometry, candidates on them, and the rows of the cloud in each space."""
 
     def built(self, task: KernelTask) -> Geometry:
         """What a fitted model needs of it: arrays, onto which rows are projected."""
@@ -153,7 +153,7 @@ class UnweightedGeometry:
         """It has no points."""
         raise self._gone
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """It has no spaces."""
         raise self._gone
 

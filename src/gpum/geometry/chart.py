@@ -27,12 +27,12 @@ from ..manifold.surface import Surface
 from ..persistence.sealed import Sealed
 from ..persistence.store import Store
 from .base import KernelTask, Projection
+from .candidate_set import NO_BOUNDARY, Candidate, CandidateSet
 from .chart_mesh import ChartMesh, coordinate_mesh
 from .domains import Domain, domain_of, judged, levels_of
-from .family import NO_BOUNDARY, Family, Setting
 from .features import NodeFeatures
+from .kernel_grid import spectral_candidates, stationary_candidates
 from .path_spaces import PathFeatures, of_jumps, of_paths, path_levels
-from .settings import spectral_settings, stationary_settings
 from .surface import SurfaceGeometry
 
 PLANE = 0.25  # prior weight of no boundary at all
@@ -91,7 +91,7 @@ class ChartGeometry:
         method = task.options.method
         return method if method != "auto" else "spectral" if self.chart.dim <= MAX_SPECTRAL_DIM else "brownian"
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """Eigenfunctions of every boundary level and no boundary at all, or path histograms."""
         chart = self.bounded(task)
         return self._spectral(chart, task) if self._method(task) == "spectral" else self._brownian(chart, task)
@@ -136,7 +136,7 @@ class ChartGeometry:
         make = partial(domain_of, self._charts(task, level), task.options.n_modes or N_MODES)
         return self.store.once(self._key(task, level), make, Domain)
 
-    def _spectral(self, chart: Chart, task: KernelTask) -> Family:
+    def _spectral(self, chart: Chart, task: KernelTask) -> CandidateSet:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
         n_modes = task.options.n_modes or N_MODES
         levels = levels_of(chart, task.options.boundary)
@@ -153,7 +153,7 @@ class ChartGeometry:
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
         surface = self._surface(task)
         places = self._places(surface)
-        members: list[tuple[Any, np.ndarray, list[Setting]]] = []
+        members: list[tuple[Any, np.ndarray, list[Candidate]]] = []
         notes = []
         for domain, (level, log_prior) in zip(domains, levels, strict=True):
             called = f"{self.title}, " + (
@@ -167,30 +167,30 @@ class ChartGeometry:
             at_nodes = domain.pairs[0].vectors if self.mesh is None else domain.at(_coordinates(surface))
             space = NodeFeatures(at_nodes.astype(np.float32), domain.values)
             rows = space.at(places)
-            settings = spectral_settings(
+            candidates = spectral_candidates(
                 domain.values, rows, chart.dim, task.smoothness, weight, task.options.max_time, level=level
             )
-            members.append((space, rows, settings))
+            members.append((space, rows, candidates))
         if with_plane:
             members.append(self._plane(chart, task))
-        return Family.of(members, notes)
+        return CandidateSet.of(members, notes)
 
-    def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Setting]]:
+    def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Candidate]]:
         """No boundary at all: the chart unrolled, with a stationary kernel of its even coordinates."""
         surface = self._surface(task)
         make = lambda: NodeFeatures(straighten(chart).coordinates(_coordinates(surface)))
         space = self.store.once(("plane", chart, _coordinates(surface)), make, NodeFeatures)
         rows = space.at(self._places(surface))
-        settings = stationary_settings(rows, task.smoothness, log(PLANE), task.options.max_time, level=NO_BOUNDARY)
-        return space, rows, settings
+        candidates = stationary_candidates(rows, task.smoothness, log(PLANE), task.options.max_time, level=NO_BOUNDARY)
+        return space, rows, candidates
 
-    def _brownian(self, chart: Chart, task: KernelTask) -> Family:
+    def _brownian(self, chart: Chart, task: KernelTask) -> CandidateSet:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
         levels = path_levels(chart, levels_of(chart, task.options.boundary))
         starts, n_modes = self._starts, task.options.n_modes or N_MODES
         surface = self._surface(task)
         places = self._places(surface)
-        members: list[tuple[Any, np.ndarray, list[Setting]]] = []
+        members: list[tuple[Any, np.ndarray, list[Candidate]]] = []
         with Reporter(task.verbose, len(levels), "simulating Brownian paths") as report:
             for k, (level, nodes, log_prior) in enumerate(levels):
                 at = self._at_level(chart, level)[0]
@@ -199,16 +199,16 @@ class ChartGeometry:
                     law = partial(of_jumps, nodes, n_modes, *starts)
                     space = self.store.once(("jumps", at, *starts, n_modes), law, NodeFeatures)
                     rows, values = space.at(places), np.asarray(space.eigenvalues)
-                    settings = spectral_settings(
+                    candidates = spectral_candidates(
                         values, rows, chart.dim, task.smoothness, weight, task.options.max_time, level=level
                     )
-                    members.append((space, rows, settings))
+                    members.append((space, rows, candidates))
                 else:
                     key = "paths", at, self.rows, *starts, *_of_paths(task)
                     paths = self.store.once(key, partial(self._paths, at, task), PathFeatures)
                     members.append(of_paths(paths, places, chart.dim, task.smoothness, weight, level=level))
                 report.advance(f"paths of domain {k + 1} of {len(levels)}", 1)
-        return Family.of([*members, self._plane(chart, task)] if with_plane else members, [])
+        return CandidateSet.of([*members, self._plane(chart, task)] if with_plane else members, [])
 
     @property
     def _starts(self) -> tuple[np.ndarray, np.ndarray | None]:

@@ -19,7 +19,7 @@ from ..manifold.boundary import DEFAULT_LEVEL, CorridorBoundary
 from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
 from .graphs import CONNECTED
-from .settings import unreached
+from .kernel_grid import unreached
 
 LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL

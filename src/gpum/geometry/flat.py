@@ -9,9 +9,9 @@ from math import log
 import numpy as np
 
 from .base import KernelTask, Projection, in_data_space
-from .family import Family
+from .candidate_set import CandidateSet
 from .features import Components, together_and_apart
-from .settings import stationary_settings
+from .kernel_grid import stationary_candidates
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class FlatGeometry:
         """It needs nothing that is not in it."""
         return self
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """One space a scale; two where the cloud has several connected components."""
         members = []
         for scale in self.scales:
@@ -44,9 +44,9 @@ class FlatGeometry:
             prior = -log(len(self.scales) * len(both))
             about = {"stretch": tuple(scale.tolist())} if scale.ndim else {}
             rows = both[0].at(self.rows)
-            settings = stationary_settings(rows, task.smoothness, prior, task.options.max_time, about=about)
-            members += [(space, space.at(self.rows), settings) for space in both]
-        return Family.of(members)
+            candidates = stationary_candidates(rows, task.smoothness, prior, task.options.max_time, about=about)
+            members += [(space, space.at(self.rows), candidates) for space in both]
+        return CandidateSet.of(members)
 
 
 def flat_geometry(X: np.ndarray, by_column: bool = False) -> FlatGeometry:

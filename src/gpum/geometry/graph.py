@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .base import KernelTask, Projection, in_data_space
-from .family import Family
+from .candidate_set import CandidateSet
 from .features import LARGE
-from .settings import spectral_settings, unreached
+from .kernel_grid import spectral_candidates, unreached
 
 RESIDUAL = 0.01  # of an eigenvalue, asked of the eigenfunctions of a large graph
 ALL_MODES = 0.9  # of the last mode at the smallest scale: how many modes a graph has is part of the model
@@ -38,19 +38,19 @@ class GraphGeometry:
         """It needs nothing that is not in its spaces."""
         return self
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """One space a graph."""
         members, notes = [], []
         for space in self.spaces:
             about = ", ".join(f"{name}={value}" for name, value in space.info.items())
             notes += unreached(f"{self.title} ({about})", space)
             notes += _about_large(f"{self.title} ({about})", space)
-            settings = spectral_settings(
+            candidates = spectral_candidates(
                 space.values, space.vectors, 0.0, task.smoothness, -log(len(self.spaces)),
                 task.options.max_time, ALL_MODES, np.inf, about=space.info,
             )  # fmt: skip
-            members.append((space, space.vectors, settings))
-        return Family.of(members, notes)
+            members.append((space, space.vectors, candidates))
+        return CandidateSet.of(members, notes)
 
 
 def _about_large(said: str, space: Any) -> list[str]:

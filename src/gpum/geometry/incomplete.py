@@ -14,7 +14,7 @@ import numpy as np
 
 from ..basics.missing import Filled
 from .base import Geometry, KernelTask, Projection
-from .family import Family
+from .candidate_set import CandidateSet
 
 
 @dataclass(eq=False)
@@ -54,16 +54,16 @@ class IncompleteGeometry:
         """The same of the inner geometry once it is built."""
         return replace(self, inner=self.inner.built(task))
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """The spaces of the inner geometry, with all rows in them."""
-        family, sound = self.inner.family(task), self.filled.sound if self.sound is None else self.sound
+        candidate_set, sound = self.inner.candidate_set(task), self.filled.sound if self.sound is None else self.sound
         if sound.all():
-            return family
+            return candidate_set
         projection = self.project(self.cloud[~sound])
         rows = []
-        for space, known in zip(family.spaces, family.rows, strict=True):
+        for space, known in zip(candidate_set.spaces, candidate_set.rows, strict=True):
             every = np.empty((len(self.cloud), known.shape[1]), known.dtype)
             every[sound] = known
             every[~sound] = np.mean([space.at(points) for points in projection.others], axis=0)
             rows.append(every)
-        return replace(family, rows=rows)
+        return replace(candidate_set, rows=rows)

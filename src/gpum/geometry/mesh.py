@@ -9,9 +9,9 @@ import numpy as np
 
 from ..heat.meshes import Mesh
 from .base import KernelTask, Projection
-from .family import Family
+from .candidate_set import CandidateSet
 from .features import NodeFeatures
-from .settings import spectral_settings, unreached
+from .kernel_grid import spectral_candidates, unreached
 from .surface import SurfaceGeometry
 
 MESH_MODES = 200
@@ -42,12 +42,14 @@ class MeshGeometry:
         """Places of rows between the vertices."""
         return self._built.project(X)
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """One space: eigenfunctions of the mesh, or of the jump process of paths from vertex to vertex."""
         notes = [f"{self.title}: {note}" for note in self.mesh.notes]
         solve = self.mesh.spectrum_of_jumps if task.options.method == "brownian" else self.mesh.spectrum
         spectrum = solve(task.options.n_modes or MESH_MODES)
         space = NodeFeatures(spectrum.functions.astype(np.float32), spectrum.values)
         rows = space.at(self._built.places)
-        settings = spectral_settings(spectrum.values, rows, self.mesh.dim, task.smoothness, 0.0, task.options.max_time)
-        return Family.of([(space, rows, settings)], [*notes, *unreached(self.title, spectrum)])
+        candidates = spectral_candidates(
+            spectrum.values, rows, self.mesh.dim, task.smoothness, 0.0, task.options.max_time
+        )
+        return CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, spectrum)])

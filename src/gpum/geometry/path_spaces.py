@@ -1,4 +1,4 @@
-"""Spaces of Brownian paths on charts, and the settings on them.
+"""Spaces of Brownian paths on charts, and the candidates on them.
 
 Along curves paths jump from node to node, and their law is known: its eigenfunctions are a space like those of the
 surface itself. In domains of more dimensions it is estimated by histograms of paths. Heat kernels come at TIMES times
@@ -25,8 +25,8 @@ from ..heat.histograms import InducedFeatures, cleaned
 from ..heat.lanczos import lowest
 from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
+from .candidate_set import Candidate
 from .chart_mesh import with_middles
-from .family import Setting
 from .features import NodeFeatures
 
 
@@ -60,7 +60,7 @@ def of_jumps(nodes: LinearNodes, n_modes: int, points: np.ndarray, ends: np.ndar
 def of_paths(
     paths: PathFeatures, places: np.ndarray, dim: int, smoothness: Sequence[str], log_prior: float, **about: Any
 ) -> tuple[Any, np.ndarray, Any]:
-    """A space, the rows of the cloud (at `places` between nodes) in it, and the settings on it."""
+    """A space, the rows of the cloud (at `places` between nodes) in it, and the candidates on it."""
     space = NodeFeatures(np.concatenate(paths.at_nodes, 1).astype(np.float32))
     rows, sizes = space.at(places), [block.shape[1] for block in paths.at_nodes]
     return space, rows, path_settings(paths.times, sizes, rows, dim, smoothness, log_prior, **about)
@@ -87,26 +87,26 @@ def path_levels(
 def path_settings(
     times: np.ndarray, sizes: Sequence[int], cloud: np.ndarray, dim: int, smoothness: Sequence[str],
     log_prior: float = 0.0, **about: Any,
-) -> list[Setting]:  # fmt: skip
+) -> list[Candidate]:  # fmt: skip
     """Heat kernels at each of the times, and Matérn kernels as mixtures of them; features of time k fill sizes[k]."""
     ends = np.concatenate([[0], np.cumsum(sizes)])
     blocks = [slice(a, b) for a, b in pairwise(ends)]
     power = np.array([np.mean(np.sum(cloud[:, block] ** 2, 1)) for block in blocks])
     scales = np.sqrt(times)
-    settings = []
+    candidates = []
     for name in smoothness:
         weight = log_prior - log(len(smoothness)) - log(len(times))
-        make: Callable[..., Setting] = partial(
-            Setting, 0, log_prior=weight, smoothness=name, scales=(float(scales[0]), float(scales[-1])), **about
+        make: Callable[..., Candidate] = partial(
+            Candidate, 0, log_prior=weight, smoothness=name, scales=(float(scales[0]), float(scales[-1])), **about
         )
         for k, scale in enumerate(scales):
             if np.isinf(SMOOTHNESS[name]):
                 covariance = Features(np.asarray(1 / power[k]), blocks[k], float(scale))
-                settings.append(make(covariance, open_ends=("low", "high")))
+                candidates.append(make(covariance, open_ends=("low", "high")))
             else:
                 # times are in equal ratios: the integral over log t is a plain sum
                 a, rate = SMOOTHNESS[name] + dim / 2, SMOOTHNESS[name] / scale**2
                 log_w = a * np.log(times) - rate * times
                 w = np.exp(log_w - log_w.max())
-                settings.append(make(Features(np.repeat(w / (w @ power), sizes), scale=float(scale))))
-    return settings
+                candidates.append(make(Features(np.repeat(w / (w @ power), sizes), scale=float(scale))))
+    return candidates

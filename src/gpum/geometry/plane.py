@@ -9,10 +9,10 @@ from math import log
 import numpy as np
 
 from .base import KernelTask, Projection
+from .candidate_set import CandidateSet
 from .chart import ChartGeometry
-from .family import Family
 from .features import NodeFeatures
-from .settings import stationary_settings
+from .kernel_grid import stationary_candidates
 from .surface import SurfaceGeometry
 
 
@@ -33,7 +33,7 @@ class PlaneGeometry:
         """Places of rows between the nodes of the chart."""
         return self.chart.project(X)
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """One space a scale."""
         surface = self.chart.built(task)
         members = []
@@ -41,6 +41,6 @@ class PlaneGeometry:
             space = NodeFeatures(surface.surface.coordinates / scale)
             rows, about = space.at(surface.places), {"stretch": tuple(scale.tolist())}
             prior = -log(len(self.scales))
-            settings = stationary_settings(rows, task.smoothness, prior, task.options.max_time, about=about)
-            members.append((space, rows, settings))
-        return Family.of(members)
+            candidates = stationary_candidates(rows, task.smoothness, prior, task.options.max_time, about=about)
+            members.append((space, rows, candidates))
+        return CandidateSet.of(members)

@@ -16,7 +16,7 @@ from ..basics.checks import GpumError
 
 GEOMETRIES = ("chart", "atlas", "graph", "flat")
 RATIOS = np.logspace(-6, 2, 13)  # r: noise between 0.1 % of the signal's sd and ten times it
-POWER_OF_NUMBERS, POWER_OF_CLASSES = 0.7, 1.0  # of the evidence between geometries; see `inference.doubt`
+POWER_OF_NUMBERS, POWER_OF_CLASSES = 0.7, 1.0  # of the evidence between geometries; see `inference.tempered`
 
 Normals = tuple[tuple[float, float, float], ...]
 

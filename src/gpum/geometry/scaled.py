@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .base import Geometry, KernelTask, Projection
-from .family import Family
+from .candidate_set import CandidateSet
 
 
 @dataclass(eq=False)
@@ -38,6 +38,6 @@ class ScaledGeometry:
         """The same of the inner geometry once it is built."""
         return replace(self, inner=self.inner.built(task))
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """The spaces of the inner geometry."""
-        return self.inner.family(task)
+        return self.inner.candidate_set(task)

@@ -10,7 +10,7 @@ from ..basics.checks import GpumError
 from ..manifold.surface import Surface, interpolated
 from ..persistence.sealed import Sealed
 from .base import KernelTask, Projection
-from .family import Family
+from .candidate_set import CandidateSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class SurfaceGeometry:
         """Rows X [n, p] as places between nodes; where coordinates are uncertain, with further places around each."""
         located = self.surface.project(X)
         places = located.packed
-        return Projection(places, located.far, around=tuple(self.surface.around(places)))
+        return Projection(places, located.far, sigma_points=tuple(self.surface.sigma_points(places)))
 
     def coordinates(self, X: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Coordinates [n, q] in the chart of rows X at these places; rows of a known chart are coordinates."""
@@ -46,6 +46,6 @@ class SurfaceGeometry:
         """Itself."""
         return self
 
-    def family(self, task: KernelTask) -> Family:
+    def candidate_set(self, task: KernelTask) -> CandidateSet:
         """Its kernels were made when it was built."""
         raise GpumError(f"the kernels of the {self.title} are those of its fit; fit again to have others")

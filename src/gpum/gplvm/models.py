@@ -123,7 +123,7 @@ class Variational:
 
 
 @dataclass(frozen=True)
-class ByPoints:
+class PointGPLVM:
     """The maximum-likelihood GPLVM: the latent rows are points, and are also the inducing inputs."""
 
     latent = ("X",)

@@ -88,7 +88,7 @@ class Climbed(Protocol):
         """theta without the entries that were filled in; its arrays have the shapes of `like`."""
 
 
-def climb(
+def maximise(
     model: Climbed, theta: Theta, data: Any, stage: Stage, n_rows: int
 ) -> Iterator[tuple[Theta, Progress]]:  # fmt: skip
     """Maximise -model.objective from theta, round by round, until converged or out of iterations.

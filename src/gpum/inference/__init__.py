@@ -1,5 +1,5 @@
 """From labels and the spaces of geometries to a posterior.
 
-`gp` averages Gaussian process regression over settings; `known_noise`, `likelihoods`, `angles` and `classes` (with
+`gp` averages Gaussian process regression over candidates; `known_noise`, `likelihoods`, `angles` and `classes` (with
 `probit`) are for other kinds of labels; `posterior` and `outputs` predict, `design` chooses the next label.
 """

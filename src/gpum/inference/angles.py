@@ -1,6 +1,6 @@
-"""Angles: a point (cos y, sin y) of the plane for each label, regressed with the settings of both together.
+"""Angles: a point (cos y, sin y) of the plane for each label, regressed with the candidates of both together.
 
-    g = (g_1, g_2),  g_k ~ GP(0, σ_h² K) with the same setting, σ_h² and r;  the angle is that of g
+    g = (g_1, g_2),  g_k ~ GP(0, σ_h² K) with the same candidate, σ_h² and r;  the angle is that of g
 
 Labels are neither centred nor scaled: without a label nearby g is about zero, and its angle anything. With both
 quadratic forms Q_1 + Q_2 and both determinants the evidence is that of `gp` with twice the labels. At x a component
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, ive
 
-from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from . import gp
 from .exact import decompose, inverse_parts
 from .posterior import Component, Posterior, RowsInSpaces
@@ -29,36 +29,39 @@ from .posterior import Component, Posterior, RowsInSpaces
 DRAWS = 2000  # of each row, for quantiles
 
 
-def average(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> list[Posterior]:
+def average(
+    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None
+) -> list[Posterior]:
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
-    labels, n = LabelRows(family, known), len(y)
-    a0 = family.priors.signal[0]
+    labels, n = LabelRows(candidate_set, known), len(y)
+    a0 = candidate_set.priors.signal[0]
     a, own = a0 + n, np.ones(n) if noise is None else noise
 
-    def score(setting: Setting, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
-        one = decompose(setting.covariance, at, np.cos(y[some]), own[some])
+    def score(candidate: Candidate, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
+        one = decompose(candidate.covariance, at, np.cos(y[some]), own[some])
         other, shape = one.of(np.sin(y[some])), a0 + len(at)
-        b0 = family.priors.signal_rate(gp.RATIOS) / 2  # cos y and sin y of any angle have variance ½
+        b0 = candidate_set.priors.signal_rate(gp.RATIOS) / 2  # cos y and sin y of any angle have variance ½
         b = b0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
-        prior = setting.log_prior + gp.ratio_prior(setting, family.priors)
+        prior = candidate.log_prior + gp.ratio_prior(candidate, candidate_set.priors)
         log_p = a0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
         return log_p, ((one, other), b / (shape - 1))
 
-    found, total, doubt, notes, considered = gp.weighed(family, labels, score)
+    found, total, tempered, notes, considered = gp.weighed(candidate_set, labels, score)
     constant = gammaln(a) - gammaln(a0) - n * log(2 * pi) - float(np.log(own).sum())
     components = [
-        [Component(setting, both[k], gp.RATIOS, w, signal) for setting, w, (both, signal) in found] for k in range(2)
+        [Component(candidate, both[k], gp.RATIOS, w, signal) for candidate, w, (both, signal) in found]
+        for k in range(2)
     ]
-    at = labels.of({component.setting.space for component in components[0]})
-    return [Posterior(some, at, 2 * a, total + constant, notes, doubt, considered) for some in components]
+    at = labels.of({component.candidate.space for component in components[0]})
+    return [Posterior(some, at, 2 * a, total + constant, notes, tempered, considered) for some in components]
 
 
 def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:
-    """The one setting and ratio of largest posterior weight."""
+    """The one candidate and ratio of largest posterior weight."""
     i = int(np.argmax([component.weight for component in posteriors[0].components]))
     j = int(np.argmax(posteriors[0].components[i].weights))
     return [
-        replace(posterior, components=[posterior.components[i].only(j)], doubt=None, considered=None)
+        replace(posterior, components=[posterior.components[i].only(j)], tempered=None, considered=None)
         for posterior in posteriors
     ]
 

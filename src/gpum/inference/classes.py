@@ -1,6 +1,6 @@
 """Classification: the multinomial probit likelihood on the same family of covariances.
 
-    f_c ~ GP(0, k),  c = 1..C      one function a class, k(x, x) = 1: the kernel of a setting without its constant,
+    f_c ~ GP(0, k),  c = 1..C      one function a class, k(x, x) = 1: the kernel of a candidate without its constant,
                                    as a correlation (a row's class should not depend on how well connected it is)
     y(x) = argmax_c f_c(x) + ε_c   ε ~ N(0, r), r on a grid: the multinomial probit
 
@@ -41,13 +41,13 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from ..basics.checks import GpumError
-from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..heat.covariances import SharedDistances, Weighted
 from .considered import Considered
 from .correlations import ClassStack, class_stacks, correlation, modes
-from .doubt import Doubt
-from .posterior import Mixture, RowsInSpaces, WeightedSetting
-from .probit import NODES, SWEEPS, Sites, in_modes, propagate
+from .posterior import Mixture, RowsInSpaces, WeightedCandidate
+from .probit import NODES, SWEEPS, Sites, expectation_propagation, in_modes
+from .tempered import TemperedWeights
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
 DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
@@ -57,11 +57,11 @@ SHARP_SD = 0.6  # of log γ
 ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
 TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
 ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
-FIRST_SWEEPS = 3  # of a first look at all settings
-HOPELESS = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
-SCREEN = 150  # labels above which settings are screened on SCREENED of them
+FIRST_SWEEPS = 3  # of a first look at all candidates
+HOPELESS = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
+SCREEN = 150  # labels above which candidates are screened on SCREENED of them
 SCREENED = 100
-FEW = 12  # settings that then see all labels
+FEW = 12  # candidates that then see all labels
 MANY = 600  # labels above which all is in modes,
 FULL_RANK = 1500  # or, where no kernel has fewer modes than there are labels, the most of these
 BLOCK = 4_000_000  # numbers in the largest array of a batch
@@ -69,10 +69,10 @@ AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 
 
 @dataclass(frozen=True)
-class ClassComponent(WeightedSetting):
-    """A component of the posterior: a setting with one weight for each ratio r."""
+class ClassComponent(WeightedCandidate):
+    """A component of the posterior: a candidate with one weight for each ratio r."""
 
-    setting: Setting
+    candidate: Candidate
     ratios: np.ndarray  # [J]
     weights: np.ndarray  # [J]
     alpha: np.ndarray  # [J, n, C], or of k modes
@@ -81,7 +81,7 @@ class ClassComponent(WeightedSetting):
 
 @dataclass(frozen=True)
 class ClassPosterior(Mixture[ClassComponent]):
-    """A mixture over settings and ratios, and the weights of each sharpness γ."""
+    """A mixture over candidates and ratios, and the weights of each sharpness γ."""
 
     components: list[ClassComponent]
     labels: list[np.ndarray | None]  # representation of the labelled rows in each space that a component uses
@@ -95,11 +95,11 @@ class ClassPosterior(Mixture[ClassComponent]):
     def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
         """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
         found = np.zeros((len(rows), self.n_classes))
-        shared = [SharedDistances() for _ in range(max(1, *map(len, rows.around)))]
+        shared = [SharedDistances() for _ in range(max(1, *map(len, rows.sigma_points)))]
         for k, stacks in self._stacks.items():
             at = rows.at[k]
             assert at is not None, "rows were not projected for a space that the posterior uses"
-            points = rows.around[k] or [at]
+            points = rows.sigma_points[k] or [at]
             for stack in stacks:
                 p = sum(stack.at(b, of) for b, of in zip(points, shared, strict=False)) / len(points)
                 found += np.where(rows.far[k][:, None], stack.weights.sum() / self.n_classes, p)
@@ -110,7 +110,7 @@ class ClassPosterior(Mixture[ClassComponent]):
         """The components of each space."""
         of_space: dict[int, list[ClassComponent]] = {}
         for component in self.components:
-            of_space.setdefault(component.setting.space, []).append(component)
+            of_space.setdefault(component.candidate.space, []).append(component)
         return {k: class_stacks(some, self._labels(k)) for k, some in of_space.items()}
 
     def _labels(self, space: int) -> np.ndarray:
@@ -120,23 +120,30 @@ class ClassPosterior(Mixture[ClassComponent]):
 
     def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
         """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
-        labels, covariance = self._labels(component.setting.space), component.setting.covariance
+        labels, covariance = self._labels(component.candidate.space), component.candidate.covariance
         few = len(labels) == component.alpha.shape[1]
         return correlation(covariance, b, labels) if few else modes(covariance, b)
 
 
-def effective_dimensions(family: Family) -> np.ndarray:
-    """The effective dimension d of each setting on the cloud, [settings], computed from DIMENSION_ROWS rows."""
-    rows = [r[np.random.default_rng(0).permutation(len(r))[:DIMENSION_ROWS]] for r in family.rows]  # may be sorted
+def effective_dimensions(candidate_set: CandidateSet) -> np.ndarray:
+    """The effective dimension d of each candidate on the cloud, [candidates], computed from DIMENSION_ROWS rows."""
+    rows = [
+        r[np.random.default_rng(0).permutation(len(r))[:DIMENSION_ROWS]] for r in candidate_set.rows
+    ]  # may be sorted
     found = []
-    for setting in family.settings:
-        K = correlation(setting.covariance, rows[setting.space], rows[setting.space])
+    for candidate in candidate_set.candidates:
+        K = correlation(candidate.covariance, rows[candidate.space], rows[candidate.space])
         found.append(len(K) ** 2 / np.sum(K**2))
     return np.array(found)
 
 
 def classify(
-    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, dimensions: np.ndarray, atypical: float = 0.0
+    candidate_set: CandidateSet,
+    known: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    dimensions: np.ndarray,
+    atypical: float = 0.0,
 ) -> ClassPosterior:
     """The posterior given classes y [n] (0 to C - 1) of rows `known`; see `effective_dimensions` for `dimensions`.
 
@@ -144,29 +151,30 @@ def classify(
     """
     notes, J = list[str](), len(RATIOS)
     prior = (
-        np.array([s.log_prior for s in family.settings]) - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
+        np.array([s.log_prior for s in candidate_set.candidates])
+        - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
     )
     chosen = np.flatnonzero(prior > prior.max() + log(HOPELESS))
     if len(known) > MANY:
-        chosen, left = _few_modes(family, chosen, len(known))
+        chosen, left = _few_modes(candidate_set, chosen, len(known))
         notes += left
     if len(known) > SCREEN:
         subset = _spread(y, n_classes, SCREENED)
-        rough = _evidence(family, known[subset], y[subset], n_classes, chosen, FIRST_SWEEPS).log_evidence
+        rough = _evidence(candidate_set, known[subset], y[subset], n_classes, chosen, FIRST_SWEEPS).log_evidence
         mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
         chosen = chosen[np.argsort(-mass, kind="stable")[:FEW]]
         notes.append(
-            f"with {len(known)} labels the settings were screened on {len(subset)} of them, and the best {len(chosen)} "
-            "were fitted to all"
+            f"with {len(known)} labels the candidates were screened on {len(subset)} of them, and the best "
+            f"{len(chosen)} were fitted to all"
         )
     elif len(chosen) > FEW:
-        rough = _evidence(family, known, y, n_classes, chosen, FIRST_SWEEPS).log_evidence
+        rough = _evidence(candidate_set, known, y, n_classes, chosen, FIRST_SWEEPS).log_evidence
         mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
         chosen = chosen[mass > mass.max() + log(HOPELESS)] if np.isfinite(mass).any() else chosen
-    found = _evidence(family, known, y, n_classes, chosen, SWEEPS)
+    found = _evidence(candidate_set, known, y, n_classes, chosen, SWEEPS)
     usable = np.isfinite(found.log_evidence) & (found.settled | ~found.settled.any())
     if not usable.any():
-        raise GpumError("expectation propagation has no finite evidence for any setting; check X for outliers")
+        raise GpumError("expectation propagation has no finite evidence for any candidate; check X for outliers")
     log_p = (
         np.where(usable, found.log_evidence, -np.inf).reshape(len(chosen), -1)
         + prior[chosen][:, None]
@@ -174,13 +182,16 @@ def classify(
     )
     total = logsumexp(log_p) - logsumexp(prior)
     mass = logsumexp(log_p, axis=1)
-    doubt = replace(Doubt.of(family, [family.settings[i] for i in chosen]), power=family.priors.power_of_classes)
-    log_w = log_p + np.where(np.isfinite(mass), doubt.log_weights(mass) - mass, 0.0)[:, None]
+    tempered = replace(
+        TemperedWeights.of(candidate_set, [candidate_set.candidates[i] for i in chosen]),
+        power=candidate_set.priors.power_of_classes,
+    )
+    log_w = log_p + np.where(np.isfinite(mass), tempered.log_weights(mass) - mass, 0.0)[:, None]
     weights = np.exp(log_w - logsumexp(log_w))
     if not found.settled.all():
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"
-        notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} settings: {end}")
+        notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} candidates: {end}")
     alpha, R = (  # components without weight must not introduce a NaN
         [np.array([v[b] if usable[b] else np.zeros_like(v[b]) for b in range(i, i + J)]) for i in range(0, len(v), J)]
         for v in (found.alpha, found.R)
@@ -188,13 +199,13 @@ def classify(
     used = weights.sum(1) > HOPELESS * weights.sum(1).max()
     scale = weights[used].sum()
     components = [
-        ClassComponent(family.settings[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i])
+        ClassComponent(candidate_set.candidates[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i])
         for i in np.flatnonzero(used)
     ]
     left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
-    labels = LabelRows(family, known).of({component.setting.space for component in components})
-    settings = [family.settings[i] for i in chosen]
-    considered = Considered.of(family, settings, mass, np.where(used, weights.sum(1) / scale, 0.0))
+    labels = LabelRows(candidate_set, known).of({component.candidate.space for component in components})
+    candidates = [candidate_set.candidates[i] for i in chosen]
+    considered = Considered.of(candidate_set, candidates, mass, np.where(used, weights.sum(1) / scale, 0.0))
     posterior = ClassPosterior(
         components, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes), considered
     )
@@ -203,16 +214,16 @@ def classify(
     of_labels = _scores(left_out[several], y[several])
     score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
     if len(known) <= SCREEN:  # with more labels the leave-one-out scores are enough
-        score += ELSEWHERE * n_classes * _elsewhere(posterior, family, known, y)
+        score += ELSEWHERE * n_classes * _elsewhere(posterior, candidate_set, known, y)
     sharpness = softmax(score)
     return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
 
 
-def _few_modes(family: Family, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
+def _few_modes(candidate_set: CandidateSet, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
     """Settings with fewer modes than n labels, and a note about the others, whose cost is n³."""
-    few = np.array([_low_rank(family, i, n) for i in chosen])
+    few = np.array([_low_rank(candidate_set, i, n) for i in chosen])
     if few.any():
-        said = f"with {n:,} labels {np.sum(~few):,} settings of full rank were left out; up to {MANY:,} they are used"
+        said = f"with {n:,} labels {np.sum(~few):,} candidates of full rank were left out; up to {MANY:,} they are used"
         return chosen[few], [said] * int(not few.all())
     if n > FULL_RANK:
         raise GpumError(
@@ -222,28 +233,33 @@ def _few_modes(family: Family, chosen: np.ndarray, n: int) -> tuple[np.ndarray, 
     return chosen, []
 
 
-def _low_rank(family: Family, i: int, n: int) -> bool:
-    setting = family.settings[i]
-    return isinstance(setting.covariance, Weighted) and family.rows[setting.space].shape[1] < n
+def _low_rank(candidate_set: CandidateSet, i: int, n: int) -> bool:
+    candidate = candidate_set.candidates[i]
+    return isinstance(candidate.covariance, Weighted) and candidate_set.rows[candidate.space].shape[1] < n
 
 
 def _evidence(
-    family: Family, known: np.ndarray, y: np.ndarray, n_classes: int, chosen: Sequence[int] | np.ndarray, sweeps: int
+    candidate_set: CandidateSet,
+    known: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    chosen: Sequence[int] | np.ndarray,
+    sweeps: int,
 ) -> Sites:
-    """EP for each chosen setting, with each ratio."""
+    """EP for each chosen candidate, with each ratio."""
     found, J = [], len(RATIOS)
     size = max(1, BLOCK // (J * len(y) * max(len(y), n_classes * len(NODES))))
-    in_full = len(y) <= MANY or not _low_rank(family, int(chosen[0]), len(y))
-    labels = LabelRows(family, known)
+    in_full = len(y) <= MANY or not _low_rank(candidate_set, int(chosen[0]), len(y))
+    labels = LabelRows(candidate_set, known)
     if not in_full:
         for i in chosen:
-            s = family.settings[i]
+            s = candidate_set.candidates[i]
             F = modes(s.covariance, labels[s.space])
-            found.append(propagate(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
+            found.append(expectation_propagation(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
     for begin in range(0, len(chosen) if in_full else 0, size):
-        some = [family.settings[i] for i in chosen[begin : begin + size]]
+        some = [candidate_set.candidates[i] for i in chosen[begin : begin + size]]
         K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in some])
-        found.append(propagate(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
+        found.append(expectation_propagation(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
     log_evidence, without, settled = (
         np.concatenate([getattr(s, name) for s in found]) for name in ("log_evidence", "without", "settled")
     )
@@ -257,15 +273,15 @@ def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.nda
     return np.einsum("bi,bic->ic", weight / weight.sum(0), without)
 
 
-def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _elsewhere(posterior: ClassPosterior, candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Mean of log p(class) for each of SHARPNESS, if predicted classes are true and labels are on other rows."""
     rng, C = np.random.default_rng(0), posterior.n_classes
-    others = np.setdiff1d(np.arange(len(family.rows[0])), known)
+    others = np.setdiff1d(np.arange(len(candidate_set.rows[0])), known)
     rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
-    cloud = RowsInSpaces.exactly([r[rows] for r in family.rows])
+    cloud = RowsInSpaces.exactly([r[rows] for r in candidate_set.rows])
     truth = posterior.probabilities(cloud).argmax(1)
     truth[: len(known)] = y
-    settings = [component.setting for component in posterior.components for _ in component.ratios]
+    candidates = [component.candidate for component in posterior.components for _ in component.ratios]
     ratios = np.concatenate([component.ratios for component in posterior.components])
     cumulative = np.cumsum(np.concatenate([component.weights for component in posterior.components]))
     steps = (np.arange(DRAWN) + 0.5) / DRAWN * cumulative[-1]  # components in proportion to their weights
@@ -274,11 +290,11 @@ def _elsewhere(posterior: ClassPosterior, family: Family, known: np.ndarray, y: 
     for _ in range(TURNS if len(others) else 0):
         turn = rng.permutation(len(rows))
         chosen = np.concatenate([turn[truth[turn] == c][: np.sum(y == c)] for c in range(C)])
-        labels = [r[rows[chosen]] for r in family.rows]
-        K = np.array([correlation(settings[i].covariance, *[labels[settings[i].space]] * 2) for i in drawn])
-        sites = propagate(K, ratios[drawn], truth[chosen], C, FIRST_SWEEPS)
+        labels = [r[rows[chosen]] for r in candidate_set.rows]
+        K = np.array([correlation(candidates[i].covariance, *[labels[candidates[i].space]] * 2) for i in drawn])
+        sites = expectation_propagation(K, ratios[drawn], truth[chosen], C, FIRST_SWEEPS)
         components = [
-            ClassComponent(settings[i], ratios[[i]], times[[j]] / DRAWN, sites.alpha[j][None], sites.R[j][None])
+            ClassComponent(candidates[i], ratios[[i]], times[[j]] / DRAWN, sites.alpha[j][None], sites.R[j][None])
             for j, i in enumerate(drawn)
             if np.isfinite(sites.log_evidence[j])
         ]

@@ -1,4 +1,4 @@
-"""The candidates of a fit: which settings the labels weighed, with prior, evidence and weight of each."""
+"""The candidates of a fit: which candidates the labels weighed, with prior, evidence and weight of each."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from ..geometry.family import Family, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet
 
 
 @dataclass(frozen=True)
 class Considered:
-    """The settings [K] of a family, in its order.
+    """The candidates [K] of a family, in its order.
 
     `log_part` is the log of each one's evidence times prior over that of all; NaN for one that was left out when
-    settings were screened on some of the labels.
+    candidates were screened on some of the labels.
     """
 
     geometry: np.ndarray  # the geometry's number
@@ -29,19 +29,22 @@ class Considered:
 
     @classmethod
     def of(
-        cls, family: Family, settings: Sequence[Setting], log_mass: np.ndarray, weights: np.ndarray
+        cls, candidate_set: CandidateSet, candidates: Sequence[Candidate], log_mass: np.ndarray, weights: np.ndarray
     ) -> Considered:  # fmt: skip
-        """Of a family of which some `settings` saw all labels: log of evidence times prior, and weights, of these."""
-        every, position = family.settings, {id(setting): k for k, setting in enumerate(family.settings)}
-        at = [position[id(setting)] for setting in settings]
+        """Of a family of which some `candidates` saw all labels: log of evidence times prior, and weights, of these."""
+        every, position = (
+            candidate_set.candidates,
+            {id(candidate): k for k, candidate in enumerate(candidate_set.candidates)},
+        )
+        at = [position[id(candidate)] for candidate in candidates]
         log_part, weight = np.full(len(every), np.nan), np.zeros(len(every))
         log_part[at], weight[at] = log_mass - logsumexp(log_mass), weights
         return cls(
-            np.array([family.geometry_of[setting.space] for setting in every], int),
-            np.array([setting.smoothness for setting in every]),
-            np.array([setting.scale for setting in every]),
-            np.array([_word(setting.level) for setting in every]),
-            np.array([float(setting.log_prior) for setting in every]), log_part, weight,
+            np.array([candidate_set.geometry_of[candidate.space] for candidate in every], int),
+            np.array([candidate.smoothness for candidate in every]),
+            np.array([candidate.scale for candidate in every]),
+            np.array([_word(candidate.level) for candidate in every]),
+            np.array([float(candidate.log_prior) for candidate in every]), log_part, weight,
         )  # fmt: skip
 
 

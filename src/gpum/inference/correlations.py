@@ -78,7 +78,7 @@ def class_stacks(components: Sequence[Any], labels: np.ndarray) -> list[ClassSta
     """The stacks of components of one space, in which the labelled rows are `labels` [n, k]."""
     groups: dict[Hashable, list[list[Any]]] = {}
     for component in components:
-        covariance, n = component.setting.covariance, component.alpha.shape[1]
+        covariance, n = component.candidate.covariance, component.alpha.shape[1]
         linear = isinstance(covariance, Spectral)
         kind = (linear, linear and covariance.offsets is None, n, *component.ratios.tolist())
         found = groups.setdefault(kind, [[]])
@@ -89,7 +89,7 @@ def class_stacks(components: Sequence[Any], labels: np.ndarray) -> list[ClassSta
 
 
 def _stack(components: list[Any], labels: np.ndarray) -> ClassStack:
-    first, covariances = components[0], [component.setting.covariance for component in components]
+    first, covariances = components[0], [component.candidate.covariance for component in components]
     linear, own = None, labels if len(labels) == first.alpha.shape[1] else None
     if own is not None and isinstance(covariances[0], Spectral):
         scale = np.array([1 / np.sqrt(np.maximum(c.diag(own) - 1, LEAST)) for c in covariances])

@@ -1,6 +1,6 @@
 """Which rows to label next: how much a label is expected to tell about the whole cloud, in closed form.
 
-    C(x, x')    covariance of f given the labels and one setting
+    C(x, x')    covariance of f given the labels and one candidate
     s(x)        variance of what a label at x says of f(x): the noise; for classes that of a Gaussian label which
                 would tell as much of f(x) as the class does on average
     v(x')       what a unit of variance of f counts at x': 1; for classes |∂p/∂f|²
@@ -15,8 +15,8 @@ A label at x lowers the covariance by C(x', x) C(x, x'')/(C(x, x) + s(x)), whate
 
 For the goal "level", the variance is that of the side of the level on which f is: v = (∂P(f > level)/∂ mean f)².
 
-They are averaged over the posterior's settings by weight. A batch is greedy: each row is chosen given that those before
-it will have labels, so that no two of them say the same.
+They are averaged over the posterior's candidates by weight. A batch is greedy: each row is chosen given that those
+before it will have labels, so that no two of them say the same.
 
 Classes have p = softmax(a f), a = LINK/√(C(x, x) + r) (see `classes`). The class y of x moves the mean of f(x) by
 C(x, x) ∇log p_y, and the variance of that move is by how much C(x, x) falls: 1/(C(x, x) + s(x)) = a² (1 - Σp²)/D in
@@ -46,11 +46,11 @@ COMPONENTS = 8  # of largest weight, over which a gain is averaged
 TARGETS = 200  # rows over which the average predictive variance is taken
 CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
 OF_EXTREMES = 20_000  # the same for a maximum or minimum, which have no targets
-# Settings times candidates for these: of few labels the eight heaviest of a thousand settings have a tenth of the
+# Settings times candidates for these: of few labels the eight heaviest of a thousand candidates have a tenth of the
 # weight, and an improvement is expected of those that differ from the mean.
 SETTINGS_OF_EXTREMES = 1_000_000
 FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
-ENDS = 50  # largest and smallest labels that settings with the nearest labels see
+ENDS = 50  # largest and smallest labels that candidates with the nearest labels see
 NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
 KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
 SURE = 0.05  # nats, about what is left of a class with probability 0.99
@@ -92,7 +92,7 @@ class Suggestions:
 class Asked:
     """Candidates [m] and the rows over which the variance is averaged [T], as indices of the cloud.
 
-    An `extreme`, a maximum or minimum, is looked for without these rows, but in more settings.
+    An `extreme`, a maximum or minimum, is looked for without these rows, but in more candidates.
     """
 
     candidates: np.ndarray
@@ -119,7 +119,7 @@ class Asked:
 
 @dataclass
 class Belief:
-    """f given the labels, one setting, and the rows that were chosen so far.
+    """f given the labels, one candidate, and the rows that were chosen so far.
 
     cross : C between candidates and targets, [m, T];   variance : C(x, x) of candidates, [m];   noise : s, [m]
     counts : v of targets, [T];   column(i) : C between the candidates and the i-th, before any was chosen, [m]
@@ -232,7 +232,7 @@ def of_function(
 ) -> list[Belief]:
     """Beliefs of a regression; `cloud` are its rows in every space, `scale` is the unit of y.
 
-    Each setting has one noise ratio here, the geometric mean of its own. With a `level`, in units of y above the mean
+    Each candidate has one noise ratio here, the geometric mean of its own. With a `level`, in units of y above the mean
     of the labels, the variance is that of the side of it.
     """
     most = max(COMPONENTS, SETTINGS_OF_EXTREMES // len(asked.candidates)) if asked.extreme else COMPONENTS
@@ -247,7 +247,7 @@ def _of_component(
     weights = component.weights / component.weight
     ratio = float(np.exp(weights @ np.log(component.ratios)))
     signal = scale**2 * float(weights @ component.signal)
-    covariance, k = component.setting.covariance, component.setting.space
+    covariance, k = component.candidate.covariance, component.candidate.space
     a, b = asked.of_cloud(cloud[k])
     known = labels[k]
     assert known is not None
@@ -274,7 +274,7 @@ def _of_component(
 
 
 def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
-    """Beliefs of a classifier, each setting with its heaviest ratio; `cloud` are its rows in every space."""
+    """Beliefs of a classifier, each candidate with its heaviest ratio; `cloud` are its rows in every space."""
     at_a, at_b = (
         RowsInSpaces.exactly([None if r is None else r[x] for r in cloud]) for x in (asked.candidates, asked.targets)
     )
@@ -290,7 +290,7 @@ def _of_class_component(
     component: classes.ClassComponent, posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
     differ: np.ndarray, swing: np.ndarray,
 ) -> Belief:  # fmt: skip
-    covariance, k, j = component.setting.covariance, component.setting.space, int(np.argmax(component.weights))
+    covariance, k, j = component.candidate.covariance, component.candidate.space, int(np.argmax(component.weights))
     R, D = component.R[j], posterior.n_classes - 1
     a, b = asked.of_cloud(cloud[k])
     of_a, of_b = (posterior.known(component, x) for x in (a, b))

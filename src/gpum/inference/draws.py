@@ -52,7 +52,7 @@ class NearestDraw:
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The function at points, [n]."""
-        d, covariance, r = self.component.d, self.component.setting.covariance, float(self.component.ratios[0])
+        d, covariance, r = self.component.d, self.component.candidate.covariance, float(self.component.ratios[0])
         assert isinstance(d, Nearest)
         assert isinstance(covariance, Stationary)
         index = self.search.nearest(points, SEEN)
@@ -63,27 +63,27 @@ class NearestDraw:
 
 
 def draws(posterior: Posterior, rng: np.random.Generator, n: int) -> list[Draw | NearestDraw]:
-    """n draws, each of a setting and noise ratio that are drawn by their weights."""
+    """n draws, each of a candidate and noise ratio that are drawn by their weights."""
     numbers = [(i, j) for i, component in enumerate(posterior.components) for j in range(len(component.weights))]
     return [_draw(posterior, rng, *numbers[k]) for k in posterior.choose(rng, n)]
 
 
 def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Draw | NearestDraw:
     component: Component = posterior.components[i]
-    setting, d, r = component.setting, component.d, component.ratios[j]
-    known = posterior.labels[setting.space]
+    candidate, d, r = component.candidate, component.d, component.ratios[j]
+    known = posterior.labels[candidate.space]
     assert known is not None
-    wiggle = _prior(setting.covariance, known.shape[1], rng)
+    wiggle = _prior(candidate.covariance, known.shape[1], rng)
     size = 1.0
     if np.isfinite(posterior.dof):  # signal is the mean of σ_h², an inverse gamma with shape dof/2
         size = float(np.sqrt((0.5 * posterior.dof - 1) / rng.gamma(0.5 * posterior.dof)))
     noise = np.sqrt(r / np.broadcast_to(d.precision, len(known))) * rng.standard_normal(len(known))
     at_known = np.concatenate([wiggle(known[k : k + AT_ONCE]) for k in range(0, len(known), AT_ONCE)]) + noise
     if isinstance(d, Nearest):
-        return NearestDraw(setting.space, component.only(j), known, Search.of(known), wiggle, at_known, size)
+        return NearestDraw(candidate.space, component.only(j), known, Search.of(known), wiggle, at_known, size)
     size *= float(np.sqrt(component.signal[j]))
     along = d.U @ ((d.z - size * (d.U.T @ at_known)) / (d.S + r))
-    return Draw(setting.space, setting.covariance, known, along, wiggle, size)
+    return Draw(candidate.space, candidate.covariance, known, along, wiggle, size)
 
 
 def _prior(covariance: Covariance, k: int, rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:

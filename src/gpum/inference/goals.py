@@ -8,7 +8,7 @@ from typing import Any
 from ..basics import checks
 from ..basics.checks import GpumError
 from . import design
-from .outputs import Angle, ClassOutput, Observed
+from .outputs import Angle, ClassOutput, CountOutput
 
 
 def criterion_of(outputs: Sequence[Any], criterion: str, goal: Any, level: Any) -> str:
@@ -27,7 +27,7 @@ def criterion_of(outputs: Sequence[Any], criterion: str, goal: Any, level: Any) 
             raise GpumError(f"goal is {goal!r}, but {said}; use goal='information'")
     if goal != "level":
         return str(goal)
-    if isinstance(outputs[0], Observed):
+    if isinstance(outputs[0], CountOutput):
         raise GpumError("goal is 'level', but y is counts; use goal='maximum', 'minimum' or 'information'")
     if level is None or isinstance(level, bool) or not _is_number(level):
         raise GpumError(f"goal is 'level', and level is {checks.shown(level)}; give the number that y shall cross")

@@ -2,8 +2,8 @@
 
     y_i = f(x_i) + ε_i,    f ~ GP(0, σ_h² K),    ε_i ~ N(0, σ²),    r = σ²/σ_h²
 
-y is centred and scaled before it comes here. A *setting* is one covariance K (a domain, a smoothness, a scale). On the
-labels K = U S Uᵀ, and with z = Uᵀy everything is a sum over eigenvalues:
+y is centred and scaled before it comes here. A *candidate* is one covariance K (a domain, a smoothness, a scale). On
+the labels K = U S Uᵀ, and with z = Uᵀy everything is a sum over eigenvalues:
 
     log p(y | σ_h², r) = -½ (Q/σ_h² + log|K + rI| + n log 2πσ_h²),   Q = Σ z²/(S + r) + (|y|² - |z|²)/r
 
@@ -11,16 +11,16 @@ Predictions from it are in `posterior`.
 
 "average": r runs over a grid, log₁₀ r ~ 0.98 N(-3, 1) + 0.02 N(0, 1), and σ_h² ~ InvGamma(a0, b0/(1 + r)) is
 integrated in closed form, which makes each prediction a Student t with 2a degrees of freedom, a = a0 + n/2,
-b = b0/(1 + r) + Q/2 (the priors are those of `Family.priors`); settings and ratios are weighted by evidence times
-prior, geometries as in `doubt`.
-"evidence": the one setting, scale, σ_h² and r of largest evidence.
+b = b0/(1 + r) + Q/2 (the priors are those of `CandidateSet.priors`); candidates and ratios are weighted by evidence
+times prior, geometries as in `tempered`.
+"evidence": the one candidate, scale, σ_h² and r of largest evidence.
 
 With more than `nearest.EXACT` labels kernels of flat space see the nearest labels only (`nearest`).
 
 Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
 
-Above SCREEN labels all settings see SCREENED of them first, and only those that come within NATS of the best see all:
-differences of log evidence grow with the labels, so that a setting far behind on some labels is hopeless on all
+Above SCREEN labels all candidates see SCREENED of them first, and only those that come within NATS of the best see all:
+differences of log evidence grow with the labels, so that a candidate far behind on some labels is hopeless on all
 (`promising`, for every likelihood).
 """
 
@@ -38,31 +38,31 @@ from scipy.special import gammaln, logsumexp
 
 from ..basics.checks import GpumError
 from ..basics.workers import results
-from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary
 from ..persistence.store import Store, digest
 from . import nearest, tridiagonal
 from .considered import Considered
-from .doubt import Doubt
 from .exact import decompose
 from .nearest import Nearest
 from .posterior import Component, Posterior
+from .tempered import TemperedWeights
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
-# Scores a setting on the labels with indices `some`, whose rows in its space are a. It returns the log weights of its
+# Scores a candidate on the labels with indices `some`, whose rows in its space are a. It returns the log weights of its
 # components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
-Score = Callable[[Setting, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
+Score = Callable[[Candidate, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 Forms = Callable[[Covariance, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # see `forms`
 
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
-KEEP = 1e-3  # settings lighter than this, relative to the heaviest, are dropped
-SCREEN = 500  # labels up to which every setting sees all of them
+KEEP = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
+SCREEN = 500  # labels up to which every candidate sees all of them
 SCREENED = 250
-SCREENING = 12  # settings up to which all see all labels
+SCREENING = 12  # candidates up to which all see all labels
 NATS = 12.0  # behind the best on SCREENED labels
-ALONE = 100  # labels up to which scoring a setting takes less time than starting a thread
+ALONE = 100  # labels up to which scoring a candidate takes less time than starting a thread
 LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
 COSTLY = 2000  # labels
 
@@ -79,9 +79,9 @@ def units(y: np.ndarray) -> tuple[float, float]:
     return size * mean, size * scale
 
 
-def ratio_prior(setting: Setting, priors: Priors) -> np.ndarray:
+def ratio_prior(candidate: Candidate, priors: Priors) -> np.ndarray:
     """Log prior weights of RATIOS."""
-    return priors.log_ratio(setting.expects_noise)
+    return priors.log_ratio(candidate.expects_noise)
 
 
 def log_evidence(
@@ -106,20 +106,24 @@ def log_evidence(
 
 
 def average(
-    family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None, store: Store | None = None
+    candidate_set: CandidateSet,
+    known: np.ndarray,
+    y: np.ndarray,
+    noise: np.ndarray | None = None,
+    store: Store | None = None,
 ) -> Posterior:
-    """The posterior averaged over settings, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`.
+    """The posterior averaged over candidates, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`.
 
     A fit that asks for several families of the same spaces gives its `store`.
     """
-    labels, own = LabelRows(family, known), np.ones(len(y)) if noise is None else noise
-    a0 = family.priors.signal[0]
-    score = partial(_score, y, own, family.priors, forms_of=_remembered(store, y, own))
-    found, total, doubt, notes, considered = weighed(family, labels, score)
-    components = [_component(setting, labels[setting.space], y, own, w, signal) for setting, w, signal in found]
+    labels, own = LabelRows(candidate_set, known), np.ones(len(y)) if noise is None else noise
+    a0 = candidate_set.priors.signal[0]
+    score = partial(_score, y, own, candidate_set.priors, forms_of=_remembered(store, y, own))
+    found, total, tempered, notes, considered = weighed(candidate_set, labels, score)
+    components = [_component(candidate, labels[candidate.space], y, own, w, signal) for candidate, w, signal in found]
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), 2 * a0 + len(y),
-        total + _constant(len(y), own, a0), notes, doubt, considered,
+        components, labels.of({component.candidate.space for component in components}), 2 * a0 + len(y),
+        total + _constant(len(y), own, a0), notes, tempered, considered,
     )  # fmt: skip
 
 
@@ -129,13 +133,13 @@ def _constant(n: int, noise: np.ndarray, a0: float) -> float:
 
 
 def _component(
-    setting: Setting, a: np.ndarray, y: np.ndarray, noise: np.ndarray, weights: np.ndarray, signal: np.ndarray
+    candidate: Candidate, a: np.ndarray, y: np.ndarray, noise: np.ndarray, weights: np.ndarray, signal: np.ndarray
 ) -> Component:
-    """The component of a setting, whose labels lie at a."""
-    if setting.ratio is None:
-        return Component(setting, decompose(setting.covariance, a, y, noise), RATIOS, weights, signal)
-    ratios = np.full(len(nearest.SHARING), setting.ratio)
-    return Component(setting, Nearest(y, nearest.SHARING, _precision(noise)), ratios, weights, signal)
+    """The component of a candidate, whose labels lie at a."""
+    if candidate.ratio is None:
+        return Component(candidate, decompose(candidate.covariance, a, y, noise), RATIOS, weights, signal)
+    ratios = np.full(len(nearest.SHARING), candidate.ratio)
+    return Component(candidate, Nearest(y, nearest.SHARING, _precision(noise)), ratios, weights, signal)
 
 
 def _precision(noise: np.ndarray) -> np.ndarray | float:
@@ -143,59 +147,59 @@ def _precision(noise: np.ndarray) -> np.ndarray | float:
 
 
 def weighed(
-    family: Family, labels: LabelRows, score: Score
-) -> tuple[list[tuple[Setting, np.ndarray, Any]], float, Doubt, tuple[str, ...], Considered]:
+    candidate_set: CandidateSet, labels: LabelRows, score: Score
+) -> tuple[list[tuple[Candidate, np.ndarray, Any]], float, TemperedWeights, tuple[str, ...], Considered]:
     """Settings that are not too light, with the weights of their components and what else `score` found.
 
-    Also the log of the mass of all settings, the geometries of those that are not too light, what to say of it, and all
-    settings as a table.
-    What `score` found for a setting that is too light is let go at once: with many labels it is large.
+    Also the log of the mass of all candidates, the geometries of those that are not too light, what to say of it, and
+    all candidates as a table.
+    What `score` found for a candidate that is too light is let go at once: with many labels it is large.
     """
-    settings, notes = promising(family, labels, score)
-    mass, doubt = np.full(len(settings), -np.inf), Doubt.of(family, settings)
+    candidates, notes = promising(candidate_set, labels, score)
+    mass, tempered = np.full(len(candidates), -np.inf), TemperedWeights.of(candidate_set, candidates)
     scores: dict[int, tuple[np.ndarray, Any]] = {}
-    for space in sorted({setting.space for setting in settings}):
-        mine = [k for k, setting in enumerate(settings) if setting.space == space]
+    for space in sorted({candidate.space for candidate in candidates}):
+        mine = [k for k, candidate in enumerate(candidates) if candidate.space == space]
         rows, most = labels[space], -np.inf
-        tasks = [partial(score, settings[k], rows, slice(None)) for k in mine]
+        tasks = [partial(score, candidates[k], rows, slice(None)) for k in mine]
         for k, one in zip(mine, results(tasks, None if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
             most = max(most, mass[k])
             if mass[k] > most + log(KEEP):
                 scores[k] = one
-        log_w = doubt.log_weights(mass)
+        log_w = tempered.log_weights(mass)
         least = log_w.max() + log(KEEP)
         scores = {k: one for k, one in scores.items() if log_w[k] > least}
-    heavy = doubt.heavy(log_w)
+    heavy = tempered.heavy(log_w)
     used = [k for k in sorted(scores) if heavy[k]]
     shift = log_w - mass - logsumexp(log_w[used])
-    found = [(settings[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
-    weights = np.zeros(len(settings))
+    found = [(candidates[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
+    weights = np.zeros(len(candidates))
     weights[used] = [float(weight.sum()) for _, weight, _ in found]
-    considered = Considered.of(family, settings, mass, weights)
-    return found, float(logsumexp(mass)), doubt.only(used), notes, considered
+    considered = Considered.of(candidate_set, candidates, mass, weights)
+    return found, float(logsumexp(mass)), tempered.only(used), notes, considered
 
 
 def _score(
-    y: np.ndarray, noise: np.ndarray, priors: Priors, setting: Setting, a: np.ndarray, some: np.ndarray | slice,
+    y: np.ndarray, noise: np.ndarray, priors: Priors, candidate: Candidate, a: np.ndarray, some: np.ndarray | slice,
     forms_of: Forms | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Log posterior weight up to `_constant`, and E[σ_h²], for each of RATIOS: the `Score` of these labels.
 
-    Of a setting with a ratio of its own for each of `nearest.SHARING`.
+    Of a candidate with a ratio of its own for each of `nearest.SHARING`.
     """
-    if setting.ratio is not None:
-        assert isinstance(setting.covariance, Stationary)
+    if candidate.ratio is not None:
+        assert isinstance(candidate.covariance, Stationary)
         d = Nearest(y[some], nearest.SHARING, _precision(noise[some]))
-        shape, rate = priors.signal[0], float(priors.signal_rate(np.array(setting.ratio)))
-        log_p, signal = nearest.log_masses(setting.covariance, a, d, setting.ratio, shape, rate)
-        return log_p - log(len(log_p)) + setting.log_prior - _constant(len(a), noise[some], shape), signal
+        shape, rate = priors.signal[0], float(priors.signal_rate(np.array(candidate.ratio)))
+        log_p, signal = nearest.log_masses(candidate.covariance, a, d, candidate.ratio, shape, rate)
+        return log_p - log(len(log_p)) + candidate.log_prior - _constant(len(a), noise[some], shape), signal
     make = forms if forms_of is None or not isinstance(some, slice) else forms_of
-    quadratic, log_det = make(setting.covariance, a, y[some], noise[some])
+    quadratic, log_det = make(candidate.covariance, a, y[some], noise[some])
     a0, b0 = priors.signal[0], priors.signal_rate(RATIOS)
     shape, b = a0 + len(a) / 2, b0 + 0.5 * quadratic
     log_p = a0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
-    log_p = log_p + setting.log_prior + ratio_prior(setting, priors)
+    log_p = log_p + candidate.log_prior + ratio_prior(candidate, priors)
     return log_p, b / (shape - 1)
 
 
@@ -223,7 +227,7 @@ def _remembered(store: Store | None, y: np.ndarray, noise: np.ndarray) -> Forms:
     if store is None:
         return forms
     labels = digest((y, noise))
-    last: tuple[np.ndarray, str] = y, labels  # the settings of a space come one after the other, with one array
+    last: tuple[np.ndarray, str] = y, labels  # the candidates of a space come one after the other, with one array
 
     def found(covariance: Covariance, a: np.ndarray, *of_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         nonlocal last
@@ -239,23 +243,23 @@ def _remembered(store: Store | None, y: np.ndarray, noise: np.ndarray) -> Forms:
     return found
 
 
-def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Setting], tuple[str, ...]]:
-    """The settings that are worth all labels, and what to say of it.
+def promising(candidate_set: CandidateSet, labels: LabelRows, score: Score) -> tuple[list[Candidate], tuple[str, ...]]:
+    """The candidates that are worth all labels, and what to say of it.
 
     Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for, and
-    above COSTLY labels, where one takes minutes, none but the best of all settings.
+    above COSTLY labels, where one takes minutes, none but the best of all candidates.
     """
-    every, n = family.settings, len(labels)
-    local = [setting for setting in every if setting.ratio is not None]
-    settings = [setting for setting in every if setting.ratio is None]
-    if n <= SCREEN or len(settings) <= SCREENING:
+    every, n = candidate_set.candidates, len(labels)
+    local = [candidate for candidate in every if candidate.ratio is not None]
+    candidates = [candidate for candidate in every if candidate.ratio is None]
+    if n <= SCREEN or len(candidates) <= SCREENING:
         return list(every), ()
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
-    few = {space: labels.some(space, some) for space in {setting.space for setting in settings}}
-    tasks = [partial(_mass, score, setting, few[setting.space], some) for setting in settings]
+    few = {space: labels.some(space, some) for space in {candidate.space for candidate in candidates}}
+    tasks = [partial(_mass, score, candidate, few[candidate.space], some) for candidate in candidates]
     found = np.array(list(results(tasks, None)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
-    full = [k for k in order if _full_rank(settings[k].covariance, few[settings[k].space], n)]
+    full = [k for k in order if _full_rank(candidates[k].covariance, few[candidates[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
     if n**2 > LARGEST and len(full) == len(order) and not local:
         raise GpumError(
@@ -263,18 +267,18 @@ def promising(family: Family, labels: LabelRows, score: Score) -> tuple[list[Set
             f"numbers each; give at most {int(LARGEST**0.5):,} labels, or add another geometry (graph, atlas)"
         )
     left = set(full[room:])
-    retained = [setting for k, setting in enumerate(settings) if k in order and k not in left]
+    retained = [candidate for k, candidate in enumerate(candidates) if k in order and k not in left]
     said = (
-        f"with {n:,} labels the {len(settings):,} settings were screened on {SCREENED} of them, and {len(retained):,} "
-        "were fitted to all"
+        f"with {n:,} labels the {len(candidates):,} candidates were screened on {SCREENED} of them, and "
+        f"{len(retained):,} were fitted to all"
     )
     if left:
         said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
     return retained + local, (said,)
 
 
-def _mass(score: Score, setting: Setting, a: np.ndarray, some: np.ndarray) -> float:
-    return float(logsumexp(score(setting, a, some)[0]))
+def _mass(score: Score, candidate: Candidate, a: np.ndarray, some: np.ndarray) -> float:
+    return float(logsumexp(score(candidate, a, some)[0]))
 
 
 def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
@@ -282,42 +286,42 @@ def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
     return F is None or F.shape[1] >= n
 
 
-def best(family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
-    """The one setting of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid.
+def best(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None) -> Posterior:
+    """The one candidate of largest evidence; its scale, σ_h² and noise climb by gradient from the best of a grid.
 
-    Where many labels have taught settings their lengths and noise already, the heaviest of the average.
+    Where many labels have taught candidates their lengths and noise already, the heaviest of the average.
     """
-    if any(setting.ratio is not None for setting in family.settings):
-        averaged = average(family, known, y, noise)
+    if any(candidate.ratio is not None for candidate in candidate_set.candidates):
+        averaged = average(candidate_set, known, y, noise)
         heaviest = averaged.best.only(int(np.argmax(averaged.best.weights)))
-        return replace(averaged, components=[heaviest], dof=np.inf, doubt=None, considered=None)
-    labels, n, top = LabelRows(family, known), len(y), None
+        return replace(averaged, components=[heaviest], dof=np.inf, tempered=None, considered=None)
+    labels, n, top = LabelRows(candidate_set, known), len(y), None
     ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    score = partial(_score, y, np.ones(n) if noise is None else noise, family.priors)
-    settings, said = promising(family, labels, score)
-    for setting in settings:
-        d = decompose(setting.covariance, labels[setting.space], y, noise)
+    score = partial(_score, y, np.ones(n) if noise is None else noise, candidate_set.priors)
+    candidates, said = promising(candidate_set, labels, score)
+    for candidate in candidates:
+        d = decompose(candidate.covariance, labels[candidate.space], y, noise)
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
         profile = -0.5 * (n * np.log(quadratic) + d.log_det(ratios))
         j = int(np.argmax(profile))
         if top is None or profile[j] > top[0]:
-            top = float(profile[j]), setting, ratios[j], float(quadratic[j])
+            top = float(profile[j]), candidate, ratios[j], float(quadratic[j])
     assert top is not None
-    _, setting, ratio, signal = top
-    start = np.log([setting.scale, max(signal, 1e-12), ratio])
-    low, high = np.log(setting.scales or np.exp(start[[0, 0]]))  # without a range the scale cannot move
+    _, candidate, ratio, signal = top
+    start = np.log([candidate.scale, max(signal, 1e-12), ratio])
+    low, high = np.log(candidate.scales or np.exp(start[[0, 0]]))  # without a range the scale cannot move
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        covariance = setting.covariance.at(np.exp(theta[0]))
-        value, grad = log_evidence(covariance, labels[setting.space], y, theta[1], theta[1] + theta[2], noise)
+        covariance = candidate.covariance.at(np.exp(theta[0]))
+        value, grad = log_evidence(covariance, labels[candidate.space], y, theta[1], theta[1] + theta[2], noise)
         return -value, -np.array([grad[0], grad[1] + grad[2], grad[2]])
 
     bounds = [(low, high), (log(1e-12), log(1e6)), (log(LEAST_RATIO), log(1e3))]
     found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
     notes = said if found.success else (*said, f"the optimisation of the evidence stopped early ({found.message})")
     scale, signal, ratio = np.exp(found.x)
-    covariance = setting.covariance.at(scale)
-    d = decompose(covariance, labels[setting.space], y, noise)
-    setting = replace(setting, covariance=covariance, log_prior=0.0)
-    component = Component(setting, d, np.array([ratio]), np.ones(1), np.array([signal]))
-    return Posterior([component], labels.of({setting.space}), np.inf, -float(found.fun), notes)
+    covariance = candidate.covariance.at(scale)
+    d = decompose(covariance, labels[candidate.space], y, noise)
+    candidate = replace(candidate, covariance=covariance, log_prior=0.0)
+    component = Component(candidate, d, np.array([ratio]), np.ones(1), np.array([signal]))
+    return Posterior([component], labels.of({candidate.space}), np.inf, -float(found.fun), notes)

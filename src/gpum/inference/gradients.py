@@ -6,7 +6,7 @@ At a point a [n, k] of a space, with derivatives D [n, s, k] of its representati
     their covariance     σ_h² (k'' - k' U (S + r)⁻¹ Uᵀ k'ᵀ),    k'' = ∂²K/∂a∂a' · D D', [n, s, s]
 
 Functions of a Matérn 1/2 kernel have no derivative. In flat space k'' is then that of slopes over two steps of the
-smallest scale of the setting, the spacing of the rows.
+smallest scale of the candidate, the spacing of the rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def gradients(posterior: Posterior, at: Callable[[int], Directions]) -> tuple[np
     square: np.ndarray | float = 0.0
     where: dict[int, Directions] = {}
     for component in posterior.components:
-        k, d = component.setting.space, component.d
+        k, d = component.candidate.space, component.d
         if k not in where:
             where[k] = at(k)
         a, D, frame, far = where[k]
@@ -49,7 +49,7 @@ def _of_exact(
     component: Component, b: np.ndarray, a: np.ndarray, D: np.ndarray, frame: np.ndarray, far: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Means and variances [n, p, J] of the derivatives, from a decomposition of labels at points b."""
-    covariance, scales, d = component.setting.covariance, component.setting.scales, component.d
+    covariance, scales, d = component.candidate.covariance, component.candidate.scales, component.d
     assert isinstance(d, Decomposed)
     cross = slopes_between(covariance, a, D, b) @ d.U  # [n, s, modes]
     cross[far] = 0.0
@@ -64,7 +64,7 @@ def _of_nearest(
     component: Component, b: np.ndarray, a: np.ndarray, D: np.ndarray, frame: np.ndarray, far: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """The same where each row sees the nearest labels, and the variance of the signal is that near it."""
-    d, covariance = component.d, component.setting.covariance
+    d, covariance = component.d, component.candidate.covariance
     assert isinstance(d, Nearest)
     assert isinstance(covariance, Stationary)
     index = Search.of(b).nearest(a, SEEN)

@@ -2,10 +2,10 @@
 
 As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s̄²/σ_h² that a signal σ_h² then has:
 
-    log p(y | setting, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
+    log p(y | candidate, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
 
-σ_h² runs over a grid with the prior of `gp`, InvGamma(a0, b0); settings and signals are weighted by evidence times
-prior, geometries as in `doubt`. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as
+σ_h² runs over a grid with the prior of `gp`, InvGamma(a0, b0); candidates and signals are weighted by evidence times
+prior, geometries as in `tempered`. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as
 there, and a component's evidence without label i is its evidence over the density that it gave to y_i.
 """
 
@@ -15,7 +15,7 @@ from math import log, pi
 
 import numpy as np
 
-from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import Priors
 from .exact import Decomposed, decompose, inverse_parts
 from .gp import weighed
@@ -25,31 +25,31 @@ SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its
 
 
 def average(
-    family: Family, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
+    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
 ) -> Posterior:
-    """The posterior averaged over settings and signals; `variance` [n] is that of each label's noise."""
-    labels, unit = LabelRows(family, known), float(np.mean(variance))
-    prior = _prior(family.priors, signals)
+    """The posterior averaged over candidates and signals; `variance` [n] is that of each label's noise."""
+    labels, unit = LabelRows(candidate_set, known), float(np.mean(variance))
+    prior = _prior(candidate_set.priors, signals)
 
-    def score(setting: Setting, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
-        return _scored(setting, a, y[some], variance[some] / unit, unit, signals, prior)
+    def score(candidate: Candidate, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
+        return _scored(candidate, a, y[some], variance[some] / unit, unit, signals, prior)
 
-    found, total, doubt, notes, considered = weighed(family, labels, score)
-    components = [Component(setting, d, unit / signals, w, signals) for setting, w, d in found]
+    found, total, tempered, notes, considered = weighed(candidate_set, labels, score)
+    components = [Component(candidate, d, unit / signals, w, signals) for candidate, w, d in found]
     return Posterior(
-        components, labels.of({component.setting.space for component in components}), np.inf,
-        total + _constant(variance / unit), notes, doubt, considered,
+        components, labels.of({component.candidate.space for component in components}), np.inf,
+        total + _constant(variance / unit), notes, tempered, considered,
     )  # fmt: skip
 
 
 def alone(
-    setting: Setting, a: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray, priors: Priors
+    candidate: Candidate, a: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray, priors: Priors
 ) -> Posterior:  # fmt: skip
-    """As `average`, of one setting in whose space the labelled rows are a [n, k]; its prior is in the evidence."""
+    """As `average`, of one candidate in whose space the labelled rows are a [n, k]; its prior is in the evidence."""
     unit = float(np.mean(variance))
-    log_p, d = _scored(setting, a, y, variance / unit, unit, signals, _prior(priors, signals))
+    log_p, d = _scored(candidate, a, y, variance / unit, unit, signals, _prior(priors, signals))
     total = float(np.logaddexp.reduce(log_p))
-    component = Component(setting, d, unit / signals, np.exp(log_p - total), signals)
+    component = Component(candidate, d, unit / signals, np.exp(log_p - total), signals)
     return Posterior([component], [], np.inf, total + _constant(variance / unit))
 
 
@@ -61,13 +61,13 @@ def _prior(priors: Priors, signals: np.ndarray) -> np.ndarray:
 
 
 def _scored(
-    setting: Setting, a: np.ndarray, y: np.ndarray, noise: np.ndarray, unit: float, signals: np.ndarray,
+    candidate: Candidate, a: np.ndarray, y: np.ndarray, noise: np.ndarray, unit: float, signals: np.ndarray,
     prior: np.ndarray,
 ) -> tuple[np.ndarray, Decomposed]:  # fmt: skip
     """Log of evidence times prior of each signal, up to `_constant`, and the kernel on the labels."""
-    d, ratios = decompose(setting.covariance, a, y, noise), unit / signals
+    d, ratios = decompose(candidate.covariance, a, y, noise), unit / signals
     log_p = -0.5 * (d.quadratic(ratios) / signals + d.log_det(ratios) + len(a) * np.log(signals))
-    return log_p + prior + setting.log_prior, d
+    return log_p + prior + candidate.log_prior, d
 
 
 def _constant(noise: np.ndarray) -> float:
@@ -75,14 +75,14 @@ def _constant(noise: np.ndarray) -> float:
 
 
 def heaviest(found: Posterior) -> Posterior:
-    """The one setting and signal of largest posterior weight."""
+    """The one candidate and signal of largest posterior weight."""
     component = found.best
     return Posterior(
         [component.only(int(np.argmax(component.weights)))], found.labels, np.inf, found.log_evidence, found.notes
     )
 
 
-def without_each(
+def cavity_moments(
     posterior: Posterior, y: np.ndarray, log_scale: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances [components, n] of f at each label as the others predict it.

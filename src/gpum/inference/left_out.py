@@ -4,7 +4,7 @@ Without label i (C = K + rI, α = C⁻¹y, c = C⁻¹_ii) the same numbers follo
 
     mean = y_i - α_i/c,   var = σ_h²/c,   Q₋ᵢ = Q - α_i²/c,   |C₋ᵢ| = |C| c
 
-Where some settings see the nearest labels only (`nearest`), each label is predicted by those nearest to it.
+Where some candidates see the nearest labels only (`nearest`), each label is predicted by those nearest to it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def leave_one_out(
     """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
 
     y [n] are the labels in the posterior's units. For "average" that is what a fit without the label would say of it
-    (with the weights, σ_h² and units of the other labels), but for settings too light to be components of the
+    (with the weights, σ_h² and units of the other labels), but for candidates too light to be components of the
     posterior. For "evidence" the hyperparameters stay those of all labels. `units_of` gives the units of a fit's
     labels.
     """
     _check(y)
-    weights, means, variances = _mixture(posterior, without_each(posterior, y, units_of, priors))
+    weights, means, variances = _mixture(posterior, cavity_moments(posterior, y, units_of, priors))
     middle = np.sum(weights * means, 0)
     variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
     some, m, v = posterior.observed(weights, means, variances)
@@ -56,7 +56,7 @@ def predictions(
 
     y [n] are the labels in the posterior's units, which stay those of all labels.
     """
-    return _mixture(posterior, without_each(posterior, y, None, priors))
+    return _mixture(posterior, cavity_moments(posterior, y, None, priors))
 
 
 def dof_without_one(posterior: Posterior) -> float:
@@ -75,7 +75,7 @@ def log_densities(
         return None
     dof, values = dof_without_one(posterior), []
     of_z = norm if np.isinf(dof) else student_t(dof)
-    for log_p, means, variances in without_each(posterior, y, units_of, priors):
+    for log_p, means, variances in cavity_moments(posterior, y, units_of, priors):
         sd = np.sqrt(variances * (1.0 if np.isinf(dof) else (dof - 2) / dof))
         log_w = log_p - logsumexp(log_p, axis=1, keepdims=True)
         density = of_z.logpdf((y[:, None] - means) / sd) - np.log(sd)
@@ -83,7 +83,7 @@ def log_densities(
     return np.array(values)
 
 
-def without_each(
+def cavity_moments(
     posterior: Posterior, y: np.ndarray, units_of: Units | None, priors: Priors | None
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
     """Of each component log weights, means and variances [n, ratios] of each label as the others predict it.
@@ -110,7 +110,7 @@ def without_each(
         b0 = priors.signal_rate(r)
         b, signal, log_p = b0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
         if averaged:
-            prior = component.setting.log_prior + ratio_prior(component.setting, priors)
+            prior = component.candidate.log_prior + ratio_prior(component.candidate, priors)
             log_p = prior + a0 * np.log(b0) - a * np.log(b)
             log_p = log_p - 0.5 * (d.log_det(r) + np.log(c))
             signal = b / (a - 1)
@@ -132,16 +132,16 @@ def _check(y: np.ndarray) -> None:
 
 
 def _sees_nearest(posterior: Posterior) -> bool:
-    """Whether some settings see the nearest labels only."""
+    """Whether some candidates see the nearest labels only."""
     return any(isinstance(component.d, Nearest) for component in posterior.components)
 
 
 def _by_nearest(posterior: Posterior, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """As `without_each` where some settings see the nearest labels only."""
+    """As `without_each` where some candidates see the nearest labels only."""
     found = []
     for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
         if isinstance(component.d, Nearest):
-            a = posterior.labels[component.setting.space]
+            a = posterior.labels[component.candidate.space]
             assert a is not None
             m, v = nearest.leave_one_out(component, a)
         else:

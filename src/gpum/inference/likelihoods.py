@@ -2,7 +2,7 @@
 
 Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior weights: those of Student t noise, λ ~
     Gamma(ν/2, ν/2), or with probability GROSS much smaller, a gross error of any size. Variational Bayes: given E[λ] it
-    is the regression of `gp` with noise of each label's own, averaged over all settings, and given that posterior
+    is the regression of `gp` with noise of each label's own, averaged over all candidates, and given that posterior
 
         q(λ_i) ∝ p(λ_i) √λ_i exp(-½ λ_i E[(y_i - f(x_i))²]/σ²)
 
@@ -11,8 +11,8 @@ Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior wei
     noise of 18 σ and cost 7 nats, so that three of them would rather be explained by a rough function.
 
 Counts, successes.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))), η = c + f (`observations`).
-    Expectation propagation for each setting, the mixture over signals being the prior: each label's likelihood becomes
-    one Gaussian site,
+    Expectation propagation for each candidate, the mixture over signals being the prior: each label's likelihood
+    becomes one Gaussian site,
 
         site_i ∝ exp(ν_i f - ½ τ_i f²)     a label ν_i/τ_i with known noise 1/τ_i (`known_noise`)
 
@@ -37,15 +37,15 @@ from scipy.special import logsumexp
 from scipy.stats import gamma
 
 from ..basics.workers import results
-from ..geometry.family import Family, LabelRows, Setting
+from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import Priors
 from . import gp, known_noise
 from .considered import Considered
-from .doubt import Doubt
 from .left_out import leave_one_out
-from .observations import Observed
+from .observations import ObservedCounts
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
+from .tempered import TemperedWeights
 
 LIKELIHOODS = ("gaussian", "student", "lognormal", "poisson", "binomial")
 DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists
@@ -55,11 +55,11 @@ AT_ONCE = 256  # rows whose quantiles are sought at once: with 10 000 components
 SIZES = np.logspace(-1, -6, 11)  # values of λ for gross errors: of 3 to 1000 σ
 REWEIGHTS, REWEIGHTED = 40, 0.03  # rounds at most, and the change of log E[λ] below which they end
 SUSPECTS, AWAY = 0.2, 3.0  # fraction of labels that may be left out at the start; distance from the others, in sds
-THINNED = 4  # suspects are found with one in so many settings
-FULL = 3  # rounds with all settings; then those with weight, and all of them at the end
+THINNED = 4  # suspects are found with one in so many candidates
+FULL = 3  # rounds with all candidates; then those with weight, and all of them at the end
 SIGNALS = np.geomspace(0.03, 6.0, 10)  # σ_h² of log rates and log odds: beyond, a factor of 100 in the rate is usual
 SWEEPS, SETTLED, DAMPING = 20, 1e-2, 0.8
-LIGHT = 1e-4  # settings lighter than this, relative to the heaviest, are left out while sites are sought
+LIGHT = 1e-4  # candidates lighter than this, relative to the heaviest, are left out while sites are sought
 LEAST = 1e-4  # least precision of a site: a count of zero may carry almost no information
 NODES, WEIGHTS = hermegauss(20)
 FEW, FEW_WEIGHTS = hermegauss(5)
@@ -96,7 +96,7 @@ def _usual() -> np.ndarray:
 
 
 def student(
-    family: Family, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None,
+    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None,
     infer: Callable[..., Posterior] = gp.average,
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
     """The posterior given labels y [n] with outliers, and E[λ] [n]; `noise` is d of `gp`.
@@ -105,21 +105,23 @@ def student(
     all but the suspects.
     """
     own = np.ones(len(y)) if noise is None else noise
-    found = [_reweighted(family, known, y, own, trust, infer) for trust in _starts(family, known, y, own)]
+    found = [_reweighted(candidate_set, known, y, own, trust, infer) for trust in _starts(candidate_set, known, y, own)]
     return max(found, key=lambda pair: pair[0].log_evidence)
 
 
-def _starts(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -> list[np.ndarray]:
+def _starts(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, own: np.ndarray) -> list[np.ndarray]:
     """Starting values of E[λ] [n]: all labels; all but those AWAY from the others; all but a fraction SUSPECTS.
 
     The label farthest from its prediction is left out first, since an outlier distorts predictions near it.
     """
-    some = replace(family, settings=family.settings[::THINNED])
+    some = replace(candidate_set, candidates=candidate_set.candidates[::THINNED])
     trust, most = np.ones(len(y)), int(SUSPECTS * len(y))
     begin = [trust.copy()]
     step = -(-most // 10)  # ten rounds at most
     while np.sum(trust < 1) < most:
-        mean, variance, _ = leave_one_out(gp.average(some, known, y, own / trust), y, (0.5,), priors=family.priors)
+        mean, variance, _ = leave_one_out(
+            gp.average(some, known, y, own / trust), y, (0.5,), priors=candidate_set.priors
+        )
         away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
         if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
             begin.append(trust.copy())
@@ -128,17 +130,17 @@ def _starts(family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray) -
 
 
 def _reweighted(
-    family: Family, known: np.ndarray, y: np.ndarray, own: np.ndarray, trust: np.ndarray,
+    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, own: np.ndarray, trust: np.ndarray,
     infer: Callable[..., Posterior],
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
     """The posterior and E[λ] that are reached from one start of E[λ]."""
-    notes, some = tuple[str, ...](), family
+    notes, some = tuple[str, ...](), candidate_set
     values = np.concatenate([_usual(), SIZES])
     prior = np.repeat(np.log([(1 - GROSS) / TAILS, GROSS / len(SIZES)]), [TAILS, len(SIZES)])
     for turn in range(REWEIGHTS):
         found = infer(some, known, y, own / trust)
-        if turn == FULL and infer is gp.average:  # settings without weight hardly affect the next rounds
-            some = replace(family, settings=[component.setting for component in found.components])
+        if turn == FULL and infer is gp.average:  # candidates without weight hardly affect the next rounds
+            some = replace(candidate_set, candidates=[component.candidate for component in found.components])
         labels = RowsInSpaces.exactly(found.labels)
         off = np.zeros(len(y))
         for component, means, variances, _ in found.conditionals(labels, False):
@@ -151,11 +153,13 @@ def _reweighted(
             break
     else:
         notes = (f"labels were still being weighed for outliers after {REWEIGHTS} rounds",)
-    found = infer(family, known, y, own / trust) if some is not family else found
+    found = infer(candidate_set, known, y, own / trust) if some is not candidate_set else found
     gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
     bound = found.log_evidence + float(gap.sum())
     notes = (*found.notes, *notes)
-    posterior = StudentPosterior(found.components, found.labels, found.dof, bound, notes, found.doubt, found.considered)
+    posterior = StudentPosterior(
+        found.components, found.labels, found.dof, bound, notes, found.tempered, found.considered
+    )
     return posterior, trust
 
 
@@ -173,7 +177,7 @@ class Sites:
 
 @dataclass(frozen=True)
 class Settled:
-    """The posterior of settings that share their sites, and these: τ, ν and the log of the number before each, [n]."""
+    """The posterior of candidates that share their sites; these: τ, ν and the log of the number before each, [n]."""
 
     posterior: Posterior
     tau: np.ndarray
@@ -186,7 +190,9 @@ class Settled:
         return self.nu / self.tau
 
 
-def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Posterior, Sites]:
+def expectation_propagation(
+    candidate_set: CandidateSet, known: np.ndarray, observed: ObservedCounts
+) -> tuple[Posterior, Sites]:
     """The posterior of f given observed labels of the rows `known`, and their sites.
 
     Settings share their sites at first. Those that come within NATS of the best then get sites and evidence of their
@@ -194,20 +200,20 @@ def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Po
     """
     n = len(known)
     tau, nu = _matched(observed, np.zeros(n), np.full(n, 2.0))[:2]  # σ_h² = 1
-    common = _settled(partial(_together, family, known), observed, tau, nu)
+    common = _settled(partial(_together, candidate_set, known), observed, tau, nu)
     considered = common.posterior.considered
     assert considered is not None
     mass = np.nan_to_num(considered.log_part, nan=-np.inf) + common.posterior.log_evidence
-    labels, tasks = LabelRows(family, known), []
+    labels, tasks = LabelRows(candidate_set, known), []
     near = np.flatnonzero(mass > mass.max() - gp.NATS)
-    for setting in (family.settings[k] for k in near):  # those of a space come one after the other
-        infer = partial(_alone, setting, labels[setting.space], family.priors)
+    for candidate in (candidate_set.candidates[k] for k in near):  # those of a space come one after the other
+        infer = partial(_alone, candidate, labels[candidate.space], candidate_set.priors)
         tasks.append(partial(_settled, infer, observed, common.tau, common.nu))
     alone = list(results(tasks, -1 if n > gp.ALONE else 1))
     mass[near] = [one.posterior.log_evidence for one in alone]
-    doubt = Doubt.of(family, family.settings)
-    log_w = doubt.log_weights(mass)
-    heavy = doubt.heavy(log_w)[near] & (log_w[near] > log_w[near].max() + log(gp.KEEP))
+    tempered = TemperedWeights.of(candidate_set, candidate_set.candidates)
+    log_w = tempered.log_weights(mass)
+    heavy = tempered.heavy(log_w)[near] & (log_w[near] > log_w[near].max() + log(gp.KEEP))
     used = near[heavy]
     weights = np.exp(log_w - logsumexp(log_w[used]))
     some = [one for one, has in zip(alone, heavy, strict=True) if has]
@@ -218,35 +224,35 @@ def propagate(family: Family, known: np.ndarray, observed: Observed) -> tuple[Po
     notes = dict.fromkeys(note for one in [common, *some] for note in one.posterior.notes)
     of_all = np.zeros(len(mass))
     of_all[used] = weights[used]
-    at = labels.of({component.setting.space for component in components})
-    every = Considered.of(family, family.settings, mass, of_all)
+    at = labels.of({component.candidate.space for component in components})
+    every = Considered.of(candidate_set, candidate_set.candidates, mass, of_all)
     posterior = Posterior(
-        components, at, np.inf, float(logsumexp(mass)), tuple(notes), doubt.only(used.tolist()), every
+        components, at, np.inf, float(logsumexp(mass)), tuple(notes), tempered.only(used.tolist()), every
     )
     return posterior, Sites(np.array([one.at for one in some]), np.array([one.log_scale for one in some]))
 
 
 def _together(
-    family: Family, known: np.ndarray, at: np.ndarray, variance: np.ndarray, before: Posterior | None
+    candidate_set: CandidateSet, known: np.ndarray, at: np.ndarray, variance: np.ndarray, before: Posterior | None
 ) -> Posterior:  # fmt: skip
-    """The posterior of all settings given sites; from the second sweep on of those with weight in the one before."""
+    """The posterior of all candidates given sites; from the second sweep on of those with weight in the one before."""
     if before is not None:
-        family = replace(family, settings=[p.setting for p in before.components if p.weight > LIGHT])
-    return known_noise.average(family, known, at, variance, SIGNALS)
+        candidate_set = replace(candidate_set, candidates=[p.candidate for p in before.components if p.weight > LIGHT])
+    return known_noise.average(candidate_set, known, at, variance, SIGNALS)
 
 
 def _alone(
-    setting: Setting, a: np.ndarray, priors: Priors, at: np.ndarray, variance: np.ndarray, before: Posterior | None
+    candidate: Candidate, a: np.ndarray, priors: Priors, at: np.ndarray, variance: np.ndarray, before: Posterior | None
 ) -> Posterior:  # fmt: skip
-    """The posterior of one setting given sites."""
-    return known_noise.alone(setting, a, at, variance, SIGNALS, priors)
+    """The posterior of one candidate given sites."""
+    return known_noise.alone(candidate, a, at, variance, SIGNALS, priors)
 
 
 def _settled(
-    infer: Callable[[np.ndarray, np.ndarray, Posterior | None], Posterior], observed: Observed, tau: np.ndarray,
+    infer: Callable[[np.ndarray, np.ndarray, Posterior | None], Posterior], observed: ObservedCounts, tau: np.ndarray,
     nu: np.ndarray,
 ) -> Settled:  # fmt: skip
-    """Expectation propagation from these sites, which all settings of `infer` share."""
+    """Expectation propagation from these sites, which all candidates of `infer` share."""
     notes, first = tuple[str, ...](), None
     for _ in range(SWEEPS):
         posterior = infer(nu / tau, 1 / tau, first)
@@ -271,12 +277,12 @@ def _settled(
 
 def _cavity(posterior: Posterior, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each label as the others predict it, [n] each."""
-    w, m, v = known_noise.without_each(posterior, at)
+    w, m, v = known_noise.cavity_moments(posterior, at)
     mean = np.sum(w * m, 0)
     return mean, np.sum(w * (v + (m - mean) ** 2), 0)
 
 
-def _matched(observed: Observed, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _matched(observed: ObservedCounts, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sites τ, ν [n] that give N(m, v) times the likelihood its mean and variance, and log of its integral.
 
     Quadrature is about the mode, which Newton steps find (the logarithm is concave).

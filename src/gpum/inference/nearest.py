@@ -214,7 +214,7 @@ def leave_one_out(component: Any, labels: np.ndarray) -> tuple[np.ndarray, np.nd
     rows = np.arange(len(labels))
     noise = d.noise
     index = Search.of(labels).nearest_others(rows, SEEN)
-    at = conditionals(component.setting.covariance, labels, d, r, labels, index, noise)
+    at = conditionals(component.candidate.covariance, labels, d, r, labels, index, noise)
     scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)
     return np.repeat(at.mean[:, None], len(d.sharing), 1), scales * at.variance[:, None]
 
@@ -235,19 +235,19 @@ class NearestStack:
     @classmethod
     def of(cls, number: int, component: Any, labels: np.ndarray) -> NearestStack:
         """The component with this number, whose labels lie at these points."""
-        prior = np.array([[[component.setting.covariance.prior]]])
+        prior = np.array([[[component.candidate.covariance.prior]]])
         return cls(
             [number], component, labels, Search.of(labels), component.signal[None, None], component.weights[None], prior
         )
 
-    def at(self, a: np.ndarray, around: int, apart: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def at(self, a: np.ndarray, sigma_points: int, apart: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means, variances of f and of noise [1, n, J] at rows with so many equally likely points each."""
         component, d = self.component, self.component.d
         r = float(component.ratios[0])
         index = self.search.nearest(a, SEEN)
-        at = conditionals(component.setting.covariance, self.labels, d, r, a, index)
+        at = conditionals(component.candidate.covariance, self.labels, d, r, a, index)
         scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)
-        means = np.repeat(at.mean[:, None], scales.shape[1], 1).reshape(around, -1, scales.shape[1])
+        means = np.repeat(at.mean[:, None], scales.shape[1], 1).reshape(sigma_points, -1, scales.shape[1])
         of_f = np.maximum(at.variance - r, 1e-12)[:, None]
         variances, noise = ((scales * v).reshape(means.shape) for v in (of_f, r))
         mean = means.mean(0)
@@ -264,4 +264,4 @@ def near(component: Any, labels: np.ndarray, *queries: np.ndarray) -> tuple[Deco
         some = np.sort(np.random.default_rng(0).permutation(some)[:JOINT])
     d = component.d
     noise = None if np.all(np.asarray(d.precision) == 1) else d.noise[some]
-    return decompose(component.setting.covariance, labels[some], d.y[some], noise), labels[some]
+    return decompose(component.candidate.covariance, labels[some], d.y[some], noise), labels[some]

@@ -136,7 +136,7 @@ class Climb:
         return 0.5 * np.log(c) - log_s - 0.5 * a**2 / (c * s2), gradient
 
 
-def climbed(
+def maximised(
     X: np.ndarray, y: np.ndarray, groups: np.ndarray, smoothness: Sequence[str], repeated: bool,
     n_jobs: int | None = None,
 ) -> list[Candidate]:  # fmt: skip

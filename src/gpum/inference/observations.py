@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import bdtr, expit, gammaln, log_expit, pdtr
 
 
-class Observed(Protocol):
+class ObservedCounts(Protocol):
     """The distribution of an observation given the latent f (without its constant c)."""
 
     @property
@@ -39,19 +39,19 @@ class Observed(Protocol):
     def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """New observations."""
 
-    def like_labels(self) -> Observed:
+    def like_labels(self) -> ObservedCounts:
         """New observations as the labels are: of as many trials each."""
 
 
 @dataclass(frozen=True)
-class Counts:
+class PoissonCounts:
     """y ~ Poisson(exp(c + f))."""
 
     y: np.ndarray
     offset: float
 
     @classmethod
-    def of(cls, y: np.ndarray) -> Counts:
+    def of(cls, y: np.ndarray) -> PoissonCounts:
         """c is the log of the mean count."""
         return cls(y, log(max(float(y.mean()), 0.5 / len(y))))
 
@@ -81,13 +81,13 @@ class Counts:
         """New observations."""
         return rng.poisson(np.minimum(self.mean(f), 1e15)).astype(float)
 
-    def like_labels(self) -> Counts:
+    def like_labels(self) -> PoissonCounts:
         """New observations as the labels are."""
         return self
 
 
 @dataclass(frozen=True)
-class Successes:
+class BinomialCounts:
     """y ~ Binomial(trials, p), p = 1/(1 + exp(-(c + f))); a new observation has `new` trials."""
 
     y: np.ndarray
@@ -96,7 +96,7 @@ class Successes:
     new: np.ndarray | float = 1.0
 
     @classmethod
-    def of(cls, y: np.ndarray, trials: np.ndarray) -> Successes:
+    def of(cls, y: np.ndarray, trials: np.ndarray) -> BinomialCounts:
         """c is the log odds of all trials together."""
         proportion = (y.sum() + 0.5) / (trials.sum() + 1)
         return cls(y, trials, log(proportion / (1 - proportion)))
@@ -129,16 +129,16 @@ class Successes:
         """New observations."""
         return rng.binomial(np.asarray(self.new, int), expit(f + self.offset)).astype(float)
 
-    def of_trials(self, new: np.ndarray) -> Successes:
+    def of_trials(self, new: np.ndarray) -> BinomialCounts:
         """New observations of so many trials each, an array that is broadcast with f."""
         return replace(self, new=new)
 
-    def like_labels(self) -> Successes:
+    def like_labels(self) -> BinomialCounts:
         """New observations of as many trials as the labels have, [n]."""
         return self.of_trials(self.trials)
 
 
-def count_quantiles(observed: Observed, w: np.ndarray, f: np.ndarray, levels: np.ndarray) -> np.ndarray:
+def count_quantiles(observed: ObservedCounts, w: np.ndarray, f: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Smallest whole numbers [n, levels] that a new observation stays at or below with probability `levels`."""
     found = []
     top = np.ceil((observed.mean(f) + 12 * np.sqrt(observed.variance(f)) + 12).max(0))

@@ -151,7 +151,7 @@ class KnownNoise(Output):
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        w, m, v = known_noise.without_each(self.posterior, (self.labels - self.mean) / self.scale)
+        w, m, v = known_noise.cavity_moments(self.posterior, (self.labels - self.mean) / self.scale)
         component = self.posterior.components[0]
         v = v + component.signal[0] * component.ratios[0] / np.broadcast_to(component.d.precision, len(self.labels))
         mean = np.sum(w * m, 0)
@@ -243,7 +243,7 @@ def _powers(logs: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Observed(Output):
+class CountOutput(Output):
     """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
 
     observed: Any
@@ -252,7 +252,7 @@ class Observed(Output):
     @property
     def of_successes(self) -> bool:
         """Whether observations count the successes of trials; else they count events."""
-        return isinstance(self.observed, observations.Successes)
+        return isinstance(self.observed, observations.BinomialCounts)
 
     def of_trials(self, trials: np.ndarray) -> Output:
         """The output for rows of so many trials each, [n]."""
@@ -300,7 +300,7 @@ class Observed(Output):
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Predictions of each label by the others, with as many trials as the label; intervals are whole numbers."""
-        w, m, v = known_noise.without_each(self.posterior, self.sites.at, self.sites.log_scale)
+        w, m, v = known_noise.cavity_moments(self.posterior, self.sites.at, self.sites.log_scale)
         heavy = np.flatnonzero(w.max(1) > 1e-3)
         few, weight = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
         f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
@@ -312,7 +312,7 @@ class Observed(Output):
 
 
 def _observed_moments(
-    observed: observations.Observed, w: np.ndarray, f: np.ndarray, noise: bool
+    observed: observations.ObservedCounts, w: np.ndarray, f: np.ndarray, noise: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation [n] of the rate, or of observations, from weighted nodes [nodes, n]."""
     rate = observed.mean(f)

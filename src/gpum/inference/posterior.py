@@ -1,10 +1,10 @@
-"""The posterior of a GP as a mixture over settings and noise ratios, at rows that were projected for every space.
+"""The posterior of a GP as a mixture over candidates and noise ratios, at rows that were projected for every space.
 
-Given a component (a setting with K = U S Uᵀ on the labels, and noise ratios r),
+Given a component (a candidate with K = U S Uᵀ on the labels, and noise ratios r),
 
     mean(x) = k(x)U (z/(S + r)),   var(x) = σ_h² (K(x, x) - Σ (k(x)U)²/(S + r))          (errata 4)
 
-A row whose coordinates are uncertain has several points (`RowsInSpaces.around`): a component's mean is the mean over
+A row whose coordinates are uncertain has several points (`RowsInSpaces.sigma_points`): a component's mean is the mean over
 them; its variance is the mean of their variances plus the variance of their means. A row far from the geometry has the
 prior. With probability `gross` a new observation has a further error of variance `gross_variance` (`gross`).
 """
@@ -20,16 +20,16 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import logsumexp
 
-from ..geometry.family import Setting
+from ..geometry.candidate_set import Candidate
 from ..heat.covariances import KernelSum, distances
 from .considered import Considered
-from .doubt import Doubt
 from .exact import Decomposed
 from .nearest import Nearest, NearestStack, near
 from .quantiles import mixture_quantiles
 from .stacked import Stack, stacks
+from .tempered import TemperedWeights
 
-S = TypeVar("S", bound="WeightedSetting")
+S = TypeVar("S", bound="WeightedCandidate")
 P = TypeVar("P", bound="Posterior")
 
 NEGLIGIBLE = 1e-13  # weight of a noise ratio that changes no moment
@@ -46,7 +46,7 @@ class RowsInSpaces:
     """
 
     at: list[np.ndarray | None]
-    around: list[list[np.ndarray]]
+    sigma_points: list[list[np.ndarray]]
     far: list[np.ndarray]
 
     @classmethod
@@ -60,7 +60,7 @@ class RowsInSpaces:
 
     def remembering(self) -> RowsInSpaces:
         """The same rows for several questions in turn: what a posterior computes for them is computed once."""
-        return RememberingRows(self.at, self.around, self.far)
+        return RememberingRows(self.at, self.sigma_points, self.far)
 
     def once(self, posterior: Posterior) -> list[Stacked]:
         """What `posterior` computes for these rows: see `Posterior.conditionals`."""
@@ -81,23 +81,23 @@ class RememberingRows(RowsInSpaces):
         return self._found[id(posterior)][1]
 
 
-class WeightedSetting:
-    """A setting with its weights in a posterior, one for each noise ratio."""
+class WeightedCandidate:
+    """A candidate with its weights in a posterior, one for each noise ratio."""
 
-    setting: Setting
+    candidate: Candidate
     weights: np.ndarray
 
     @property
     def weight(self) -> float:
-        """The setting's weight, whatever the ratio."""
+        """The candidate's weight, whatever the ratio."""
         return float(self.weights.sum())
 
 
 class Mixture(Generic[S]):
-    """A posterior that is a mixture over settings, whatever the likelihood."""
+    """A posterior that is a mixture over candidates, whatever the likelihood."""
 
     components: list[S]
-    doubt: Doubt | None = None  # None: weights are evidence times prior
+    tempered: TemperedWeights | None = None  # None: weights are evidence times prior
 
     @property
     def best(self) -> S:
@@ -107,7 +107,7 @@ class Mixture(Generic[S]):
     @property
     def spaces(self) -> set[int]:
         """The spaces for which rows must be projected."""
-        return {component.setting.space for component in self.components}
+        return {component.candidate.space for component in self.components}
 
     def heaviest(self, n: int) -> Any:
         """The mixture of its n heaviest components."""
@@ -116,26 +116,26 @@ class Mixture(Generic[S]):
         some = [mixture.components[k] for k in order]
         total = sum(component.weight for component in some)
         some = [replace(component, weights=component.weights / total) for component in some]
-        doubt = {} if self.doubt is None else {"doubt": self.doubt.only(order)}
-        return replace(mixture, components=some, **doubt)
+        tempered = {} if self.tempered is None else {"tempered": self.tempered.only(order)}
+        return replace(mixture, components=some, **tempered)
 
     def log_masses(self) -> list[np.ndarray]:
         """Log of evidence times prior of each component, [ratios] each, up to a constant."""
         log_w = [np.log(np.maximum(component.weights, 1e-300)) for component in self.components]
-        if self.doubt is None:
+        if self.tempered is None:
             return log_w
         total = np.array([logsumexp(one) for one in log_w])
-        return [one + s for one, s in zip(log_w, self.doubt.log_masses(total) - total, strict=True)]
+        return [one + s for one, s in zip(log_w, self.tempered.log_masses(total) - total, strict=True)]
 
 
 @dataclass(frozen=True)
-class Component(WeightedSetting):
-    """A component of the posterior: a setting with one weight, and one E[σ_h²], for each noise ratio.
+class Component(WeightedCandidate):
+    """A component of the posterior: a candidate with one weight, and one E[σ_h²], for each noise ratio.
 
     `alpha` is Σ_j w_j C_j⁻¹ y [n] over noise ratios, where it is known: the component's weighted mean is k(x) alpha.
     """
 
-    setting: Setting
+    candidate: Candidate
     d: Decomposed | Nearest
     ratios: np.ndarray
     weights: np.ndarray
@@ -178,8 +178,8 @@ class Posterior(Mixture[Component]):
     dof: float
     log_evidence: float
     notes: tuple[str, ...] = ()
-    doubt: Doubt | None = None
-    considered: Considered | None = None  # None: a single setting was chosen
+    tempered: TemperedWeights | None = None
+    considered: Considered | None = None  # None: a single candidate was chosen
     gross: float = 0.0
     gross_variance: float = 0.0
     spread: ClassVar[float] = 1.0  # variance of the noise over σ²
@@ -191,9 +191,9 @@ class Posterior(Mixture[Component]):
 
     def doubted(self, log_p: Sequence[np.ndarray]) -> np.ndarray:
         """Weights [components and ratios, n] from evidence times prior, [n, ratios] of each component."""
-        if self.doubt is not None:
+        if self.tempered is not None:
             mass = np.array([logsumexp(one, axis=1) for one in log_p])
-            log_p = [p + s[:, None] for p, s in zip(log_p, self.doubt.log_weights(mass) - mass, strict=True)]
+            log_p = [p + s[:, None] for p, s in zip(log_p, self.tempered.log_weights(mass) - mass, strict=True)]
         flat = np.concatenate(log_p, 1).T
         return np.exp(flat - logsumexp(flat, axis=0))
 
@@ -219,7 +219,7 @@ class Posterior(Mixture[Component]):
         """Stacks of components with means and variances of f."""
         found = []
         for k, some in self._stacks.items():
-            points, far, blocks = rows.around[k] or [_known(rows.at[k])], rows.far[k], []
+            points, far, blocks = rows.sigma_points[k] or [_known(rows.at[k])], rows.far[k], []
             step = max(1, AT_ONCE // (len(points) * max(stack.size for stack in some)))
             for block in (slice(i, i + step) for i in range(0, max(len(rows), 1), step)):
                 a = np.concatenate([p[block] for p in points])
@@ -239,7 +239,7 @@ class Posterior(Mixture[Component]):
         """The components as stacks, for each space."""
         numbers: dict[int, list[int]] = {}
         for number, component in enumerate(self.components):
-            numbers.setdefault(component.setting.space, []).append(number)
+            numbers.setdefault(component.candidate.space, []).append(number)
         return {k: stacks(self.components, some, _known(self.labels[k])) for k, some in numbers.items()}
 
     def mean(self, rows: RowsInSpaces) -> np.ndarray:
@@ -248,7 +248,7 @@ class Posterior(Mixture[Component]):
             return self.moments(rows)[0]
         mean = np.zeros(len(rows))
         for k, function in self._mean_functions.items():
-            points = rows.around[k] or [_known(rows.at[k])]
+            points = rows.sigma_points[k] or [_known(rows.at[k])]
             found = function(np.concatenate(points)).reshape(len(points), -1).mean(0)
             mean += np.where(rows.far[k], 0.0, found)
         return mean
@@ -258,7 +258,7 @@ class Posterior(Mixture[Component]):
         """The mean as a function of the representation in each space: Σ k(x) alpha over the components there."""
         return {
             k: KernelSum.of(
-                [(p.setting.covariance, p.mean_weights) for p in self.components if p.setting.space == k],
+                [(p.candidate.covariance, p.mean_weights) for p in self.components if p.candidate.space == k],
                 _known(self.labels[k]),
             )
             for k in sorted(self.spaces)
@@ -293,7 +293,7 @@ class Posterior(Mixture[Component]):
         Its diagonal is that of the variances [n, J]. The variance due to uncertain coordinates is independent
         between rows. Far rows are uncorrelated with others.
         """
-        space, covariance = component.setting.space, component.setting.covariance
+        space, covariance = component.candidate.space, component.candidate.covariance
         b, far, labels, d = _known(rows.at[space]), rows.far[space], _known(self.labels[space]), component.d
         local = isinstance(d, Nearest)
         if isinstance(d, Nearest):
@@ -336,7 +336,7 @@ class Posterior(Mixture[Component]):
         return weights, means, variances, of_noise
 
     def choose(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """A setting and noise ratio for each of n draws, as a number counted over all of them."""
+        """A candidate and noise ratio for each of n draws, as a number counted over all of them."""
         weights = np.concatenate([component.weights for component in self.components])
         return rng.choice(len(weights), n, p=weights)
 

@@ -69,7 +69,7 @@ def in_modes(F: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray
     return alpha, np.eye(F.shape[2]) - W, np.linalg.slogdet(A)[1], F @ alpha, np.sum((F @ W) * F, 2)
 
 
-def propagate(
+def expectation_propagation(
     K: np.ndarray, r: np.ndarray, y: np.ndarray, n_classes: int, sweeps: int = SWEEPS,
     solve: Callable[..., tuple[np.ndarray, ...]] = in_labels,
 ) -> Sites:  # fmt: skip

@@ -8,11 +8,11 @@ from math import pi
 
 import numpy as np
 
-from ..geometry.family import Family
+from ..geometry.candidate_set import CandidateSet
 from ..persistence.store import Store
 from . import angles, gp, gross, known_noise, likelihoods, observations
 from .nearest import EXACT
-from .outputs import Angle, KnownNoise, LogNormal, Observed, Output, log_units
+from .outputs import Angle, CountOutput, KnownNoise, LogNormal, Output, log_units
 from .target import Target
 
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
@@ -20,7 +20,7 @@ GROSS = 3.0  # labels that may be gross errors are cut, for length scales, at so
 
 
 def regress(
-    family: Family,
+    candidate_set: CandidateSet,
     known: np.ndarray,
     labels: np.ndarray,
     target: Target,
@@ -31,26 +31,26 @@ def regress(
     averaged, noise = target.hyperparameters == "average", target.noise
     if target.period is not None:
         scale = target.period / (2 * pi)
-        both = angles.average(family, known, labels / scale, noise)
+        both = angles.average(candidate_set, known, labels / scale, noise)
         both = both if averaged else angles.heaviest(both)
         return Angle(both[0], 0.0, scale, rows, labels, both[1], target=target)
     if target.likelihood in ("poisson", "binomial"):
         trials = np.ones(len(labels)) if target.trials is None else target.trials
         counts = target.likelihood == "poisson"
-        observed: observations.Observed = (
-            observations.Counts.of(labels) if counts else observations.Successes.of(labels, trials)
+        observed: observations.ObservedCounts = (
+            observations.PoissonCounts.of(labels) if counts else observations.BinomialCounts.of(labels, trials)
         )
-        posterior, sites = likelihoods.propagate(family, known, observed)
+        posterior, sites = likelihoods.expectation_propagation(candidate_set, known, observed)
         if not averaged:
             sites = sites.only(int(np.argmax([component.weight for component in posterior.components])))
             posterior = known_noise.heaviest(posterior)
-        return Observed(posterior, 0.0, 1.0, rows, labels, observed, sites, target=target)
+        return CountOutput(posterior, 0.0, 1.0, rows, labels, observed, sites, target=target)
     infer = partial(gp.average, store=store) if averaged else gp.best
     mean, scale = gp.units(labels)
     if target.likelihood == "lognormal":
         logs, unit = np.log(labels), scale
         mean, scale = log_units(logs)
-        posterior = infer(family, known, (logs - mean) / scale, noise)
+        posterior = infer(candidate_set, known, (logs - mean) / scale, noise)
         # of labels of unit variance, as for the other likelihoods: the density of y, not of its logarithm
         evidence = posterior.log_evidence + float(np.sum(np.log(unit / scale) - logs))
         posterior = replace(posterior, log_evidence=evidence)
@@ -58,14 +58,14 @@ def regress(
     if target.likelihood == "student":
         mean, scale = robust_units(labels)
         infer = INFERENCE[target.hyperparameters]
-        posterior, _ = likelihoods.student(family, known, (labels - mean) / scale, noise, infer)
+        posterior, _ = likelihoods.student(candidate_set, known, (labels - mean) / scale, noise, infer)
         return Output(posterior, mean, scale, rows, labels, target=target)
     if target.noise_std is not None:
-        posterior = known_noise.average(family, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
+        posterior = known_noise.average(candidate_set, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
         posterior = posterior if averaged else known_noise.heaviest(posterior)
         return KnownNoise(posterior, mean, scale, rows, labels, target=target)
     y = (labels - mean) / scale
-    posterior = infer(family, known, y, noise)
+    posterior = infer(candidate_set, known, y, noise)
     posterior = gross.with_gross_errors(posterior, y, scale, target.priors) if averaged else posterior
     return Output(posterior, mean, scale, rows, labels, target=target)
 

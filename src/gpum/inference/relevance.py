@@ -119,7 +119,7 @@ class Labels:
         F = 0.5 * m * share * (flat @ turned.T - np.outer(traces, traces) / (some + 2 * self.priors.signal[0] / m))
         return F[:-1, :-1] - np.outer(F[:-1, -1], F[:-1, -1]) / (1 + F[-1, -1])
 
-    def climb(self, tau: float, start: np.ndarray) -> np.ndarray:
+    def maximise(self, tau: float, start: np.ndarray) -> np.ndarray:
         """theta of a maximum."""
         mean, sd = ratio_units(self.repeated, self.priors)
         ends = (np.log10(gp.RATIOS[[0, -1]]) - mean) / sd
@@ -146,7 +146,7 @@ def members(labels: Labels) -> list[Member]:
     for tau in scales:
         maxima: list[tuple[np.ndarray, np.ndarray]] = []
         for z0, w0 in STARTS:
-            theta = labels.climb(tau, np.append(np.full(p, z0), w0))
+            theta = labels.maximise(tau, np.append(np.full(p, z0), w0))
             z = theta[:-1]
             if any((z - other) @ P @ (z - other) < SAME for other, P in maxima):
                 continue

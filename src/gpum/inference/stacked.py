@@ -111,7 +111,7 @@ class Stack:
     size: int  # numbers of the largest array for each point
 
     def at(
-        self, a: np.ndarray, around: int, apart: Callable[[], np.ndarray]
+        self, a: np.ndarray, sigma_points: int, apart: Callable[[], np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means and variances of f, and variances of noise, [C, n, J] each.
 
@@ -121,9 +121,9 @@ class Stack:
         means = G @ (self.z * self.inverse)
         np.square(G, out=G)
         variances = self.signal * np.maximum(prior[..., None] - G @ self.inverse, 0.0)
-        if around == 1:
+        if sigma_points == 1:
             return means, variances, np.broadcast_to(self.noise, means.shape)
-        means, variances = (v.reshape(len(v), around, -1, v.shape[-1]) for v in (means, variances))
+        means, variances = (v.reshape(len(v), sigma_points, -1, v.shape[-1]) for v in (means, variances))
         mean = means.mean(1)
         variance = variances.mean(1) + np.square(means - mean[:, None]).mean(1)
         return mean, variance, np.broadcast_to(self.noise, mean.shape)
@@ -138,7 +138,7 @@ def stacks(components: Sequence[Any], numbers: Sequence[int], b: np.ndarray) -> 
         if isinstance(component.d, Nearest):
             continue
         shape = component.d.U.shape
-        found = groups.setdefault((*_kind(component.setting.covariance), shape, len(component.ratios)), [[]])
+        found = groups.setdefault((*_kind(component.candidate.covariance), shape, len(component.ratios)), [[]])
         if len(found[-1]) * shape[0] * shape[1] >= ROOM:
             found.append([])
         found[-1].append(number)
@@ -147,7 +147,7 @@ def stacks(components: Sequence[Any], numbers: Sequence[int], b: np.ndarray) -> 
 
 def _stack(components: Sequence[Any], numbers: list[int], b: np.ndarray) -> Stack:
     some = [components[number] for number in numbers]
-    covariances: list[Any] = [c.setting.covariance for c in some]
+    covariances: list[Any] = [c.candidate.covariance for c in some]
     U = some[0].d.U[None] if len(some) == 1 else np.array([c.d.U for c in some])
     kind, first = _kind(covariances[0])[0], covariances[0]
     if kind == "linear":

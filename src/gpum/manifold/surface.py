@@ -169,7 +169,7 @@ class Surface:
             return turned, np.zeros(len(points))
         return turned, np.maximum(np.einsum("np,np->n", points, points) - np.einsum("nd,nd->n", turned, turned), 0.0)
 
-    def around(self, packed: np.ndarray) -> list[np.ndarray]:
+    def sigma_points(self, packed: np.ndarray) -> list[np.ndarray]:
         """Further places of rows whose coordinates are uncertain, equally likely, each [n, 2j]; none if all are exact.
 
         These are the sigma points x ± √q s_a e_a, which have the mean and the variance of each coordinate.

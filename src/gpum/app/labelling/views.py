@@ -31,7 +31,7 @@ def setup(session: Session) -> dict[str, Any]:
         "names": [short(name) for name in work.names],
         "pictures": "" if work.pictures is None else "pixels" if isinstance(work.pictures, Pixels) else "files",
         "file": session.file.path.name,
-        "views": views(target.model, _shown(work.X), work.encoded or work.features, target.family),
+        "views": views(target.model, _shown(work.X), work.encoded or work.features, target.candidate_set),
     }
 
 
@@ -40,7 +40,7 @@ def _shown(X: np.ndarray) -> np.ndarray:
     return fill_in(X).rows if np.isnan(X).any() else X
 
 
-def views(model: Any, X: np.ndarray, features: list[str], family: Any) -> list[dict[str, Any]]:
+def views(model: Any, X: np.ndarray, features: list[str], candidate_set: Any) -> list[dict[str, Any]]:
     """Charts, those of two dimensions first; a map of the graph; the data along their main directions."""
     found = []
     geometries = model.model_.geometries
@@ -64,7 +64,7 @@ def views(model: Any, X: np.ndarray, features: list[str], family: Any) -> list[d
                 "geometry_note": STRETCH,
             }
         )
-    found += _of_graph(family, titles, X)
+    found += _of_graph(candidate_set, titles, X)
     seen = View(X, geometries.cloud.unit)
     names = [short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
     data: dict[str, Any] = {
@@ -83,15 +83,15 @@ def views(model: Any, X: np.ndarray, features: list[str], family: Any) -> list[d
     return [*found, data]
 
 
-def _of_graph(family: Any, titles: list[str], X: np.ndarray) -> list[dict[str, Any]]:
+def _of_graph(candidate_set: Any, titles: list[str], X: np.ndarray) -> list[dict[str, Any]]:
     """The rows on a map of a graph, on which rows that are near along the graph are near.
 
     Classes that the graph tells apart have places of their own there; along main directions of the data they overlap.
     """
-    for space, rows in enumerate(family.rows):
-        title = titles[family.geometry_of[space]]
+    for space, rows in enumerate(candidate_set.rows):
+        title = titles[candidate_set.geometry_of[space]]
         if title.startswith("graph") and rows.shape[1] > 2 and len(rows) == len(X) >= FEWEST:
-            values = np.asarray(family.spaces[space].values[1 : 1 + DIRECTIONS], float)
+            values = np.asarray(candidate_set.spaces[space].values[1 : 1 + DIRECTIONS], float)
             smooth = rows[:, 1 : 1 + DIRECTIONS] / np.sqrt(np.maximum(values, 1e-3 * values[-1]))  # commute times
             return [
                 {

@@ -24,7 +24,7 @@ WORDS = {
     ),
     "mean": "Probability",
     "mean_of": "Probability that",
-    "spread": "Doubt",
+    "spread": "TemperedWeights",
     "spread_title": "Doubt: probability that the likeliest class is wrong",
     "spread_head": "doubt",
     "changes": "the class",

@@ -295,7 +295,7 @@ def _about_settings(model: Any, k: int) -> list[str]:
     at = dict.fromkeys(("low", "high"), 0.0)
     for component in components:
         for end in at:
-            at[end] += component.weight * component.setting.at_end(end)
+            at[end] += component.weight * component.candidate.at_end(end)
     found = []
     if at["low"] > 0.25:
         found.append(

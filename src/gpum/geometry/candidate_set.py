@@ -1,8 +1,8 @@
-"""A family of settings on spaces, from which GP regression chooses or over which it averages.
+"""A family of candidates on spaces, from which GP regression chooses or over which it averages.
 
 A *space* represents points (of a chart, of the data space) as rows of numbers, `at(points) -> [n, k]`: eigenfunctions
-of one boundary level, coordinates, path histograms. A *setting* is one covariance on one space with its log prior
-weight. A *family* is the spaces, the settings on them, and the cloud's own rows in every space.
+of one boundary level, coordinates, path histograms. A *candidate* is one covariance on one space with its log prior
+weight. A *family* is the spaces, the candidates on them, and the cloud's own rows in every space.
 
     smoothness   equal weights
     scale        log-uniform (√t of the heat kernel, κ of Matérn), from what the space resolves to the extent
@@ -23,18 +23,19 @@ from .features import Space
 from .priors import Priors
 
 SCALES = 12  # length scales on each space
-NO_BOUNDARY = "none"  # the level of settings without a boundary
+NO_BOUNDARY = "none"  # the level of candidates without a boundary
 
 
 @dataclass(frozen=True)
-class Setting:
+class Candidate:
     """One covariance on one space.
 
     `level` is the boundary level (`NO_BOUNDARY`: none at all; None: the space has no family of levels), `scales` the
     range in which the covariance's scale may move (None: it cannot), `open_ends` those ends ("low", "high") beyond
-    which the kernel would still change. `about` says in words what else the setting is. With `expects_noise` the prior
-    of the labels' noise is that of rows which were observed more than once (`inference.gp`). With a noise `ratio` of
-    its own, which was learned with the kernel from many labels, rows see the nearest labels only (`inference.nearest`).
+    which the kernel would still change. `about` says in words what else the candidate is. With `expects_noise` the
+    prior of the labels' noise is that of rows which were observed more than once (`inference.gp`). With a noise
+    `ratio` of its own, which was learned with the kernel from many labels, rows see the nearest labels only
+    (`inference.nearest`).
     """
 
     space: int
@@ -60,23 +61,23 @@ class Setting:
         return abs(log(self.scale / self.scales[0 if end == "low" else 1])) < 1e-3
 
     def described(self) -> dict[str, Any]:
-        """A description of the setting in words and numbers."""
+        """A description of the candidate in words and numbers."""
         level = {} if self.level is None else {"level": self.level}
         scales = {} if self.scales is None else {"scales": self.scales}
         return {**self.about, **level, "smoothness": self.smoothness, "scale": self.scale, **scales}
 
 
 @dataclass(frozen=True)
-class Family:
-    """Spaces, settings on them, the cloud's representation in each space, and which geometry each space belongs to.
+class CandidateSet:
+    """Spaces, candidates on them, the cloud's representation in each space, and which geometry each space belongs to.
 
     `notes` say what was left out or could not be done as requested. `log_priors` are the log prior weights of the
-    geometries, which the settings' own contain; empty: there is one geometry. A model file holds what has weight alone:
-    its family is not `complete`, and a space that is not there is None. `priors` are those of labels.
+    geometries, which the candidates' own contain; empty: there is one geometry. A model file holds what has weight
+    alone: its candidate set is not `complete`, and a space that is not there is None. `priors` are those of labels.
     """
 
     spaces: list[Space]
-    settings: list[Setting]
+    candidates: list[Candidate]
     rows: list[np.ndarray]
     geometry_of: list[int]
     notes: list[str] = field(default_factory=list)
@@ -84,22 +85,24 @@ class Family:
     complete: bool = True
     priors: Priors = field(default_factory=Priors)
 
-    def under(self, priors: Priors, names: Sequence[str]) -> Family:
+    def under(self, priors: Priors, names: Sequence[str]) -> CandidateSet:
         """The family under other priors; `names` are the kinds of its geometries."""
         if not priors.geometry or not self.log_priors or not self.complete:  # what a file holds is under its priors
             return replace(self, priors=priors)
-        log_priors, used = np.array(self.log_priors), sorted({self.geometry_of[s.space] for s in self.settings})
+        log_priors, used = np.array(self.log_priors), sorted({self.geometry_of[s.space] for s in self.candidates})
         log_priors[used] += priors.of_kinds([names[k] for k in used], log_priors[used])
         shift = log_priors - self.log_priors
-        settings = [replace(s, log_prior=s.log_prior + shift[self.geometry_of[s.space]]) for s in self.settings]
-        return replace(self, priors=priors, settings=settings, log_priors=log_priors.tolist())
+        candidates = [replace(s, log_prior=s.log_prior + shift[self.geometry_of[s.space]]) for s in self.candidates]
+        return replace(self, priors=priors, candidates=candidates, log_priors=log_priors.tolist())
 
     @classmethod
-    def of(cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Setting]]], notes: Sequence[str] = ()) -> Family:
-        """A family on one geometry from tuples of a space, the rows of the cloud in it, and the settings on it."""
+    def of(
+        cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Candidate]]], notes: Sequence[str] = ()
+    ) -> CandidateSet:
+        """A family on one geometry from tuples of a space, the rows of the cloud in it, and the candidates on it."""
         found, rows = [space for space, _, _ in members], [rows for _, rows, _ in members]
-        settings = [replace(setting, space=k) for k, (_, _, some) in enumerate(members) for setting in some]
-        return cls(found, settings, rows, [0] * len(members), list(notes))
+        candidates = [replace(candidate, space=k) for k, (_, _, some) in enumerate(members) for candidate in some]
+        return cls(found, candidates, rows, [0] * len(members), list(notes))
 
 
 class LabelRows:
@@ -109,8 +112,8 @@ class LabelRows:
     need gigabytes.
     """
 
-    def __init__(self, family: Family, known: np.ndarray) -> None:
-        self._rows, self._known = family.rows, known
+    def __init__(self, candidate_set: CandidateSet, known: np.ndarray) -> None:
+        self._rows, self._known = candidate_set.rows, known
         self._last: tuple[int, np.ndarray] | None = None
 
     def __len__(self) -> int:
@@ -132,22 +135,22 @@ class LabelRows:
         return [self[k] if k in spaces else None for k in range(len(self._rows))]
 
 
-def join(families: Sequence[Family], log_priors: Sequence[float] | None = None) -> Family:
+def join(families: Sequence[CandidateSet], log_priors: Sequence[float] | None = None) -> CandidateSet:
     """Joins the families of several geometries, with these prior weights (default: equal)."""
     log_priors = [-log(len(families))] * len(families) if log_priors is None else log_priors
     spaces: list[Space] = []
-    settings: list[Setting] = []
+    candidates: list[Candidate] = []
     rows: list[np.ndarray] = []
     geometry_of: list[int] = []
-    for owner, family in enumerate(families):
+    for owner, candidate_set in enumerate(families):
         begin = len(spaces)
-        for s in family.settings:
-            settings.append(replace(s, space=begin + s.space, log_prior=s.log_prior + log_priors[owner]))
-        spaces += family.spaces
-        rows += family.rows
-        geometry_of += [owner] * len(family.spaces)
-    notes = [note for family in families for note in family.notes]
-    return Family(spaces, settings, rows, geometry_of, notes, list(log_priors))
+        for s in candidate_set.candidates:
+            candidates.append(replace(s, space=begin + s.space, log_prior=s.log_prior + log_priors[owner]))
+        spaces += candidate_set.spaces
+        rows += candidate_set.rows
+        geometry_of += [owner] * len(candidate_set.spaces)
+    notes = [note for candidate_set in families for note in candidate_set.notes]
+    return CandidateSet(spaces, candidates, rows, geometry_of, notes, list(log_priors))
 
 
 def smoothness_names(smoothness: str) -> list[str]:
@@ -156,15 +159,15 @@ def smoothness_names(smoothness: str) -> list[str]:
     return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
 
 
-def ladder(
+def scale_grid(
     covariance: Callable[[float, float], Covariance], small: float, largest: Callable[[float], float],
     smoothness: Sequence[str], log_prior: float, max_time: float | None = None, **about: Any,
-) -> list[Setting]:  # fmt: skip
+) -> list[Candidate]:  # fmt: skip
     """covariance(ν, scale) at SCALES scales, in equal ratios, for each smoothness; √max_time bounds heat kernels.
 
-    `about` are further fields of every setting.
+    `about` are further fields of every candidate.
     """
-    settings = []
+    candidates = []
     for name in smoothness:
         nu = SMOOTHNESS[name]
         large = largest(nu)
@@ -173,5 +176,5 @@ def ladder(
         ends = (min(small, large / 2), large)
         weight = log_prior - log(len(smoothness)) - log(SCALES)
         for scale in np.geomspace(*ends, SCALES):
-            settings.append(Setting(0, covariance(nu, float(scale)), weight, name, scales=ends, **about))
-    return settings
+            candidates.append(Candidate(0, covariance(nu, float(scale)), weight, name, scales=ends, **about))
+    return candidates

@@ -13,7 +13,7 @@ from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..heat.covariances import Spectral, Stationary
 from ..heat.spectra import varying
-from .family import Setting, ladder
+from .candidate_set import Candidate, scale_grid
 
 RESOLVED = 0.05  # weight of the last mode at the smallest scale
 # Largest variance of a kernel, relative to its mean over the cloud: that in the corner of a square. Random clouds on
@@ -32,10 +32,10 @@ def unreached(said: str, space: Any) -> list[str]:
     return [f"{said}: {space.missing} of its {asked} eigenfunctions did not converge and are not used"]
 
 
-def spectral_settings(
+def spectral_candidates(
     values: np.ndarray, rows: np.ndarray, dim: float, smoothness: Sequence[str], log_prior: float = 0.0,
     max_time: float | None = None, resolved: float = RESOLVED, bound: float = BOUND, **about: Any,
-) -> list[Setting]:  # fmt: skip
+) -> list[Candidate]:  # fmt: skip
     """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
 
     `rows` are the eigenfunctions on the cloud, [N, k]; the smallest scale leaves `resolved` of the last mode (where
@@ -58,7 +58,7 @@ def spectral_settings(
             return found
         return replace(found, typical=float(np.minimum(squares @ found.weights, bound).mean()), bound=bound)
 
-    return ladder(
+    return scale_grid(
         bounded,
         small, lambda nu: (LARGEST_HEAT if np.isinf(nu) else LARGEST_MATERN) * extent,
         smoothness, log_prior, max_time, open_ends=("low",) if resolved < 0.5 else (), **about,
@@ -80,10 +80,10 @@ def component_offsets(rows: np.ndarray, constant: np.ndarray) -> np.ndarray | No
     return found / np.mean(rows**2 @ found)  # draws of a metric have each component several times
 
 
-def stationary_settings(
+def stationary_candidates(
     cloud: np.ndarray, smoothness: Sequence[str], log_prior: float = 0.0, max_time: float | None = None, **about: Any
-) -> list[Setting]:
+) -> list[Candidate]:
     """Heat and Matérn kernels of coordinates, at SCALES scales each, from the rows' spacing to twice their extent."""
     extent = max(neighbours.extent(cloud), 1e-12)
     small = min(max(float(neighbours.spacing(cloud).mean()), 1e-3 * extent), extent)
-    return ladder(Stationary, small, lambda nu: 2 * extent, smoothness, log_prior, max_time, **about)
+    return scale_grid(Stationary, small, lambda nu: 2 * extent, smoothness, log_prior, max_time, **about)

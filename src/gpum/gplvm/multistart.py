@@ -27,7 +27,7 @@ from ..basics.threads import at_once, joblib_runs, one_blas_thread
 from ..persistence.programs import cached_programs
 from ..persistence.store import Store
 from .models import Data, Model
-from .optimise import Progress, Stage, climb, value_at
+from .optimise import Progress, Stage, maximise, value_at
 
 ROUNDS = (4, 2)  # slots of the semifinal and of the final
 WARP = 0.02  # fraction of the variance, above which two fits count as different charts
@@ -71,7 +71,7 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MultistartResult:
     """The fits of the final, best first, and the best fit of the first round, in which the noise is fixed."""
 
     finalists: tuple[Fit, ...]
@@ -79,14 +79,14 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Few:
+class RowSubset:
     """A subset of the rows with which starts are compared; `grown` extends its parameters to all rows."""
 
     data: Data
     grown: Callable[[Any], Any]
 
 
-def race(
+def multistart(
     model: Model,
     begin: Iterable[tuple[str, Any]],
     data: Data,
@@ -96,14 +96,14 @@ def race(
     n_jobs: int | None = None,
     see: Callable[[Fit], None] = lambda fit: None,
     store: Store | None = None,
-    few: Few | None = None,
-) -> Outcome:
+    few: RowSubset | None = None,
+) -> MultistartResult:
     """Optimise from every start (a name and its parameters), and return the finalists.
 
     `see` is called with the state after each round of the optimiser. Every finished run is in `store`, and runs
     that are there already are not repeated. With `few`, the first round and the semifinal (and so
-    `Outcome.held`) use its rows. There is no final where the best fit of the semifinal uses no latent dimension; that
-    fit then also has the rows of `few` only.
+    `MultistartResult.held`) use its rows. There is no final where the best fit of the semifinal uses no latent
+    dimension; that fit then also has the rows of `few` only.
     """
     store = store or Store()
     early = (
@@ -117,14 +117,14 @@ def race(
     going, slots = _of_each_chart(model, fits, {}, ROUNDS[0])
     fits = _best_first(run([(fit.start, fit.theta) for fit in going], (semifinal,), "semifinal", data=some))
     if np.max(np.std(_rows(model, fits[0]), axis=0)) < COLLAPSED:  # all is noise: the final would not change that
-        return Outcome((fits[0],), held[0])
+        return MultistartResult((fits[0],), held[0])
     going, _ = _of_each_chart(model, fits, slots, ROUNDS[1])
     runners = [(fit.start, fit.theta if few is None else few.grown(fit.theta)) for fit in going]
     leader = fits[0].bound if few is None or len(going) == 1 else value_at(model, runners[0][1], data)
     final = Stage("all free", (), max_iter, tol, leader)
     ended = [fit for fit in going[1:] if few is None and final.settled(fit.last)]
     runners = [(name, theta) for name, theta in runners if name not in {fit.start for fit in ended}]
-    return Outcome(tuple(_best_first([*run(runners, (final,), "final", data=data), *ended])), held[0])
+    return MultistartResult(tuple(_best_first([*run(runners, (final,), "final", data=data), *ended])), held[0])
 
 
 def _of_each_chart(model: Model, fits: list[Fit], slots: dict[str, int], n: int) -> tuple[list[Fit], dict[str, int]]:
@@ -260,7 +260,7 @@ def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage
     """Optimise one start through its stages, and yield its state after every round."""
     n_rows = int(np.sum(data.weight))
     for stage in stages:
-        rounds = climb(model, theta, data, stage, n_rows)
+        rounds = maximise(model, theta, data, stage, n_rows)
         for theta, now in rounds:
             yield Fit(name, theta, now)
 

@@ -1,0 +1,69 @@
+"""Tempered weights of geometries: prior times a power of the evidence.
+
+A geometry g with prior weight π_g and evidence E_g = Σ_k p(k | g) p(y | k), summed over its candidates k, has the
+weight
+
+    w_g ∝ π_g E_g^power
+
+and within a geometry candidates are weighted by evidence times prior as usual. This is a power (or fractional)
+posterior between geometries: no geometry is the truth, labels are few, and the plain evidence (a power of 1) then often
+gives all weight to one geometry for reasons of chance (Grünwald and van Ommen 2017). On simulated surfaces, curves,
+clusters and tables (`benchmarks/weights.py`) 0.5 and 0.7 were about equal, and both better than 1; 0.7 costs less where
+one geometry is right. Geometries with less than LIGHT of the weight are dropped, which changed nothing there, and saves
+projecting new rows onto them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..geometry.candidate_set import Candidate, CandidateSet
+from ..geometry.priors import POWER_OF_NUMBERS
+
+LIGHT = 0.01
+
+
+@dataclass(frozen=True)
+class TemperedWeights:
+    """The geometry of each of K candidates [K], the log prior weight of each geometry [G], the power of evidence."""
+
+    owner: np.ndarray
+    log_prior: np.ndarray
+    power: float = POWER_OF_NUMBERS
+
+    @classmethod
+    def of(cls, candidate_set: CandidateSet, candidates: Sequence[Candidate]) -> TemperedWeights:
+        """For some candidates of a family."""
+        prior = np.array(candidate_set.log_priors or np.zeros(max(candidate_set.geometry_of) + 1))
+        owner = np.array([candidate_set.geometry_of[candidate.space] for candidate in candidates], int)
+        return cls(owner, prior, candidate_set.priors.power_of_numbers)
+
+    def only(self, some: Sequence[int]) -> TemperedWeights:
+        """For some of the candidates."""
+        return replace(self, owner=self.owner[list(some)])
+
+    def log_weights(self, log_mass: np.ndarray) -> np.ndarray:
+        """Log weights [K, ...] up to a constant, from evidence times prior, log_mass [K, ...]."""
+        return log_mass - (1 - self.power) * self._evidence(log_mass)
+
+    def heavy(self, log_weight: np.ndarray) -> np.ndarray:
+        """Which candidates [K] belong to a geometry that is not LIGHT, from their log weights [K]."""
+        weights = np.bincount(self.owner, np.exp(log_weight - logsumexp(log_weight)))
+        return (weights >= LIGHT)[self.owner]
+
+    def log_masses(self, log_weight: np.ndarray) -> np.ndarray:
+        """The inverse of `log_weights`, up to a constant."""
+        return log_weight + (1 / self.power - 1) * self._evidence(log_weight)
+
+    def _evidence(self, log_mass: np.ndarray) -> np.ndarray:
+        """For each candidate [K, ...], the log of the total mass of its geometry over the geometry's prior weight."""
+        found = np.zeros_like(log_mass)
+        for g in np.unique(self.owner):
+            mine = self.owner == g
+            total = np.logaddexp.reduce(log_mass[mine], axis=0) - self.log_prior[g]  # logsumexp takes ten times as long
+            found[mine] = np.where(np.isfinite(total), total, 0.0)
+        return found
