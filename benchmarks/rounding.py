@@ -97,10 +97,10 @@ def fit(name: str, path: Path) -> None:
     """Fit in this process, and store what each stage gave."""
     from gpum import GPUMRegressor
     from gpum.geometry.chart import ChartGeometry
-    from gpum.gplvm import race
+    from gpum.gplvm import multistart
 
     starts: dict[str, Any] = {}
-    true_run = race._run_all
+    true_run = multistart._run_all
 
     def run(model: Any, begin: Any, stages: Any, called: str, **options: Any) -> Any:
         begin = list(begin)
@@ -108,7 +108,7 @@ def fit(name: str, path: Path) -> None:
             starts[f"{called} {start} {len(theta.log_ell)}"] = getattr(theta, model.latent[0]), theta.Z
         return true_run(model, begin, stages, called, **options)
 
-    race._run_all = run
+    multistart._run_all = run
     X, truth, known = cloud(name)
     y = np.full(len(X), np.nan)
     y[known] = truth[known]

@@ -143,17 +143,17 @@ def function(rng: np.random.Generator, Z: np.ndarray, kind: int) -> np.ndarray:
 
 def without_lengths(geometries: Geometries) -> Geometries:
     """The geometries that do not depend on labels."""
-    family = geometries.candidate_set
-    some = [k for k, g in enumerate(family.geometry_of) if geometries.members[g].title != TITLE]
+    candidate_set = geometries.candidate_set
+    some = [k for k, g in enumerate(candidate_set.geometry_of) if geometries.members[g].title != TITLE]
     new = {k: j for j, k in enumerate(some)}
-    family = replace(
-        family,
-        spaces=[family.spaces[k] for k in some],
-        rows=[family.rows[k] for k in some],
-        geometry_of=[family.geometry_of[k] for k in some],
-        settings=[replace(s, space=new[s.space]) for s in family.candidates if s.space in new],
+    candidate_set = replace(
+        candidate_set,
+        spaces=[candidate_set.spaces[k] for k in some],
+        rows=[candidate_set.rows[k] for k in some],
+        geometry_of=[candidate_set.geometry_of[k] for k in some],
+        candidates=[replace(s, space=new[s.space]) for s in candidate_set.candidates if s.space in new],
     )
-    return replace(geometries, family=family)
+    return replace(geometries, candidate_set=candidate_set)
 
 
 def trials(name: str, seed: int, n_rows: int) -> list[dict]:
@@ -180,13 +180,13 @@ def trials(name: str, seed: int, n_rows: int) -> list[dict]:
 
 def alone(labelled, z: np.ndarray, test: np.ndarray) -> list[tuple]:
     """(kind, log prior weight, log evidence, means, variances) of each geometry."""
-    geometries, family, found = labelled.geometries, labelled.candidate_set, []
+    geometries, candidate_set, found = labelled.geometries, labelled.candidate_set, []
     rows = RowsInSpaces.exactly([r[geometries.cloud._learned_at(test)] for r in geometries.candidate_set.rows])
     for g, member in enumerate(geometries.members):
-        some = [s for s in family.candidates if family.geometry_of[s.space] == g]
+        some = [s for s in candidate_set.candidates if candidate_set.geometry_of[s.space] == g]
         if some:
-            prior = family.log_priors[g]
-            posterior = gp.average(replace(family, settings=some), labelled.at, z)
+            prior = candidate_set.log_priors[g]
+            posterior = gp.average(replace(candidate_set, candidates=some), labelled.at, z)
             kind = "lengths" if member.title == TITLE else member.name
             found.append((kind, prior, posterior.log_evidence - prior, *posterior.moments(rows)))
     return found

@@ -9,7 +9,7 @@ from gpum.app.report import document
 from gpum.basics import workers
 from gpum.estimators import subset
 from gpum.fitted import Geometries, cloud, rows
-from gpum.geometry import family, graphs
+from gpum.geometry import candidate_set, graphs
 from gpum.geometry.chart import ChartGeometry
 from gpum.geometry.domains import levels_of
 from gpum.gplvm import bound, lbfgs, optimise, projection
@@ -23,7 +23,7 @@ SIZES = {
     "rows_of_smooth_graphs": (cloud, "SMOOTH_ROWS"),
     "rows_at_once": (rows, "BLOCK"),
     "rows_projected_at_once": (rows, "PROJECTED"),
-    "scales": (family, "SCALES"),
+    "scales": (candidate_set, "SCALES"),
     "labels_unscreened": (gp, "SCREEN"),
     "labels_for_screening": (gp, "SCREENED"),
     "labels_decomposed": (gp, "LARGEST"),

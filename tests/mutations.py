@@ -76,10 +76,10 @@ MUTANTS = [
     mutant("Matérn: spectral density", "spectra", "(-nu - dim / 2)", "(-nu)", "spectral", "gp"),
     mutant("evidence: determinant", "gp", "- 0.5 * log_det", "- log_det", "gp"),
     mutant(
-        "evidence: prior of settings",
+        "evidence: prior of candidates",
         "gp",
-        "log_p + setting.log_prior + ratio_prior(setting, priors)",
-        "log_p + ratio_prior(setting, priors)",
+        "log_p + candidate.log_prior + ratio_prior(candidate, priors)",
+        "log_p + ratio_prior(candidate, priors)",
         "gp",
         "diagnostics",
     ),

@@ -155,7 +155,7 @@ def test_a_setting_without_finite_evidence_spoils_no_other(monkeypatch):
         return found
 
     plain = classes.expectation_propagation
-    monkeypatch.setattr(classes, "propagate", spoiled)
+    monkeypatch.setattr(classes, "expectation_propagation", spoiled)
     inside.lower(monkeypatch, labels_of_classes_unscreened=1000)
     X, y = moons(40)
     assert np.isfinite(GPUMClassifier(geometry="graph", smoothness="heat").fit(X, some(y, 2)).predict_proba(X)).all()

@@ -345,7 +345,7 @@ def test_joined_families_have_equal_prior_weight():
     two = family([Candidate(0, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), 0.0)], PHI)
     both = join([one, two])
     assert both.geometry_of == [0, 1]
-    assert [s.space for s in both.settings] == [0, 0, 1]
+    assert [s.space for s in both.candidates] == [0, 0, 1]
     posterior = gp.average(both, np.arange(12), y)
     alone = [gp.average(f, np.arange(12), y).log_evidence for f in (one, two)]
     assert posterior.log_evidence == pytest.approx(np.logaddexp(*alone) - np.log(2))

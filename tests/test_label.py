@@ -283,14 +283,18 @@ def test_a_geometry_that_does_not_fit_together_is_learned_anew(label_table):
     path, model = learned.beside(label_table), GPUMRegressor(**FAST)
     whole = path.read_bytes()
     held = model_io.read(path)
-    family, cloud = held.geometries.candidate_set, held.geometries.cloud
+    candidate_set, cloud = held.geometries.candidate_set, held.geometries.cloud
     assert learned.stored(model, X, path) is not None
     for changed in (
-        {"family": replace(family, geometry_of=[len(family.geometry_of) + 9] * len(family.geometry_of))},
-        {"family": replace(family, rows=[rows[1:] for rows in family.rows])},
-        {"family": replace(family, spaces=family.spaces[:1])},
-        {"family": replace(family, settings=[])},
-        {"family": None},
+        {
+            "candidate_set": replace(
+                candidate_set, geometry_of=[len(candidate_set.geometry_of) + 9] * len(candidate_set.geometry_of)
+            )
+        },
+        {"candidate_set": replace(candidate_set, rows=[rows[1:] for rows in candidate_set.rows])},
+        {"candidate_set": replace(candidate_set, spaces=candidate_set.spaces[:1])},
+        {"candidate_set": replace(candidate_set, candidates=[])},
+        {"candidate_set": None},
         {"cloud": replace(cloud, X=cloud.X[1:])},
         {"places": {0: cloud.rows[1:]}},
     ):

@@ -648,7 +648,7 @@ def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
         GPUMRegressor(latent_dim=9, geometry=["chart", "atlas"]).fit(X, y)
 
 
-@pytest.mark.parametrize("where", ["gpum.heat.atlas.surface", "gpum.geometry.atlas.AtlasGeometry.family"])
+@pytest.mark.parametrize("where", ["gpum.heat.atlas.surface", "gpum.geometry.atlas.AtlasGeometry.candidate_set"])
 @pytest.mark.parametrize("error", [ValueError, np.linalg.LinAlgError, FloatingPointError, MemoryError, NoSurface])
 def test_only_clouds_without_a_surface_are_noted(where, error, monkeypatch):
     """Whether a geometry is built or its kernels are: any other error is a bug, and leaves `fit`."""

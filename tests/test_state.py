@@ -52,7 +52,7 @@ def test_a_failed_refit_changes_nothing(monkeypatch):
     def fail(*about, **options):
         raise NoSurface("no surface")
 
-    monkeypatch.setattr("gpum.estimators.latent_base.race", fail)
+    monkeypatch.setattr("gpum.estimators.latent_base.multistart", fail)
     with pytest.raises(NoSurface):
         model.fit(5 * S[:, ::-1] + 3)
     changed = [name for name in {*before, *vars(model)} if vars(model).get(name) is not before.get(name)]

@@ -25,8 +25,8 @@ METHODS = ("auto", "spectral", "brownian")
 class Projection:
     """Rows on a geometry: points (rows of the data space, or places between nodes), and which rows are far from it.
 
-    `others` holds all possible points of each row, equally likely, where readings are missing. `sigma_points` holds points
-    around each one's own, equally likely, where its coordinates are uncertain.
+    `others` holds all possible points of each row, equally likely, where readings are missing. `sigma_points` holds
+    points around each one's own, equally likely, where its coordinates are uncertain.
     """
 
     points: np.ndarray  # [n, ...]

@@ -4,9 +4,9 @@ Given a component (a candidate with K = U S Uᵀ on the labels, and noise ratios
 
     mean(x) = k(x)U (z/(S + r)),   var(x) = σ_h² (K(x, x) - Σ (k(x)U)²/(S + r))          (errata 4)
 
-A row whose coordinates are uncertain has several points (`RowsInSpaces.sigma_points`): a component's mean is the mean over
-them; its variance is the mean of their variances plus the variance of their means. A row far from the geometry has the
-prior. With probability `gross` a new observation has a further error of variance `gross_variance` (`gross`).
+A row whose coordinates are uncertain has several points (`RowsInSpaces.sigma_points`): a component's mean is the mean
+over them; its variance is the mean of their variances plus the variance of their means. A row far from the geometry has
+the prior. With probability `gross` a new observation has a further error of variance `gross_variance` (`gross`).
 """
 
 from __future__ import annotations

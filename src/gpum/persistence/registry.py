@@ -102,6 +102,16 @@ TAGS: dict[str, str] = {
     "filled-rows": "basics.missing:Filled",
 }
 
+# Fields that were renamed, by tag: the name in older files and the present one.
+RENAMED: dict[str, dict[str, str]] = {
+    "family": {"settings": "candidates"},
+    "geometries": {"family": "candidate_set"},
+    "component": {"setting": "candidate"},
+    "component-classes": {"setting": "candidate"},
+    "posterior": {"doubt": "tempered"},
+    "posterior-student": {"doubt": "tempered"},
+}
+
 
 def tag_of(cls: type) -> str | None:
     """The tag of a class; None for one that is not known."""

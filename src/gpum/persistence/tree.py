@@ -27,7 +27,7 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from .container import TYPES
-from .registry import class_of, tag_of
+from .registry import RENAMED, class_of, tag_of
 
 FLOATS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 NAME = re.compile(r"_?[A-Za-z]\w*")
@@ -149,7 +149,10 @@ class Reader:
                 raise GpumError(f"it names {str(name)[:80]!r}, which is no class that a model file may hold")
             if not isinstance(state, dict):
                 raise GpumError(f"the fields of a {name} are no JSON object")
-            self._built.append(self._made(cls, {key: self.value(node) for key, node in state.items()}))
+            present = RENAMED.get(str(name), {})
+            self._built.append(
+                self._made(cls, {present.get(str(key), str(key)): self.value(node) for key, node in state.items()})
+            )
 
     def value(self, node: Any) -> Any:
         """The value that a node represents."""
