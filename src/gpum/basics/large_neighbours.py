@@ -18,7 +18,6 @@ from functools import partial
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.neighbors import NearestNeighbors
 
 from .device import accelerated
 from .threads import joblib_runs
@@ -205,6 +204,8 @@ def _in_float64(
     points: np.ndarray, queries: np.ndarray, rows: np.ndarray, k: int, own: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same for queries `rows`, by scikit-learn."""
+    from sklearn.neighbors import NearestNeighbors
+
     length, index = NearestNeighbors(n_neighbors=min(k + own, len(points))).fit(points).kneighbors(queries[rows])
     if not own:
         return length, index

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 from scipy.spatial.distance import cdist
-from sklearn.neighbors import NearestNeighbors
 
 PRECISE = 2e-8  # accuracy, relative to the longer row, of distances computed as |x|² + |y|² - 2xy
 FEW_PAIRS = 2**16  # distances up to which computing them all is faster than building a search structure
@@ -34,6 +33,8 @@ def nearest(points: np.ndarray, k: int = 1, queries: np.ndarray | None = None) -
         near = np.take_along_axis(away, index, 1)
         order = np.lexsort((index, near))
         return np.take_along_axis(near, order, 1), np.take_along_axis(index, order, 1)
+    from sklearn.neighbors import NearestNeighbors  # a tenth of a second, which a small model never needs
+
     return NearestNeighbors(n_neighbors=k).fit(points).kneighbors(queries)
 
 

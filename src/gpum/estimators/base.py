@@ -250,6 +250,19 @@ class NumberScores:
         """For each column of labels the log evidence of flat space, of its member with one length, and of the graph."""
         return [evidence_alone(geometries, *some, self.labels.store) for some in self.labels.scored()]
 
+    def left_out(self, geometries: Geometries) -> str:
+        """How far each label is from what the others predict, in words."""
+        said = []
+        for column, target in self.labels.scored():
+            output = infer_with_lengths(geometries, column, target, self.labels.store)[1]
+            if len(output.labels) < 3:
+                return ""
+            away = output.leave_one_out()[0] - output.labels
+            if (period := target.period) is not None:
+                away = (away + period / 2) % period - period / 2
+            said.append(f"{np.sqrt(np.mean(away**2)):.3g}")
+        return f"the root mean square error of left-out labels is {', '.join(said)}"
+
 
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
     """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""

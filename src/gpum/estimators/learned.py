@@ -20,7 +20,7 @@ from ..basics.checks import GpumError
 from ..fitted import Cloud, Geometries
 from ..geometry.candidate_set import Candidate, CandidateSet
 from ..persistence import container, model_io
-from .plan import reuse
+from .plan import INTERRUPTED, reuse
 from .stored import NOT_RESULTS
 
 ENDING = ".geometry"
@@ -109,6 +109,8 @@ def learn(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the scale of largest evidence", UserWarning)  # of the artificial labels
         model.fit(columns, y)
+    if INTERRUPTED in model.notes_:  # a file of some of the geometries would be used as if they were all
+        raise KeyboardInterrupt
     if found is None:
         learned = model.model_.geometries
         plain = replace(learned, kernels=replace(learned.kernels, n_jobs=None, verbose=0))

@@ -13,6 +13,9 @@
    more than `subset.SMOOTH` dimensions are not learned either.
 4. Commit: all geometries with their spaces, settings and prior weights, from which `inference` goes on.
 
+Ctrl-C while geometries or their spaces are built goes on with those that are ready, once: the next one ends the fit.
+What was missing is learned by the next fit (with `warm_start` or a checkpoint it goes on from there).
+
 These rules are for the default parameters; a geometry that is named is built. On simulated surfaces, curves, clusters
 and tables (`python benchmarks/weights.py` prints it) no chart or atlas was as good as flat space where the rule leaves
 them out. The graph alone is no witness: the best chart of a smooth sheet was 50 nats ahead of flat space where the
@@ -22,7 +25,8 @@ levels: the evidence of some of them does not bound that of the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -31,7 +35,9 @@ import numpy as np
 
 from ..basics import checks
 from ..basics.independence import independent
+from ..basics.progress import Reporter
 from ..basics.threads import at_once, one_blas_thread
+from ..basics.workers import Interrupted
 from ..fitted import Cloud, Geometries
 from ..geometry.base import KernelTask, kernel_options
 from ..geometry.build import (
@@ -57,6 +63,10 @@ from . import features, learning, subset, units
 from .base import FLAT, GRAPH, ONE_LENGTH
 from .stored import NOT_RESULTS, open_store
 
+INTERRUPTED = (
+    "interrupted: the fit has the geometries that were ready; fit again to learn all of them (with warm_start=True or "
+    "a checkpoint it goes on from there)"
+)
 FIRST_NEIGHBOURS = (10,)
 AHEAD = 10.0  # nats
 # Nats by which flat space may lead the first graphs until further ones are not built. All graphs together were then at
@@ -75,6 +85,9 @@ class LabelScores(Protocol):
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """For each column of labels the log evidence of FLAT space, of its member with ONE_LENGTH, and of the GRAPH."""
+
+    def left_out(self, geometries: Geometries) -> str:
+        """How well each label is predicted from the others, in words; empty where there are too few labels."""
 
 
 @dataclass(frozen=True)
@@ -205,8 +218,9 @@ def _planned(
         rows = rows.in_units(best)
 
     # 3. What takes longer, unless flat space leads all witnesses of a surface.
+    stopped = False
     if not (by_default and slow):
-        own = _built(request, rows, quick + slow, store)
+        own, stopped = _ready(partial(_built, request, rows, quick + slow, store))
     else:
         own = _built(request, rows, quick, store, few=True)
         alone = labels.alone(_joined(rows, own, request, store))
@@ -215,7 +229,12 @@ def _planned(
             alone = labels.alone(_joined(rows, own, request, store))
         lead, of_lengths = _lead(alone, GRAPH), _lead(alone, GRAPH, ONE_LENGTH)
         if lead <= AHEAD or (of_lengths <= AHEAD and _built(request, rows, ("atlas",), store).geometries):
-            own = own.beside(_built(request, rows, slow, store))
+            _say_left_out(labels, _joined(rows, own, request, store), request.kernels.verbose)
+            try:
+                learned, stopped = _ready(partial(_built, request, rows, slow, store))
+                own = own.beside(learned)
+            except KeyboardInterrupt:  # none of them is ready
+                stopped = True
         else:
             why = "to one length for all columns" if of_lengths > AHEAD else "neighbourhoods are too rough for charts"
             notes.append(
@@ -225,7 +244,29 @@ def _planned(
 
     # 4. All of them, in all units.
     others = [(one, first[one.scale].only(request.names)) for one in choices if one.scale in first]
-    return _joined(rows, own, request, store, [*store.notes, *notes], others)
+    join = partial(_joined, rows, own, request, store, [*store.notes, *notes], others)
+    found, stopped = (join(), True) if stopped else _ready(join)
+    if not stopped:
+        return found
+    warnings.warn(INTERRUPTED, stacklevel=4)
+    return found.with_notes([INTERRUPTED])
+
+
+def _ready(make: Callable[[], Any]) -> tuple[Any, bool]:
+    """What `make` returns; after Ctrl-C what was ready, and True."""
+    try:
+        return make(), False
+    except Interrupted as stop:
+        return stop.ready, True
+
+
+def _say_left_out(labels: LabelScores, geometries: Geometries, verbose: int) -> None:
+    """Say how good the geometries are that are there while others are learned."""
+    if verbose and (said := labels.left_out(geometries)):
+        with Reporter(verbose, 1, "learning the surface") as report:
+            report.say(
+                f"With {' and '.join(dict.fromkeys(geometries.names))} alone {said}. Ctrl-C keeps what is there."
+            )
 
 
 def _lead(alone: Sequence[dict[str, float]], *witnesses: str) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
-from sklearn.metrics import r2_score
 
 from ..basics import checks
 from ..basics.checks import GpumError
@@ -97,6 +96,8 @@ def with_more(
 
 def score(found: Predictive, y: Any, weight: Any) -> float:
     """R² of predictions (of angles its circular analogue) where y is not NaN, averaged over outputs."""
+    from sklearn.metrics import r2_score  # its module takes a twentieth of a second
+
     n = len(found.rows)
     y, mean = read_numbers(y, n), found.mean.reshape(n, -1)
     weight = None if weight is None else np.asarray(weight, float)

@@ -16,6 +16,7 @@ import numpy as np
 from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in
+from ..basics.workers import Interrupted
 from ..geometry.base import Geometry, KernelTask, Projection, titles
 from ..geometry.candidate_set import CandidateSet, join
 from ..geometry.incomplete import IncompleteGeometry
@@ -53,23 +54,42 @@ class Geometries:
         cls, cloud: Cloud, members: Sequence[Geometry], log_priors: Sequence[float], notes: Sequence[str],
         kernels: KernelTask,
     ) -> Geometries:  # fmt: skip
-        """Geometries with prior weights; a member that has no space on this cloud is left out, and a note says why."""
-        families, usable, priors, said = [], [], [], list(notes)
-        for member, prior in zip(members, log_priors, strict=True):
-            try:
-                families.append(member.candidate_set(kernels))
-            except NoSurface as error:
-                if len(members) == 1:
-                    raise
-                said.append(f"the {member.title} is left out: {error}")
-                continue
-            usable.append(member.built(kernels))
-            priors.append(prior)
+        """Geometries with prior weights; a member that has no space on this cloud is left out, and a note says why.
+
+        Ctrl-C raises `Interrupted`, with the members whose spaces are ready.
+        """
+        families: list[CandidateSet] = []
+        usable: list[Geometry] = []
+        priors: list[float] = []
+        said = list(notes)
+
+        def together() -> Geometries:
+            candidate_set = join(families[: len(priors)], priors)
+            candidate_set = replace(candidate_set, notes=[*said, *candidate_set.notes])
+            return cls(cloud, usable[: len(priors)], candidate_set, kernels)
+
+        try:
+            for member, prior in zip(members, log_priors, strict=True):
+                try:
+                    families.append(member.candidate_set(kernels))
+                except NoSurface as error:
+                    if len(members) == 1:
+                        raise
+                    said.append(f"the {member.title} is left out: {error}")
+                    continue
+                usable.append(member.built(kernels))
+                priors.append(prior)
+        except KeyboardInterrupt as stop:
+            if not priors:
+                raise
+            raise Interrupted(together()) from stop
         if not families:
             raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(said)}")
-        candidate_set = join(families, priors)
-        candidate_set = replace(candidate_set, notes=[*said, *candidate_set.notes])
-        return cls(cloud, usable, candidate_set, kernels)
+        return together()
+
+    def with_notes(self, notes: Sequence[str]) -> Geometries:
+        """The same with further notes."""
+        return replace(self, candidate_set=replace(self.candidate_set, notes=[*notes, *self.candidate_set.notes]))
 
     @property
     def titles(self) -> list[str]:

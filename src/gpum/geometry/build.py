@@ -25,7 +25,7 @@ from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.threads import at_once
-from ..basics.workers import results
+from ..basics.workers import Interrupted, results
 from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
@@ -74,6 +74,9 @@ class Rows:
         return IncompleteGeometry(geometry, self.filled, self.cloud, sound=self.sound)
 
 
+Outcome = Sequence[Geometry] | NoSurface  # of a task: geometries, or why there are none
+
+
 @dataclass(frozen=True)
 class Task:
     """Geometries of one kind to be built: `make` is a function of this library with its inputs."""
@@ -82,7 +85,7 @@ class Task:
     make: Callable[[], Iterable[Geometry]]
     rows: Rows
 
-    def run(self) -> list[Geometry] | NoSurface:
+    def run(self) -> Outcome:
         """The geometries, or the error that says why there are none: an error raised in a worker stops the others."""
         try:
             return [self.rows.complete(geometry) for geometry in self.make()]
@@ -178,27 +181,51 @@ def build(tasks: Sequence[Task], *, alone: bool, n_jobs: int | None = None, verb
     Atlases and graphs also use the workers of joblib; a latent model uses them for its starts.
     """
     side_by_side = at_once(n_jobs) > 1 and len(tasks) > 1
+    done: dict[int, Outcome] = {}  # also those that are ready before one that comes earlier
+    running = [partial(_kept, task, done, k) if side_by_side else task.run for k, task in enumerate(tasks)]
+    try:
+        with Reporter(side_by_side and verbose, len(tasks), "learning the surface in several ways") as report:
+            made = results(running, n_jobs) if side_by_side else iter(())
+            for kind, same in groupby(range(len(tasks)), lambda k: tasks[k].kind):
+                of_kind = list(same)
+                made = (
+                    made if side_by_side else results([running[k] for k in of_kind], n_jobs if kind == "atlas" else 1)
+                )
+                for count, k in enumerate(of_kind, 1):
+                    with Reporter(verbose and not side_by_side and kind != "chart", None, f"building geometry: {kind}"):
+                        done[k] = next(made)
+                    report.advance(f"geometry: {kind} {count} of {len(of_kind)}", 1)
+    except KeyboardInterrupt as stop:
+        ready = _together(tasks, dict(done), alone)
+        if not ready.geometries:
+            raise
+        raise Interrupted(ready) from stop
+    return _together(tasks, done, alone)
+
+
+def _kept(task: Task, done: dict[int, Outcome], k: int) -> Outcome:
+    """What a task makes, which is then in `done`, too."""
+    done[k] = task.run()
+    return done[k]
+
+
+def _together(tasks: Sequence[Task], done: dict[int, Outcome], alone: bool) -> Built:
+    """The geometries that tasks made, with prior weights, and notes about those that cannot be built."""
     geometries: list[Geometry] = []
     log_priors: list[float] = []
     notes: list[str] = []
-    with Reporter(side_by_side and verbose, len(tasks), "learning the surface in several ways") as report:
-        made = results([task.run for task in tasks], n_jobs) if side_by_side else iter(())
-        for kind, same in groupby(tasks, lambda task: task.kind):
-            of_kind, found = list(same), []
-            made = made if side_by_side else results([t.run for t in of_kind], n_jobs if kind == "atlas" else 1)
-            for k in range(len(of_kind)):
-                with Reporter(verbose and not side_by_side and kind != "chart", None, f"building geometry: {kind}"):
-                    result = next(made)
-                report.advance(f"geometry: {kind} {k + 1} of {len(of_kind)}", 1)
-                if not isinstance(result, NoSurface):
-                    found.append(result)
-                elif alone and len(of_kind) == 1:
+    for kind, same in groupby(range(len(tasks)), lambda k: tasks[k].kind):
+        of_kind = list(same)
+        made = [done[k] for k in of_kind if k in done]
+        for result in made:
+            if isinstance(result, NoSurface):
+                if alone and len(of_kind) == 1:
                     raise result
-                else:
-                    notes.append(f"one {kind} is left out: {result}")
-            for some in found:
-                geometries += some
-                log_priors += [-log(len(found) * len(some))] * len(some)
+                notes.append(f"one {kind} is left out: {result}")
+        found = [result for result in made if not isinstance(result, NoSurface)]
+        for some in found:
+            geometries += some
+            log_priors += [-log(len(found) * len(some))] * len(some)
     return Built(geometries, log_priors, notes)
 
 

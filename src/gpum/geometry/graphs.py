@@ -38,7 +38,6 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags_array, identity
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.spatial.distance import cdist
-from sklearn.neighbors import NearestNeighbors
 
 from ..basics import large_neighbours
 from ..basics.checks import GpumError, NoSurface
@@ -208,6 +207,8 @@ def diffusion_space(
         raise GpumError(f'normalisation is {normalisation!r}; use "paper" or "authors".')
     if squares is None and len(X) > DENSE:
         reach = 2 * bandwidth * float(np.sqrt(-np.log(FAINT)))
+        from sklearn.neighbors import NearestNeighbors
+
         w = NearestNeighbors(radius=reach).fit(X).radius_neighbors_graph(mode="distance")
         near = np.bincount(w.nonzero()[0][w.data <= bandwidth], minlength=len(X)) + 1
         w.data = np.exp(-((w.data / (2 * bandwidth)) ** 2))

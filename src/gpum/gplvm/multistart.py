@@ -24,6 +24,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..basics.threads import at_once, joblib_runs, one_blas_thread
+from ..basics.workers import still_wanted, within
 from ..persistence.programs import cached_programs
 from ..persistence.store import Store
 from .models import Data, Model
@@ -234,7 +235,7 @@ class _Threads:
     def started(self, run: Callable[[], Iterable[Fit]]) -> Iterator[Fit]:
         """Queue a run, which begins when a thread is free, and return an iterator over its rounds."""
         ended: SimpleQueue[Fit | BaseException | None] = SimpleQueue()
-        self._pool.submit(self._follow, run, ended)
+        self._pool.submit(within(self._over, partial(self._follow, run, ended)))
         return self._rounds(ended)
 
     def _follow(self, run: Callable[[], Iterable[Fit]], ended: SimpleQueue[Any]) -> None:
@@ -242,8 +243,6 @@ class _Threads:
             with jax.enable_x64(True), cached_programs():
                 for fit in run():
                     ended.put(fit)
-                    if self._over.is_set():
-                        return
             ended.put(None)
         except BaseException as error:  # it is raised in the thread that reads the rounds
             ended.put(error)
@@ -263,6 +262,7 @@ def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage
         rounds = maximise(model, theta, data, stage, n_rows)
         for theta, now in rounds:
             yield Fit(name, theta, now)
+            still_wanted()
 
 
 def _whole_run(*args: Any) -> list[Fit]:
