@@ -33,9 +33,9 @@ from scipy.special import logsumexp
 from gpum import GPUMRegressor
 from gpum.fitted.geometries import Geometries
 from gpum.fitted.relevance import TITLE, with_lengths
+from gpum.geometry.priors import POWER_OF_NUMBERS
 from gpum.inference import gp
 from gpum.inference.posterior import RowsInSpaces
-from gpum.inference.tempered import TRUST
 
 LABELS = (4, 10, 30, 100)
 NOISE = (0.01, 0.1, 0.3, 1.0)
@@ -216,7 +216,7 @@ def witness(trial: dict) -> dict:
     surfaces = max(of("chart", "atlas"))
     flat = logsumexp(of("flat", "lengths")) - np.log(len(of("flat", "lengths")))
     witnesses = of("graph", "flat") if of("atlas") else of("graph")
-    gain = scored(trial, TRUST, True, CHEAP)[0] - scored(trial, TRUST, True)[0]
+    gain = scored(trial, POWER_OF_NUMBERS, True, CHEAP)[0] - scored(trial, POWER_OF_NUMBERS, True)[0]
     leads = {"graph": flat - max(of("graph")), "all": flat - max(witnesses)}
     return {"n": trial["n"], "leads": leads, "surface": surfaces - flat, "gain": gain}
 
