@@ -5,8 +5,7 @@
 2. seconds to come within 1 % of the exact kernel of the Swiss roll, t = 10, 24 starts × 474 targets: 99 % of the
    entries have an error of at most 1 % of the kernel's peak (the largest error is printed beside it). Spectral, path
    histograms, and the paper's ball count with the step and the radius that make it cheapest;
-3. `--device`: nanoseconds per path and step for 10⁷ paths of 100 steps on whatever device JAX finds, with different
-   numbers of paths at once.
+3. `--device`: what `heat_kernel_on_device.py` measures, for a machine with a GPU.
 
 Run by `make bench`; `--steps` runs part 1 alone, `--errors` part 2.
 """
@@ -21,15 +20,11 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.optimize import nnls
 
 from gpum import BayesianGPLVM, SwissRoll, datasets, heat_kernel
 from gpum.heat import brownian, paths
 from gpum.manifold import drift, evaluate, inverse_root, straighten
-
-console = Console(width=110)
 
 
 def nothing(x, leg, extra):
@@ -79,6 +74,9 @@ def diffrax_per_step(chart, start, dt: float, n_paths: int, n_steps: int) -> tup
 
 def speed() -> None:
     """Part 1."""
+    from rich.console import Console
+    from rich.table import Table
+
     cloud = datasets.make_swiss_roll(random_state=0)
     chart = straighten(BayesianGPLVM(random_state=0).fit(cloud.X).chart_)
     start, dt = chart.bounds.mean(1), brownian.step_size(chart)
@@ -98,7 +96,7 @@ def speed() -> None:
     for name, (ns, used) in rows.items():
         ratio = rows["direct evaluation, float64"][0] / ns
         table.add_row(name, f"{ns:.1f}", f"{used:.1f}", f"{ratio:.1f}")
-    console.print(table)
+    Console(width=110).print(table)
 
 
 def exact_kernel(roll: SwissRoll, starts: np.ndarray, targets: np.ndarray, t: float) -> np.ndarray:
@@ -156,7 +154,7 @@ def search_ball(roll: SwissRoll, starts: np.ndarray, targets: np.ndarray, exact:
             noise, bias = nnls(np.column_stack([1 / sizes, np.ones(3)]), np.square(errors))[0]
             n = noise / (0.01**2 - bias) if bias < 0.01**2 else np.inf
             found.append((n / dt, dt, radius, n))
-            console.print(f"ball count, step {dt}, radius {radius}: errors {np.round(100 * np.array(errors), 2)} %")
+            print(f"ball count, step {dt}, radius {radius}: errors {np.round(100 * np.array(errors), 2)} %")
     return min(found)[1:]
 
 
@@ -168,6 +166,9 @@ def worst(kernel: np.ndarray, exact: np.ndarray) -> tuple[float, float]:
 
 def error_for_time() -> None:
     """Part 2."""
+    from rich.console import Console
+    from rich.table import Table
+
     roll = SwissRoll()
     cloud = datasets.make_swiss_roll(random_state=0)
     starts, targets = cloud.chart_coords[:STARTS], cloud.chart_coords
@@ -205,23 +206,15 @@ def error_for_time() -> None:
             table.add_row("ball count, extrapolated", str(needed), str(dt), str(radius), seconds, "1.00%", "?")
     else:
         table.add_row("ball count (the paper's)", "∞", f"≥ {min(BALL_STEPS)}", "any", "∞", "> 1 %", "?")
-    console.print(table)
-
-
-def on_device() -> None:
-    """Part 3."""
-    chart = straighten(SwissRoll())
-    moving = jax.device_put(brownian.motion(chart))
-    start = chart.coordinates([[6.0, 6.0]])[0]
-    for n_paths in (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000):
-        ns, _ = per_step(moving, start, 0.05, n_paths, 100, 1)
-        console.print(f"{jax.devices()[0]}: {n_paths} paths of 100 steps, float32: {ns:.4f} ns per path and step")
+    Console(width=110).print(table)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if "--device" in sys.argv:
-        on_device()
+        import heat_kernel_on_device
+
+        heat_kernel_on_device.main()
     else:
         if "--errors" not in sys.argv:
             speed()

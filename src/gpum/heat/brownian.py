@@ -136,49 +136,65 @@ def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float
 def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, first: Array) -> tuple[Coordinates, Array]:
     """Paths x (q arrays [n]) after `count` steps, and how many of them are outside.
 
-    The words of random bits are drawn from the key folded by the number of the first step that they serve; `first` is
-    that of the leg's first step.
+    `first` is the number of the leg's first step, by which random numbers are folded.
     """
+    normals = jax.random.normal(jax.random.fold_in(key, first), (len(x), *x[0].shape), jnp.float32).astype(x[0].dtype)
     look = partial(moving.at, moving.geometry)
-    q, dtype = len(x), x[0].dtype
-    sd = jnp.sqrt(dt)
-    per_word, words = max(COORDINATES // q, 1), -(-q // COORDINATES)
+    state = step(look, moving, (x, x), tuple(normals), dt)
+    x, before = four_point_steps(moving, key, state, dt, count, first)
 
-    def step(state: tuple[Coordinates, Coordinates], z: Coordinates) -> tuple[Coordinates, Coordinates]:
-        x, before = state
-        mean, root, depth, normal, direction = look(x)
-        x = mirrored(x, before, depth, normal, direction)
-        moved = []
-        for a in range(q):
-            # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
-            most = sd * jnp.sqrt(sum(r**2 for r in root[a]))
-            noise = sd * sum(r * each for r, each in zip(root[a], z, strict=True))
-            moved.append(x[a] + jnp.clip(dt * mean[a], -most, most) + noise)
-        return _wrap(moving, tuple(moved)), x
+    def mirror(x: Coordinates, turn: None) -> tuple[Coordinates, None]:
+        _, _, depth, normal, direction = look(x)
+        return _wrap(moving, mirrored(x, before, depth, normal, direction)), None
+
+    ends, _ = jax.lax.scan(mirror, x, length=MIRRORS)
+    return ends, jnp.sum(look(ends)[2] < 0, dtype=jnp.int32)
+
+
+def step(
+    look: Callable[[Coordinates], Geometry], box: Any, state: tuple[Coordinates, Coordinates], z: Coordinates, dt: Array
+) -> tuple[Coordinates, Coordinates]:
+    """One step of paths, and where they were before it, from increments z; `box` has the chart's ends."""
+    x, before = state
+    mean, root, depth, normal, direction = look(x)
+    x = mirrored(x, before, depth, normal, direction)
+    sd = jnp.sqrt(dt)
+    moved = []
+    for a in range(len(x)):
+        # Where the metric nearly vanishes the drift is huge: it is limited to the size of the noise.
+        most = sd * jnp.sqrt(sum(r**2 for r in root[a]))
+        noise = sd * sum(r * each for r, each in zip(root[a], z, strict=True))
+        moved.append(x[a] + jnp.clip(dt * mean[a], -most, most) + noise)
+    return _wrap(box, tuple(moved)), x
+
+
+def four_point_steps(
+    moving: Motion, key: Array, state: tuple[Coordinates, Coordinates], dt: Array, count: Array, first: Array
+) -> tuple[Coordinates, Coordinates]:
+    """The steps of a leg after its first one. Words of random bits are drawn from the key folded by the number of the
+    first step that they serve."""
+    look = partial(moving.at, moving.geometry)
+    q, dtype = len(state[0]), state[0][0].dtype
+    per_word, words = steps_per_word(q), -(-q // COORDINATES)
 
     def of_word(number: Array, state: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
         done = 1 + number * per_word
-        bits = jax.random.bits(jax.random.fold_in(key, first + done), (words, *x[0].shape), jnp.uint32)
+        bits = jax.random.bits(jax.random.fold_in(key, first + done), (words, *state[0][0].shape), jnp.uint32)
 
         def one(j: Array, state: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
             z = (increment(bits[a // COORDINATES] >> (BITS * (j * q + a % COORDINATES)), dtype) for a in range(q))
-            return step(state, tuple(z))
+            return step(look, moving, state, tuple(z), dt)
 
         return jax.lax.fori_loop(
             0, jnp.minimum(per_word, count - done), lambda j, s: one(j.astype(jnp.uint32), s), state
         )
 
-    normals = jax.random.normal(jax.random.fold_in(key, first), (q, *x[0].shape), jnp.float32).astype(dtype)
-    state = step((x, x), tuple(normals))
-    state = jax.lax.fori_loop(0, -((1 - count) // per_word), of_word, state)
+    return jax.lax.fori_loop(0, -((1 - count) // per_word), of_word, state)
 
-    def mirror(state: tuple[Coordinates, Coordinates], turn: None) -> tuple[tuple[Coordinates, Coordinates], None]:
-        x, before = state
-        _, _, depth, normal, direction = look(x)
-        return (_wrap(moving, mirrored(x, before, depth, normal, direction)), before), None
 
-    ends, _ = jax.lax.scan(mirror, state, length=MIRRORS)[0]
-    return ends, jnp.sum(look(ends)[2] < 0, dtype=jnp.int32)
+def steps_per_word(q: int) -> int:
+    """How many steps in q dimensions a word of random bits serves."""
+    return max(COORDINATES // q, 1)
 
 
 def increment(bits: Array, dtype: Any) -> Array:

@@ -19,6 +19,7 @@ reaches, and a warning is given if those of the largest table are too large.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -262,17 +263,28 @@ def _with_walls(
 
 def lookup(table: Table, x: Coordinates) -> Geometry:
     """The geometry at points x: the row of each point's cell."""
-    q, shape = len(x), table.values.shape[: len(x)]
+    row, offsets = cell_of(table, x)
+    rows = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
+    values = rows.at[row].get(mode="promise_in_bounds").astype(x[0].dtype)
+    return geometry_of([values[..., k] for k in range(values.shape[-1])], offsets)
+
+
+def cell_of(table: Table, x: Coordinates) -> tuple[Array, Coordinates]:
+    """The number of each point's cell, which is its row in the table, and where it lies from the cell's middle."""
+    shape = table.values.shape[: len(x)]
     row: Any = 0
     offsets = []
-    for a in range(q):
+    for a in range(len(x)):
         size = (table.high[a] - table.low[a]) / shape[a]
         cell = jnp.clip(jnp.floor((x[a] - table.low[a]) / size), 0, shape[a] - 1)
         row = row * shape[a] + cell.astype(jnp.int32)
         offsets.append(x[a] - (table.low[a] + (cell + 0.5) * size))
-    rows = jnp.asarray(table.values).reshape(-1, table.values.shape[-1])
-    found = rows.at[row].get(mode="promise_in_bounds").astype(x[0].dtype)
-    column = [found[..., k] for k in range(found.shape[-1])]
+    return row, tuple(offsets)
+
+
+def geometry_of(column: Sequence[Array], offsets: Coordinates) -> Geometry:
+    """The geometry at points of cells, from the columns of the cells' rows and where the points lie in them."""
+    q = len(offsets)
     upper = {
         (i, j): column[q + k] for k, (i, j) in enumerate(zip(*map(np.ndarray.tolist, np.triu_indices(q)), strict=True))
     }
