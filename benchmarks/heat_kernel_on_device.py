@@ -90,9 +90,8 @@ def paths_on(name: str, chart, start: np.ndarray, dt: float, n_paths: int) -> No
         f"{name}: table {rows}, {size:.1f} MiB; a step reads {4 * rows[-1]} bytes of it in sectors of 32, and the state"
     )
     bits = 32 / brownian.steps_per_word(2)
-    say(
-        f"  and a state of 16 bytes, which is written again, and draws {2 * brownian.BITS} random bits, {bits:.1f} of words of threefry"
-    )
+    say("  and a state of 16 bytes, which is written again")
+    say(f"  and draws {2 * brownian.BITS} random bits, {bits:.1f} of words of threefry")
     for n in (n_paths // 10, n_paths):
         ns = nanoseconds(partial(mean_end, moving, key, first, *leg, n), n * STEPS)
         say(f"  {n} paths of {STEPS} steps, float32: {ns:.4f} ns per path and step")
@@ -118,9 +117,7 @@ def in_registers(moving, key, start, leg, n_paths: int) -> None:
             mean, ends = call()
             other_mean, other_ends = mean_end(moving, key, start, *leg, n_paths)
             apart = float(jnp.abs(ends - other_ends).max()), float(jnp.abs(mean - other_mean).max())
-            say(
-                f"  in registers, {block} paths and {warps} warps a program: {ns:.4f} ns per path and step; {n_paths} paths"
-            )
+            say(f"  {n_paths} paths in registers, {block} in {warps} warps a program: {ns:.4f} ns per path and step")
             say(f"    ends of the first hundred differ by at most {apart[0]:.2g}, means of all by {apart[1]:.2g}")
     except Exception:  # an experiment with a compiler that may refuse it
         say(f"  in registers: failed\n{traceback.format_exc(limit=-2)[-1500:]}")
