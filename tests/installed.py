@@ -29,7 +29,19 @@ assert np.allclose(classes.predict_proba(X).sum(1), 1)
 
 
 # Packages of the extras, which nobody has who installs the library alone.
-OPTIONAL = ("contourpy", "matplotlib", "openpyxl", "pandas", "PIL", "plotly", "pooch", "pyarrow", "rich", "typer")
+OPTIONAL = (
+    "contourpy",
+    "h5py",
+    "matplotlib",
+    "openpyxl",
+    "pandas",
+    "PIL",
+    "plotly",
+    "pooch",
+    "pyarrow",
+    "rich",
+    "typer",
+)
 WITHOUT = f"""
 import importlib.util
 assert not [name for name in {OPTIONAL!r} if importlib.util.find_spec(name)]

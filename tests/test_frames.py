@@ -14,7 +14,6 @@ from gpum import (
     BayesianGPLVM,
     EuclideanGPRegressor,
     GPUMClassifier,
-    GpumError,
     GPUMRegressor,
     GraphLaplacianGPRegressor,
     GraphMaternGPRegressor,
@@ -186,16 +185,3 @@ def test_column_names_of_latent_models(name):
 def test_output_checks(name, check):
     estimator = LEARNED[name]
     getattr(estimator_checks, check)(type(estimator).__name__, estimator)
-
-
-def test_single_cells_are_refused_with_what_to_pass():
-    """An AnnData, whose conversion to an array takes a minute and fails, by what it has."""
-
-    class Cells:
-        obs, obsm = {}, {}
-
-        def __array__(self, *_, **__):
-            raise AssertionError("it was converted")
-
-    with pytest.raises(GpumError, match=r"X is an AnnData; pass its numbers: .*X\.obsm\['X_pca'\]"):
-        GPUMRegressor().fit(Cells(), np.zeros(5))

@@ -70,8 +70,8 @@ def test_decimal_commas_and_encodings(tmp_path):
         with pytest.raises(ValueError, match=message):
             read("ö\n1", **how)
     np.savez(tmp_path / "t.npz", a=[1.0])
-    with pytest.raises(ValueError, match="leave them out"):
-        tables.read(tmp_path / "t.npz", decimal=",")
+    with pytest.raises(ValueError, match="leave it out"):
+        tables.read(tmp_path / "t.npz", encoding="latin-1")
 
 
 def test_words_are_distinguished_from_numbers(tmp_path):

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .basics.annotated import cell_advice, cell_columns
     from .basics.cells import MARKERS, are_words, as_number, could_be_number, is_date, is_missing, number_advice
     from .basics.checks import counted, option
     from .basics.encoding import Column, Columns, Encoding, TextColumns
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "basics.annotated": "cell_advice cell_columns",
     "basics.cells": "MARKERS are_words as_number could_be_number is_date is_missing number_advice",
     "basics.checks": "counted option",
     "basics.encoding": "Column Columns Encoding TextColumns",
@@ -81,6 +83,8 @@ __all__ = [
     "as_worker",
     "bandwidth_grid",
     "by_column",
+    "cell_advice",
+    "cell_columns",
     "check_rows",
     "check_writable",
     "close_to_other_groups",

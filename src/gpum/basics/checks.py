@@ -41,13 +41,11 @@ def cloud(
     """
     from scipy.sparse import issparse  # imported here, so that commands without it start faster
 
-    if hasattr(X, "obsm") and hasattr(X, "obs"):  # single cells, as scanpy has them
-        raise GpumError(
-            f"{name} is an AnnData; pass its numbers: log-normalise it, then {name}.obsm['X_pca'] (components "
-            f"instead of thousands of genes), and {name}.obs[...] as y"
-        )
     if issparse(X):
-        raise GpumError(f"{name} is a sparse matrix; pass {name}.toarray()")
+        raise GpumError(
+            f"{name} is a sparse matrix; pass {name}.toarray(), or better, of thousands of genes or words, a few dozen "
+            "principal components (sklearn.decomposition.TruncatedSVD)"
+        )
     try:
         # A pandas column that may hold NA becomes an array of objects, unless a value for NA is given; pandas 3.0
         # refuses that value for whole numbers, so it is given only where something is missing.

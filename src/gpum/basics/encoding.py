@@ -92,6 +92,10 @@ class Columns:
     def __len__(self) -> int:
         return len(self.cells[0])
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The columns as one array [N, p]."""
+        return np.stack(self.cells, 1).astype(dtype)
+
 
 @dataclass(frozen=True)
 class Column:

@@ -13,6 +13,7 @@ EXTRAS = {
     "contourpy": "app",
     "dask": "dask",
     "distributed": "dask",
+    "h5py": "cells",
     "matplotlib": "plots",
     "plotly": "app",
     "pooch": "app",

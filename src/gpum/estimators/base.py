@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from sklearn.base import RegressorMixin
 from sklearn.utils import get_tags
 
-from ..basics import checks
+from ..basics import annotated, checks
 from ..basics.checks import GpumError
 from ..basics.threads import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
@@ -45,6 +45,8 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
     ) -> Any:
         """Fit a cloud X [N, p] with targets y [N] or [N, k], NaN where a row has no label.
 
+        X may be an AnnData: its columns are `obsm["X_pca"]`, else `X`, and y may be the name of a column of `obs`.
+
         Parameters
         ----------
         noise_std : known standard deviation of each label's noise, a number, [N] or as y; None: it is learned, the same
@@ -56,7 +58,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         """
         with shell.fitting(self):
             cloud = self._read_cloud(X)
-            labels = Labels.of(self, y, len(cloud), noise_std, trials, sample_weight)
+            labels = Labels.of(self, annotated.labels(X, y), len(cloud), noise_std, trials, sample_weight)
             geometries = self._geometries(cloud, labels)
             outputs = []
             for column, target in labels.columns():
@@ -79,6 +81,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         if not shell.is_fitted(self):
             return self.fit(X, y, noise_std=noise_std, trials=trials, sample_weight=sample_weight)
         with shell.fitting(self):
+            y = annotated.labels(X, y)
             model, X = self.model_, shell.check_rows(self, X)
             columns, targets = more_of(model.outputs, model.several, y, len(X), noise_std, trials, sample_weight)
             placed = more_labels.place(model.cloud, X, ~np.isnan(columns), [output.rows for output in model.outputs])
@@ -206,7 +209,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         Of angles 1 less the ratio of mean 1 - cos(error) to that of the mean direction. Of likelihood="binomial"
         y counts the successes of `trials`, as in `fit`, and R² is that of y/trials, each trial with the same weight.
         """
-        return score(self.predictive(X).of_trials(trials), y, sample_weight)
+        return score(self.predictive(X).of_trials(trials), annotated.labels(X, y), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

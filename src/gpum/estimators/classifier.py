@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Trans
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..basics import renamed
+from ..basics import annotated, renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
@@ -90,7 +90,9 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
         with shell.fitting(self):
             cloud = learning.read_cloud(self, X)
-            labels = ClassLabels.of(y, len(cloud), self.unlabelled, of_classes(checked(self.priors)))
+            labels = ClassLabels.of(
+                annotated.labels(X, y), len(cloud), self.unlabelled, of_classes(checked(self.priors))
+            )
             geometries = self._geometries(cloud, labels)
             output = infer(geometries, labels.known, labels.codes, len(labels.classes), self.priors)
             self.classes_ = labels.classes
@@ -106,6 +108,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         the cloud that has a label gets another observation; a row without a label adds nothing. y may hold classes that
         no label had before. `classes`: if given, y is checked to hold no others; it changes nothing else.
         """
+        y = annotated.labels(X, y)
         if not shell.is_fitted(self):
             _check_among(split_labels(np.ravel(y), self.unlabelled)[1], classes)
             return self.fit(X, y)
@@ -190,7 +193,9 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         from sklearn.metrics import accuracy_score  # its module takes a twentieth of a second
 
         guess = self.predict(X)
-        labelled, labels = split_labels(_column(y, len(guess)), self.model_.settings.get("unlabelled", AUTO))
+        labelled, labels = split_labels(
+            _column(annotated.labels(X, y), len(guess)), self.model_.settings.get("unlabelled", AUTO)
+        )
         if not labelled.any():
             raise GpumError(f"y has no labelled row to score; give the class of at least one row; {FOLDS}")
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from ..basics import checks
+from ..basics import annotated, checks
 from ..basics.checks import GpumError
 from ..basics.encoding import Columns, Encoding
 
@@ -20,6 +21,10 @@ def read(estimator: Any, X: Any) -> Any:
     Names of the columns are stored as `feature_names_in_`, the encoding, where there is one, as `encoding_`.
     """
     vars(estimator).pop("encoding_", None)
+    if annotated.is_annotated(X):
+        X = annotated.cell_columns(X)
+        if (advice := annotated.cell_advice(X)) is not None:
+            warnings.warn(advice, stacklevel=5)
     if isinstance(X, Columns):
         table: Columns | None = X
         estimator.feature_names_in_ = np.array(X.names, object)
@@ -82,6 +87,8 @@ def notes(estimator: Any) -> list[str]:
 
 def like_fitted(estimator: BaseEstimator, X: Any) -> np.ndarray:
     """Rows X, checked to have the columns of the fit, as numbers; other names or another order are an error."""
+    if annotated.is_annotated(X):
+        X = annotated.like(X, names(estimator))
     if isinstance(X, Columns):
         known = list(getattr(estimator, "feature_names_in_", X.names))
         if X.names != known:

@@ -13,7 +13,7 @@ import typer
 from gpum import GpumError
 from gpum.tools import Columns, Encoding, TextColumns, counted, is_date, is_missing
 
-from ..tables.tables import Table
+from ..tables.table import Table
 from ..tables.written import DATE, Style
 from .columns import FEW, ROW_NAMES, Chosen, Readings, counts_rows, readings_of
 from .messages import listed
@@ -52,6 +52,8 @@ def advice_on(chosen: Chosen) -> list[Advice]:
     for name in chosen.targets:
         found += _of_target(table, name)
     found += _of_rows(chosen, [name for name in chosen.used if name not in empty])
+    if table.advice is not None:
+        found.append(Advice(table.advice, stops=False))
     return sorted(found, key=lambda advice: not advice.stops)
 
 
@@ -114,7 +116,7 @@ def _texts(table: Table, name: str) -> list[str]:
 
 def _decimal(chosen: Chosen) -> Advice | None:
     """Advice to name the comma as the decimal mark: more columns have numbers such as 1,5 than such as 1.5."""
-    if chosen.table.decimal != "." or chosen.table.lines is None:
+    if chosen.table.decimal != ".":
         return None
     columns = [_texts(chosen.table, name) for name in (*chosen.used, *chosen.targets)]
     commas = [cells for cells in columns if _most(cells, COMMA.fullmatch)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,19 +10,13 @@ import typer
 from gpum.tools import counted
 
 from .messages import called, stage, with_labels
-from .models import Debug, Decimal, Encoding, Missing, Written, column
+from .models import Data, Debug, Decimal, Encoding, Matrix, Missing, Written, column
 
 STOPPED = 1  # exit status: something is in the way
 
 
 def check(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE",
-            help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; or a folder of pictures.",
-        ),
-    ],
+    data: Data,
     target: Annotated[list[str] | None, column("What is to be learned.")] = None,
     features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, column("Columns to leave out.")] = None,
@@ -32,6 +25,7 @@ def check(
     written: Written = None,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
+    matrix: Matrix = None,
     debug: Debug = False,
 ) -> None:
     """List what is in the way of a fit, with the option that solves each, and print the command that uses them all.
@@ -49,7 +43,7 @@ def check(
         from .columns import choose
 
         conventions = Conventions.of(missing, written)
-        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target or [])
+        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding, matrix=matrix), data, target or [])
         chosen = choose(table, target or [], features, drop, index, conventions)
         with called(data.name):
             found = advice_on(chosen)
@@ -63,6 +57,7 @@ def check(
         *_repeated("--written", written),
         *([] if decimal == "." else ["--decimal", decimal]),
         *([] if encoding == "utf-8" else ["--encoding", encoding]),
+        *([] if matrix is None else ["--matrix", matrix]),
     ]
     show(found)
     outputs = ["--out", "model.gpum", "--report", "report.html"]

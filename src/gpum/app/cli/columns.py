@@ -14,7 +14,8 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import Column, Columns, Encoding, TextColumns
 
-from ..tables.tables import Table, are_numbers
+from ..tables.table import Table
+from ..tables.tables import are_numbers
 from ..tables.written import Conventions
 from .messages import listed, note
 
@@ -85,7 +86,7 @@ def choose(
     own = [] if table.index is None or table.index in (features or []) else [table.index]
     names = named(table, "--index", [index]) if index else own
     others = [name for name in table.columns if name not in {*targets, *dropped, *names}]
-    used = named(table, "--features", features or []) or others
+    used = named(table, "--features", features or []) or [n for n in table.features or others if n in others]
     check_apart({"--target": targets, "--drop": dropped, "--index": names, "--features": used})
     conventions.check(table)
     return Chosen(conventions.applied(table, used, [t for t in targets if t in table.columns]), targets, names, used)

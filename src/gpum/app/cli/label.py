@@ -21,10 +21,12 @@ from gpum.tools import counted
 from .address import new_token, opened, store_address, stored_address
 from .messages import called, check_output, collected, duration, listed, note, say, size, stage
 from .models import (
+    Data,
     Debug,
     Decimal,
     Encoding,
     Force,
+    Matrix,
     Missing,
     Quiet,
     Unlabelled,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:  # imported by the command when it runs: others need not wait
     import numpy as np
 
     from ..tables.labels import Kind, LabelFile
-    from ..tables.tables import Table
+    from ..tables.table import Table
     from .columns import Readings
 
 LONGEST = 80  # characters of a class
@@ -47,13 +49,7 @@ MOST = 50  # classes for which there are buttons
 
 
 def label(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE",
-            help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; or a folder of pictures.",
-        ),
-    ],
+    data: Data,
     target: Annotated[str, column("What to label; a column of the table, or a new one.")],
     features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,
     drop: Annotated[list[str] | None, column("Columns to leave out.")] = None,
@@ -82,6 +78,7 @@ def label(
     written: Written = None,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
+    matrix: Matrix = None,
     port: Annotated[int, option("N", "Port of the page; by default that of the last time, or a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
     force: Force = False,
@@ -114,7 +111,9 @@ def label(
         data = data.resolve()  # which has a name, and so have the files beside it
     label_path = labels.beside(data)
     with stage(f"reading {data.name}", label_path):
-        table = tables.read(data, decimal=decimal, encoding=encoding)
+        table = tables.read(data, decimal=decimal, encoding=encoding, matrix=matrix)
+        if table.advice is not None:
+            note(table.advice, act=True)
         targets = _target(table, target)
         conventions = Conventions.of(missing, written)
         chosen_columns = choose(table, targets, features, drop, index, conventions, new_target=True)

@@ -15,7 +15,7 @@ from gpum import GpumError
 from gpum.tools import check_writable
 
 if TYPE_CHECKING:
-    from ..tables.tables import Table
+    from ..tables.table import Table
 
 # Parameters that are options of `gpum fit`; a list as in latent_dim=(1, 2) is left as it is.
 PARAMETERS = (

@@ -21,6 +21,7 @@ from .messages import (
     collected,
     duration,
     listed,
+    note,
     note_all,
     say,
     size,
@@ -55,6 +56,21 @@ Written = Annotated[
     ),
 ]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of tables of text, such as latin-1 or utf-16.")]
+Matrix = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Of single cells (.h5ad): the features, X or a name of obsm or layers; by default X_pca, else X.",
+    ),
+]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; single cells (.h5ad); "
+        "or a folder of pictures.",
+    ),
+]
 
 
 def option(kind: str, text: str, panel: str | None = None) -> Any:
@@ -82,13 +98,7 @@ def setting(kind: str, text: str, **limits: Any) -> Any:
 
 
 def fit(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE",
-            help=".csv, .tsv, .txt, .xlsx, .parquet, .feather or .npz, with named columns; or a folder of pictures.",
-        ),
-    ],
+    data: Data,
     target: Annotated[list[str], column("What to learn; empty where it is unknown.")],
     out: Annotated[Path, option("FILE", "Model file to write, such as model.gpum.")],
     features: Annotated[list[str] | None, column("Columns of the data space; by default all others.")] = None,
@@ -134,6 +144,7 @@ def fit(
     ] = False,
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
+    matrix: Matrix = None,
     max_file: Annotated[
         float | None,
         option("MB", "Largest size of the model file; eigenvectors of large clouds are then left out if necessary."),
@@ -166,7 +177,9 @@ def fit(
         from .columns import choose, gaps_in, named, note_counting
         from .targets import FOR_CLASSES, NO_MARK, are_classes, coded, labels_of, mark_of
 
-        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding), data, target)
+        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding, matrix=matrix), data, target)
+        if table.advice is not None:
+            note(table.advice, act=True)
         targets = named(table, "--target", target)
         if not targets:
             raise GpumError(f"--target is empty; name a column of {data.name}: {listed(list(table.columns))}")
@@ -232,6 +245,7 @@ def fit(
         "seconds": seconds,
         "warnings": warned,
         **({"index": names[0]} if names else {}),
+        **({} if matrix is None else {"matrix": matrix}),
         **conventions.words(),
     }
     rows = table.text(names[0]) if names else [str(k + 1) for k in range(len(X))]

@@ -16,14 +16,14 @@ from .models import Debug, Decimal, Encoding, Force, Model, Quiet, option
 if TYPE_CHECKING:  # imported when the command runs, so that other commands start faster
     from gpum import model_io
 
-    from ..tables.tables import Table
+    from ..tables.table import Table
     from .blocks import Rows
 
 
 def predict(
     model: Model,
     data: Annotated[Path, typer.Argument(metavar="TABLE", help="It has the model's features, in any order.")],
-    out: Annotated[Path, option("FILE", "Table to write: .csv, .tsv, .parquet or .npz.")],
+    out: Annotated[Path, option("FILE", "Table to write: .csv, .parquet, .npz, ...; .h5ad: TABLE with more in obs.")],
     index: Annotated[str | None, option("NAME", "Column that names the rows; by default as in the fit.")] = None,
     cluster: Annotated[
         str | None, option("ADDRESS", "Dask scheduler whose workers predict, such as tcp://10.0.0.5:8786.")
@@ -65,9 +65,11 @@ def predict(
         stage("predicting", out),
         collected(in_blocks=True),
         Reporter(int(not quiet), tables.expected_rows(data), "projecting rows", "about") as report,
-        tables.writing(out, tables.dialect(data, decimal=decimal, encoding=encoding)) as add,
+        tables.writing(out, data, decimal=decimal, encoding=encoding) as add,
     ):
-        blocks = _read(tables.blocks(data, decimal=decimal, encoding=encoding), fitted, model, index)
+        matrix = fitted.about.get("matrix") if data.suffix.lower() == ".h5ad" else None
+        read = tables.blocks(data, decimal=decimal, encoding=encoding, matrix=matrix)
+        blocks = _read(read, fitted, model, index)
         for rows, columns in predicted(Predictor.of(fitted), blocks, cluster):
             made = list(columns)
             add({rows.title if rows.title not in columns else "row": rows.names, **columns})

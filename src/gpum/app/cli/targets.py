@@ -11,7 +11,7 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import MARKERS, counted
 
-from ..tables.tables import Table
+from ..tables.table import Table
 from .messages import listed, note
 
 FOR_CLASSES = "--unlabelled is for classes (--classes); in a target of numbers, leave such cells empty"

@@ -22,7 +22,7 @@ from gpum.tools import Belief, Classes, Labels, Numbers, is_missing, percent, sh
 from ..report.findings import the
 from ..tables import labelled
 from ..tables.labels import Kind, LabelFile, Line, RowFinder
-from ..tables.tables import Table
+from ..tables.table import Table
 from .pictures import Pictures
 
 AHEAD = 5  # suggestions that are computed in advance

@@ -19,8 +19,10 @@ import numpy as np
 
 from gpum import GpumError
 
+from .block import Block
+
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": ",;\t"}
-ROOM, EXPANDS, CHUNK = 1 << 26, 50, 1 << 20  # a .gz may unpack to ROOM bytes, and EXPANDS times its own size
+ROOM, EXPANDS = 1 << 26, 50  # a .gz may unpack to ROOM bytes, and EXPANDS times its own size
 # Byte order marks; that of UTF-32 begins like that of UTF-16.
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -41,34 +43,21 @@ class Dialect:
     decimal: str = "."
 
 
-Block = tuple[list[str], list[np.ndarray], list[int]]
-
-
-def read(path: Path, ending: str, decimal: str, encoding: str) -> Block:
-    """Names, columns of text, and the line at which each row ends."""
-    text = decoded(path, content(path), encoding)
-    if not text.strip():
-        raise GpumError(f"{path} is empty; give a table with named columns")
-    rows, lines = cells(path, text, separator(text, ending, decimal))
-    _check_lengths(path, rows, lines)
-    return _block(rows, lines)
-
-
-def blocks(path: Path, ending: str, decimal: str, encoding: str, count: Callable[[int], int]) -> Iterator[Block]:
-    """As `read`, in blocks of so many rows as `count` says for the number of columns."""
-    lines = _lines(path, encoding)
+def blocks(path: Path, ending: str, decimal: str, encoding: str, most: Callable[[int], int]) -> Iterator[Block]:
+    """The rows of a table with the line at which each ends, in blocks of so many as `most` says for its columns."""
+    rest = lines(path, encoding)
     above = []  # empty lines above the header, and the header
-    for line in lines:
+    for line in rest:
         above.append(line)
         if line.strip():
             break
     else:
         raise GpumError(f"{path} is empty; give a table with named columns")
-    parsed = _parsed(path, chain(above, lines), separator(above[-1], ending, decimal))
-    header = next(parsed)
+    rows_below = parsed(path, chain(above, rest), separator(above[-1], ending, decimal))
+    header = next(rows_below)
     first = True
-    while some := list(islice(parsed, count(len(header[0])))):
-        rows, numbers = map(list, zip(header, *some, strict=True))
+    while below := list(islice(rows_below, most(len(header[0])))):
+        rows, numbers = map(list, zip(header, *below, strict=True))
         _check_lengths(path, rows, numbers, first)
         yield _block(rows, numbers)
         first = False
@@ -76,7 +65,7 @@ def blocks(path: Path, ending: str, decimal: str, encoding: str, count: Callable
 
 def dialect(path: Path, ending: str, decimal: str, encoding: str) -> Dialect:
     """How a table is written."""
-    header = next((line for line in _lines(path, encoding) if line.strip()), "")
+    header = next((line for line in lines(path, encoding) if line.strip()), "")
     return Dialect(separator(header, ending, decimal) if header else SEPARATORS[ending][0], decimal)
 
 
@@ -85,12 +74,12 @@ def _block(rows: list[list[str]], lines: list[int]) -> Block:
     names = [name.strip() for name in rows[0]]
     columns = [np.array(column, dtype=object) for column in zip(*rows[1:], strict=True)]
     used = [k for k, column in enumerate(columns) if names[k] or any(cell.strip() for cell in column)]
-    return [names[k] for k in used], [columns[k] for k in used], lines[1:]
+    return Block([names[k] for k in used], [columns[k] for k in used], lines[1:])
 
 
-def _lines(path: Path, encoding: str) -> Iterator[str]:
-    """The lines of a file with their ends; the file is read as they are taken."""
-    number = 0
+def lines(path: Path, encoding: str) -> Iterator[str]:
+    """The lines of a file with their ends; the file is read as they are taken, and unpacked if its name ends in .gz."""
+    number, length, most = 0, 0, ROOM + EXPANDS * path.stat().st_size
     with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
         try:
             head = file.read(HEAD)
@@ -99,7 +88,9 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
             file.seek(len(mark))
             text = io.TextIOWrapper(file, encoding=_known(codec), newline="")
             while line := text.readline(LONGEST):
-                number += 1
+                number, length = number + 1, length + len(line)
+                if length > most and path.suffix.lower() == ".gz":
+                    raise GpumError(f"{path} unpacks to more than {EXPANDS} times its size; unpack it yourself first")
                 if "\0" in line:
                     raise _no_text(path, codec, head)
                 if len(line) == LONGEST:
@@ -110,36 +101,6 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
             raise _no_text(path, codec, head, number + before + 1) from None
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise _damaged(path, error) from None
-
-
-def content(path: Path) -> bytes:
-    """The bytes of a file, unpacked if its name ends in .gz."""
-    if path.suffix.lower() != ".gz":
-        return path.read_bytes()
-    most, found = ROOM + EXPANDS * path.stat().st_size, bytearray()
-    try:
-        with gzip.open(path) as file:
-            while chunk := file.read(CHUNK):
-                found += chunk
-                if len(found) > most:
-                    raise GpumError(f"{path} unpacks to more than {EXPANDS} times its size; unpack it yourself first")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise _damaged(path, error) from None
-    return bytes(found)
-
-
-def decoded(path: Path, data: bytes, encoding: str) -> str:
-    """The text of a file without its byte order mark, which has priority over the default encoding."""
-    _refuse_zip(path, data)
-    mark, codec = _codec(data, encoding)
-    try:
-        text = data[len(mark) :].decode(_known(codec))
-    except UnicodeError as error:
-        bad = len(mark) + getattr(error, "start", 0)
-        raise _no_text(path, codec, data, data.count(b"\n", 0, bad) + 1) from None
-    if "\0" in text:
-        raise _no_text(path, codec, data)
-    return text
 
 
 def _refuse_zip(path: Path, data: bytes) -> None:
@@ -193,16 +154,7 @@ def separator(text: str, ending: str, decimal: str) -> str:
     return max(marks, key=first.count)
 
 
-def cells(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
-    """The cells of every line that is not empty, and the line at which each ends."""
-    rows, lines = [], []
-    for row, line in _parsed(path, io.StringIO(text, newline=""), delimiter):
-        rows.append(row)
-        lines.append(line)
-    return rows, lines
-
-
-def _parsed(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], int]]:
+def parsed(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], int]]:
     """The cells of every line that is not empty, with the number of the line at which they end."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:

@@ -12,10 +12,12 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import needs
 
+from .block import Block
+
 LONGEST = 1_048_576  # lines of a sheet
 
 
-def read(path: Path) -> tuple[list[str], list[np.ndarray], None]:
+def read(path: Path) -> Block:
     """Names, and columns of numbers or of any cells; formulas have the values that are stored with them."""
     library = needs("openpyxl", "an Excel workbook")
     try:
@@ -35,7 +37,7 @@ def read(path: Path) -> tuple[list[str], list[np.ndarray], None]:
     names = ["" if cell is None else str(cell).strip() for cell in header]
     columns = [[row[k] for row in below] for k in range(width)]
     used = [k for k in range(width) if names[k] or any(cell is not None for cell in columns[k])]
-    return [names[k] for k in used], [_array(columns[k]) for k in used], None
+    return Block([names[k] for k in used], [_array(columns[k]) for k in used])
 
 
 def _array(cells: list[Any]) -> np.ndarray:

@@ -14,6 +14,8 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import needs
 
+from .block import Block
+
 NAME = "picture"  # the column with the names of the files
 ENDINGS = {
     ".png": "image/png",
@@ -34,7 +36,7 @@ def pictures_of(folder: Path) -> list[Path]:
     return [path for path in files if path.is_file() and path.resolve().is_relative_to(home)]
 
 
-def read(folder: Path) -> tuple[list[str], list[np.ndarray], None]:
+def read(folder: Path) -> Block:
     """Names and columns: the names of the files, then the pixels, row by row of the picture."""
     files = pictures_of(folder)
     if not files:
@@ -48,7 +50,7 @@ def read(folder: Path) -> tuple[list[str], list[np.ndarray], None]:
     size = own if own is not None and max(own) <= LARGEST else (SIDE, SIDE)
     pixels = np.stack([_pixels(image, path, size, grey) for path in files])
     names = np.array([path.name for path in files], object)
-    return [NAME, *(f"pixel_{k + 1}" for k in range(pixels.shape[1]))], [names, *pixels.T], None
+    return Block([NAME, *(f"pixel_{k + 1}" for k in range(pixels.shape[1]))], [names, *pixels.T], index=NAME)
 
 
 def _header(image: Any, path: Path) -> tuple[tuple[int, int], str]:

@@ -15,7 +15,7 @@ from gpum.tools import replacing
 
 from . import delimited, tables
 from .labels import Kind, LabelFile, Line, RowFinder, beside
-from .tables import Table
+from .table import Table
 
 
 def merged(table: Table, path: Any, targets: list[str]) -> tuple[Table, dict[str, int]]:
@@ -103,9 +103,10 @@ def _filled(column: np.ndarray | None, n: int, values: dict[int, str]) -> np.nda
 def _back_to_text(path: Path, target: str, table: Table) -> None:
     """Write the labels into a text file; other cells, separator, line ends and encoding do not change."""
     data, column, ending = path.read_bytes(), table.columns[target], path.suffix.lower()
-    text = delimited.decoded(path, data, table.encoding)
-    delimiter = delimited.separator(text, ending, table.decimal)
-    rows, _ = delimited.cells(path, text, delimiter)
+    lines = list(delimited.lines(path, table.encoding))
+    header = next(line for line in lines if line.strip())
+    delimiter = delimited.separator(header, ending, table.decimal)
+    rows = [row for row, _ in delimited.parsed(path, lines, delimiter)]
     names = [name.strip() for name in rows[0]]
     if target in names:
         for row, value in zip(rows[1:], column, strict=True):
@@ -113,8 +114,7 @@ def _back_to_text(path: Path, target: str, table: Table) -> None:
     else:
         rows = [[*rows[0], target], *([*row, str(value)] for row, value in zip(rows[1:], column, strict=True))]
     written = io.StringIO()
-    end = "\r\n" if "\r\n" in text[: text.find("\n", len(text) - len(text.lstrip())) + 1] else "\n"
-    delimited.write_lines(written, rows[0], rows[1:], delimiter, end)
+    delimited.write_lines(written, rows[0], rows[1:], delimiter, "\r\n" if header.endswith("\r\n") else "\n")
     with replacing(path) as file:
         file.write(delimited.encoded(written.getvalue(), data, table.encoding))
 

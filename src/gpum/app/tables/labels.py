@@ -34,7 +34,7 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import close_to_other_groups, fcntl, mode_like, permissions
 
-from .tables import Table
+from .table import Table
 
 COLUMNS = ("time", "id", "action", "target", "row", "name", "value", "check")
 ACTIONS = ("label", "undo", "skip", "columns", "kind", "exported")

@@ -15,7 +15,8 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +24,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gpum import GpumError
+
+from .block import Block
 
 ROOM, EXPANDS = 1 << 30, 50  # an NPZ may unpack to ROOM bytes, and EXPANDS times its own size
 LAST = 0x10FFFF  # the largest code of a character
@@ -32,7 +35,7 @@ HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
 }
 
 
-def read(path: Path) -> list[tuple[str, np.ndarray]]:
+def read(path: Path) -> Block:
     """Read the columns with their names."""
     try:
         arrays = _arrays(path)
@@ -54,7 +57,7 @@ def read(path: Path) -> list[tuple[str, np.ndarray]]:
             raise GpumError(f"{path} has no X or S, and {key} has shape {array.shape}; save one array [N] a column")
         if not blocks or array.shape == found[0][1].shape:
             found += _split(path, key, array, [], len(found[0][1]) if found else None)
-    return found
+    return Block([name for name, _ in found], [column for _, column in found])
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
@@ -105,9 +108,13 @@ def _split(
     return list(zip(names, array.T, strict=True))
 
 
-def write(file: BinaryIO, columns: dict[str, Any]) -> None:
-    """Write one array for each column."""
+@contextmanager
+def writing(file: BinaryIO) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that takes columns, more rows in each call; one array for each column is written at the end."""
+    blocks: list[dict[str, Any]] = []
+    yield blocks.append
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:  # numpy.savez takes no column named "file"
-        for name, column in columns.items():
+        for name in blocks[0]:
+            column = np.concatenate([np.asarray(block[name]) for block in blocks])
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asarray(column), allow_pickle=False)
+                np.lib.format.write_array(entry, column, allow_pickle=False)

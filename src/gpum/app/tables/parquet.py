@@ -12,19 +12,15 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import needs
 
-Block = tuple[list[str], list[np.ndarray], None]
+from .block import Block
 
-
-def read(path: Path) -> Block:
-    """Names and columns."""
-    with _opened(path) as file:
-        return _block(file.read())
+LARGEST = 1 << 30  # rows of a block that Arrow can count
 
 
 def blocks(path: Path, most: Callable[[int], int]) -> Iterator[Block]:
-    """As `read`, in blocks of at most so many rows as `most` says for the number of columns."""
+    """The rows of a Parquet file, in blocks of at most so many as `most` says for its columns."""
     with _opened(path) as file:
-        for batch in file.iter_batches(most(len(file.schema_arrow.names))):
+        for batch in file.iter_batches(min(most(len(file.schema_arrow.names)), LARGEST)):
             yield _block(available().Table.from_batches([batch]))
 
 
@@ -96,7 +92,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 def _block(table: Any) -> Block:
     used = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]  # of pandas
-    return [table.column_names[k] for k in used], [_array(table.column(k)) for k in used], None
+    return Block([table.column_names[k] for k in used], [_array(table.column(k)) for k in used])
 
 
 def _array(column: Any) -> np.ndarray:

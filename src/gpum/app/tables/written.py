@@ -21,7 +21,7 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import is_date, is_missing
 
-from .tables import Table
+from .table import Table
 
 SPACES = " \u00a0\u202f"
 NUMBER = re.compile(
