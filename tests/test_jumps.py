@@ -10,8 +10,8 @@ from scipy.sparse import csr_matrix, diags
 
 from gpum import Atlas, GPUMRegressor, KernelOptions, brownian_path, heat_kernel
 from gpum.geometry.path_spaces import of_jumps
-from gpum.heat.atlas import AtlasNodes
 from gpum.heat.jumps import HASTE, jump_nodes, node_fractions
+from gpum.heat.surfaces import SurfaceNodes
 
 
 def ring(n, length=1.0):
@@ -127,8 +127,8 @@ def test_paths_cross_the_charts_of_an_atlas(sphere):
     X, atlas = sphere
     few, t, n_paths = X[:12], 0.3, 4000
     found, std = heat_kernel(atlas, few, None, [t], "brownian", n_paths=n_paths, random_state=0, return_std=True)
-    nodes = AtlasNodes(atlas)
-    K, mass = nodes.stiffness(), nodes.mass
+    nodes = SurfaceNodes(atlas)
+    K, mass = nodes.stiffness, nodes.mass
     values, vectors = eigh(K.toarray(), np.diag(mass))
     rows = vectors[nodes.corners(few)[0][:, 0]]
     exact = (rows * np.exp(-values * t / 2)) @ rows.T

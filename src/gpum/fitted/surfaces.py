@@ -16,8 +16,9 @@ from ..geometry.features import NodeFeatures
 from ..geometry.incomplete import IncompleteGeometry
 from ..geometry.scaled import ScaledGeometry
 from ..geometry.surface import SurfaceGeometry
-from ..heat.meshes import MeshedSurface, simplices
+from ..heat.simplicial import of_distances, on_cells
 from ..heat.spectra import Spectrum, varying
+from ..heat.surfaces import MeshedSurface
 from ..manifold.surface import Location, Surface
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class FittedSurface(MeshedSurface):
         """The nodes at the corners of each cell, [K, q + 1]; an edge that is a side of none repeats its last corner."""
         cells = self._member.surface.cells
         return cells if self._glued is None else self._glued[cells]
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the surface."""
+        return self._member.surface.dim
 
     @property
     def _known(self) -> bool:
@@ -164,10 +170,8 @@ class FittedSurface(MeshedSurface):
             return pairs, lengths(self._model.geometries.chart(self._number), at[ends[:, 0]], at[ends[:, 1]])
         return pairs, self._unit * np.linalg.norm(surface.nodes[ends[:, 0]] - surface.nodes[ends[:, 1]], axis=1)
 
-    def elements(self) -> tuple[csr_matrix, np.ndarray]:
-        """Stiffness [V, V] and lumped mass [V] of linear elements; an edge of no cell is as wide as a usual side."""
-        from ..heat.assembly import assemble  # which needs JAX
-
+    def elements(self) -> tuple[csr_matrix, csr_matrix]:
+        """Stiffness and mass [V, V] of linear elements; an edge of no cell is as wide as a usual side."""
         long = self._sides[1]
         cells, n = self.cells, len(self.nodes)
         side = lambda a, b: long[self._cells_with_lengths.side(a, b)]
@@ -177,14 +181,11 @@ class FittedSurface(MeshedSurface):
         squares = np.zeros((len(solid), self.dim + 1, self.dim + 1))
         for i, j in combinations(range(self.dim + 1), 2):
             squares[:, i, j] = squares[:, j, i] = side(solid[:, i], solid[:, j]) ** 2
-        volume, stiffness = simplices(squares)
+        volume, stiffness = of_distances(squares)
         step = side(lines[:, 0], lines[:, 1])
         width = float(np.median(long)) ** (self.dim - 1)
         bars = (width / step)[:, None, None] * np.array([[1.0, -1.0], [-1.0, 1.0]])
-        corners = np.concatenate([solid.ravel(), lines.ravel()])
-        masses = [np.repeat(volume / (self.dim + 1), self.dim + 1), np.repeat(width * step / 2, 2)]
-        K = assemble([(solid, stiffness), (lines, bars)], n)
-        return K, np.bincount(corners, np.concatenate(masses), n)
+        return on_cells([(solid, volume, stiffness), (lines, width * step, bars)], n)
 
 
 class _Unknowns:

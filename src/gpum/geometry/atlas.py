@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..heat.atlas import Atlas, AtlasEigenpairs, atlas_unless_rough, eigenpairs_of
+from ..heat.atlas import Atlas, atlas_unless_rough
+from ..heat.spectra import Spectrum
 from .base import KernelTask, Projection
 from .candidate_set import CandidateSet
 from .features import NodeFeatures
@@ -23,7 +24,7 @@ class AtlasGeometry:
 
     atlas: Atlas
     cloud: np.ndarray  # [N, p]
-    pairs: AtlasEigenpairs
+    pairs: Spectrum
     name: str = "atlas"
 
     @classmethod
@@ -58,8 +59,8 @@ class AtlasGeometry:
         """
         notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
         jumps = task.options.method == "brownian"
-        pairs = eigenpairs_of(self.atlas, task.options.n_modes or ATLAS_MODES, lumped=True) if jumps else self.pairs
-        space = NodeFeatures(pairs.vectors.astype(np.float32), pairs.values)
+        pairs = self.atlas.spectrum_of_jumps(task.options.n_modes or ATLAS_MODES) if jumps else self.pairs
+        space = NodeFeatures(pairs.functions.astype(np.float32), pairs.values)
         rows = space.at(self._built.places)
         candidates = spectral_candidates(
             pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time

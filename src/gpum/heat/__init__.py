@@ -4,9 +4,9 @@ Finite elements: `mesh` makes a mesh of any chart, `assembly` the stiffness and 
 finds the lowest eigenpairs of sparse matrices, `spectral` those of the Laplace-Beltrami operator of a chart, `elements`
 those of a complex of simplices and corridors. Brownian motion: `brownian` simulates paths in a chart, `jumps` on nodes,
 `paths` makes kernels of them and `histograms` features. `kernel` is the one function for both. An `atlas` has its own
-matrices, from the stars around its rows: `simplicial`. `covariances` are the covariance functions of regression,
-`spectra` their weights. `meshes` are surfaces of nodes and cells. Names are imported on first use: covariances need no
-JAX.
+matrices, from the stars around its rows: `simplicial`. An atlas, a mesh and the surfaces of a fit are `surfaces` of
+nodes and cells, whose eigenpairs are a `Spectrum`. `covariances` are the covariance functions of regression, `spectra`
+their weights. Names are imported on first use: covariances need no JAX.
 """
 
 from importlib import import_module
@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .atlas import Atlas, AtlasEigenpairs
     from .kernel import brownian_path, heat_kernel
-    from .meshes import Geodesic, Mesh, MeshedSurface
+    from .meshes import Mesh
     from .spectra import Spectrum
     from .spectral import Eigenpairs, eigenpairs
+    from .surfaces import Geodesic, MeshedSurface
 
 _HOMES = {
     "atlas": "Atlas AtlasEigenpairs",
     "kernel": "brownian_path heat_kernel",
-    "meshes": "Geodesic Mesh MeshedSurface",
+    "meshes": "Mesh",
     "spectra": "Spectrum",
     "spectral": "Eigenpairs eigenpairs",
+    "surfaces": "Geodesic MeshedSurface",
 }
 __all__ = [
     "Atlas",

@@ -10,13 +10,11 @@ b_i(2b_i - 1)    of quadratic elements: one unknown at each vertex,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import factorial, sqrt
 
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
 
 from ..manifold.chart import Chart, evaluate
 from ..manifold.surface import quadratic
@@ -104,11 +102,3 @@ def quadratic_unknowns(*elements: np.ndarray) -> Unknowns:
         own_sides = [next(by_pair) for _ in combinations(range(e.shape[1]), 2)]
         of_elements.append(np.concatenate([own.reshape(e.shape), np.stack(own_sides, 1)], 1))
     return Unknowns(vertices, np.stack(np.divmod(codes, n), 1), of_elements)
-
-
-def assemble(blocks: Sequence[tuple[np.ndarray, np.ndarray]], n: int) -> csr_matrix:
-    """The matrix [n, n] that is the sum of element matrices: unknowns [m, local] and values [m, local, local]."""
-    rows = [np.repeat(unknowns, unknowns.shape[1], 1).ravel() for unknowns, _ in blocks]
-    columns = [np.tile(unknowns, (1, unknowns.shape[1])).ravel() for unknowns, _ in blocks]
-    values = np.concatenate([matrix.ravel() for _, matrix in blocks])
-    return coo_matrix((values, (np.concatenate(rows), np.concatenate(columns))), shape=(n, n)).tocsr()

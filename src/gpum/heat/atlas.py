@@ -7,54 +7,24 @@ The geometry is in `manifold.atlas`, the operator in `simplicial`.
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import diags
+from scipy.sparse import csr_matrix
 from sklearn.exceptions import NotFittedError
 
 from ..basics import checks, renamed
 from ..basics.checks import NoSurface
 from ..basics.threads import one_blas_thread
 from ..manifold.atlas import SimplicialSurface, surface
-from ..manifold.surface import Location, Surface, combined, span
-from .lanczos import Lowest, lowest
-from .simplicial import operators
-from .spectra import Kernels
-from .spectral import MAX_MODES, modes_for, weyl
-
-TIMES = "pass diffusion times > 0"
+from ..manifold.surface import Location, Surface, span
+from .simplicial import on_stars
+from .spectra import Spectrum
+from .surfaces import MeshedSurface
 
 
-@dataclass(frozen=True)
-class AtlasEigenpairs(Kernels):
-    """Eigenvalues λ_i [k], ascending, and eigenfunctions φ_i at the nodes [n, k] of an atlas."""
-
-    values: np.ndarray
-    vectors: np.ndarray
-    atlas: Atlas
-    residual: float = 0.0  # relative residual of the eigenfunctions
-    missing: int = 0  # requested pairs that the solver did not reach; they are left out
-
-    @property
-    def dim(self) -> int:
-        """The dimension q of the surface."""
-        return self.atlas.dim
-
-    @property
-    def volume(self) -> float:
-        """Volume of the surface."""
-        return self.atlas.volume_
-
-    def at(self, rows: Any) -> np.ndarray:
-        """φ_i at rows [m, p] of the data space, [m, k]; a row of the cloud has the values of its node."""
-        return combined(self.atlas.project(rows), self.vectors)
-
-
-class Atlas:
+class Atlas(MeshedSurface):
     """A surface of dimension 1, 2 or 3 made of many small charts; it may be closed, branched or disconnected.
 
     Parameters
@@ -88,7 +58,7 @@ class Atlas:
 
     def fit(self, X: Any, y: Any = None) -> Atlas:
         """Fit local charts around all rows of X [N, p] and join them to a surface."""
-        vars(self).update(vars(copy(self)._fit(X)))  # nothing changes if it fails
+        self.__dict__ = vars(Atlas(self.dim, n_neighbors=self.n_neighbors)._fit(X))  # nothing changes if it fails
         return self
 
     def _fit(self, X: Any, roughest: float = 1.0) -> Atlas:
@@ -118,82 +88,52 @@ class Atlas:
         self.n_connected_components_ = int(self.surface_.component.max()) + 1
         self.noise_, self.spacing_ = self.surface_.noise, float(np.median(self.surface_.h))
         self.rough_, self.notes_ = self.surface_.rough, list(self.surface_.notes)
-        self._solved: AtlasEigenpairs | None = None
         return self
 
-    def eigenpairs(self, n: int) -> AtlasEigenpairs:
-        """The n smallest eigenvalues of -Δ and their functions; fewer where the atlas has fewer nodes."""
+    @property
+    def nodes(self) -> np.ndarray:
+        """`nodes_`, [n, p]."""
         self._check_fitted()
-        n = min(
-            checks.integer(n, "n", 1, None, "it is the number of eigenpairs"), int(np.sum(self.surface_.component >= 0))
-        )
-        known = self._solved
-        if known is None or len(known.values) + known.missing < n:
-            known = self._solved = eigenpairs_of(self, n)
-        missing = max(n - len(known.values), 0)
-        return AtlasEigenpairs(known.values[:n], known.vectors[:, :n], self, known.residual, missing)
+        return self.nodes_
+
+    @property
+    def cells(self) -> np.ndarray:
+        """`simplices_`, [K, dim + 1]; an edge that is a side of none repeats its last corner."""
+        self._check_fitted()
+        return self.simplices_
+
+    @property
+    def volume(self) -> float:
+        """`volume_`."""
+        self._check_fitted()
+        return self.volume_
+
+    def eigenpairs(self, n: int) -> Spectrum:
+        """The n smallest eigenvalues of -Δ and their functions, as `spectrum`."""
+        return self.spectrum(n)
+
+    def elements(self) -> tuple[csr_matrix, csr_matrix]:
+        """Stiffness K and mass M between the nodes, [n, n]."""
+        self._check_fitted()
+        return on_stars(self.surface_.stars)
+
+    @property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        pairs = self.projector_.edges
+        return pairs, np.linalg.norm(self.nodes_[pairs[:, 0]] - self.nodes_[pairs[:, 1]], axis=1)
 
     def project(self, rows: Any) -> Location:
         """The nearest points of the surface to rows [m, p], at what distance, and whether that is far from it."""
         self._check_fitted()
         return self.projector_.project(checks.cloud(rows, "rows", columns=self.n_features_in_))
 
-    def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
-        """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
-        self._check_fitted()
-        times = checks.positives(times, "times", TIMES)
-        if n_modes is None:
-            n_modes = min(modes_for(partial(weyl, self.volume_, self.dim), float(times.min())), MAX_MODES)
-        pairs = self.eigenpairs(n_modes)
-        fx = pairs.at(starts)
-        fy = None if targets is None else pairs.at(targets)
-        kernels = []
-        for half in (pairs.heat(t / 2) for t in times):
-            left = fx * half
-            kernels.append(left @ (left if fy is None else fy * half).T)
-        return np.stack(kernels)
-
     def __gpum_state__(self) -> dict[str, Any]:
         """What is stored in a model file."""
-        return {**vars(self), "_solved": None}  # eigenpairs refer to their atlas
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}  # not what is cached
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "surface_"):
             raise NotFittedError(f"this {self!r} has no surface yet; call fit(X) first")
-
-
-@dataclass(frozen=True)
-class AtlasNodes:
-    """The nodes of an atlas that belong to a simplex, between which paths jump (see `jumps`)."""
-
-    atlas: Atlas
-
-    def points_in_data(self, nodes: np.ndarray) -> np.ndarray:
-        """Points of the given nodes in the data space, [k, p]."""
-        return self.atlas.nodes_[self._index[nodes]]
-
-    @property
-    def positions(self) -> np.ndarray:
-        """The nodes as rows of the data space, [n, p]."""
-        return self.atlas.nodes_[self._index]
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Lumped mass of the nodes, [n]."""
-        return self.atlas.surface_.stars.mass[self._index]
-
-    def stiffness(self) -> Any:
-        """The stiffness matrix between the nodes, [n, n]."""
-        return operators(self.atlas.surface_.stars, self._index)[0]
-
-    def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes that rows [m, p] lie between, and their weights, [m, dim + 1] each."""
-        located = self.atlas.project(rows)
-        return np.searchsorted(self._index, located.nodes), located.weights
-
-    @property
-    def _index(self) -> np.ndarray:
-        return np.flatnonzero(self.atlas.surface_.component >= 0)
 
 
 def atlas_unless_rough(X: np.ndarray, dim: int, roughest: float) -> Atlas:
@@ -201,30 +141,4 @@ def atlas_unless_rough(X: np.ndarray, dim: int, roughest: float) -> Atlas:
     return Atlas(dim)._fit(X, roughest)
 
 
-def eigenpairs_of(atlas: Atlas, n: int, lumped: bool = False) -> AtlasEigenpairs:
-    """The n smallest eigenvalues and their functions at all nodes [nodes, n], each 0 but on one connected component.
-
-    With `lumped` mass they are those of the jump process from node to node (see `jumps`). Where the solver did not
-    reach all pairs of a component, higher pairs of all components are left out.
-    """
-    surface = atlas.surface_
-    components = [np.flatnonzero(surface.component == k) for k in range(int(surface.component.max()) + 1)]
-    solved = [_solve_component(surface, nodes, n, lumped) for nodes in components]
-    last = min((found.values[-1] for found in solved if found.missing), default=np.inf)
-    every = np.concatenate([found.values for found in solved])
-    order = np.argsort(every, kind="stable")[:n]
-    order = order[every[order] <= last]
-    vectors, done = np.zeros((len(surface.nodes), len(order))), 0
-    for nodes, found in zip(components, solved, strict=True):
-        columns = np.flatnonzero((order >= done) & (order < done + len(found.values)))
-        vectors[np.ix_(nodes, columns)] = found.vectors[:, order[columns] - done]
-        done += len(found.values)
-    return AtlasEigenpairs(every[order], vectors, atlas, max(f.residual for f in solved), n - len(order))
-
-
-def _solve_component(surface: SimplicialSurface, nodes: np.ndarray, n: int, lumped: bool) -> Lowest:
-    K, M = operators(surface.stars, nodes)
-    M = diags(surface.stars.mass[nodes]) if lumped else M
-    found = lowest(K.tocsr(), M.tocsr(), n)
-    found.values[0], found.vectors[:, 0] = 0.0, M.sum() ** -0.5  # known without rounding
-    return found
+AtlasEigenpairs = Spectrum

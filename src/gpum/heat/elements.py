@@ -24,8 +24,9 @@ from ..basics.checks import NoSurface
 from ..manifold.chart import Chart, evaluate
 from ..manifold.complex import Complex, halved
 from ..manifold.surface import Surface, as_cells, combined
-from .assembly import assemble, on_simplices, quadratic_unknowns, quadrature, shape_functions
+from .assembly import on_simplices, quadratic_unknowns, quadrature, shape_functions
 from .lanczos import lowest
+from .simplicial import assemble
 
 UNKNOWNS_PER_MODE = 12  # the highest mode then has an error of a few per cent, the first one of 1e-3
 MAX_HALVINGS = 3

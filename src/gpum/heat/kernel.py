@@ -23,9 +23,8 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..manifold import Chart, evaluate, straighten
 from . import brownian, jumps, paths
-from .atlas import TIMES, Atlas, AtlasNodes
-from .meshes import MeshedSurface, SurfaceNodes
 from .spectral import MAX_SPECTRAL_DIM, eigenpairs
+from .surfaces import TIMES, MeshedSurface, SurfaceNodes
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
 MAX_OUTSIDE = 0.02
@@ -34,7 +33,7 @@ HALVING_ALARMS = 0.01  # how often the check warns although the step has no erro
 
 
 def heat_kernel(
-    chart: Chart | Atlas | MeshedSurface,
+    chart: Chart | MeshedSurface,
     starts: Any,
     targets: Any,
     times: Any,
@@ -71,11 +70,11 @@ def heat_kernel(
     n_modes : of the spectral method, by default as many as the smallest time needs.
     """
     checks.option(method, "method", ("auto", "spectral", "brownian"))
-    if isinstance(chart, Atlas | MeshedSurface):
+    if isinstance(chart, MeshedSurface):
         if method == "brownian":
             kernel, std = _across_nodes(chart, starts, targets, times, n_paths, random_state, n_jobs)
         else:
-            kernel = _by_eigenpairs(chart, starts, targets, times, n_modes)
+            kernel = chart.heat_kernel(starts, targets, times, n_modes)
             std = np.zeros_like(kernel)
         return (kernel, std) if return_std else kernel
     starts = _points(chart, starts, "starts")
@@ -101,28 +100,8 @@ def heat_kernel(
     return (kernel, std) if return_std else kernel
 
 
-def _by_eigenpairs(
-    surface: Atlas | MeshedSurface, starts: Any, targets: Any, times: Any, n_modes: int | None
-) -> np.ndarray:  # fmt: skip
-    """K_t between rows of the data space."""
-    if isinstance(surface, Atlas):
-        return surface.heat_kernel(starts, targets, times, n_modes)
-    times = checks.positives(times, "times", TIMES)
-    pairs = eigenpairs(surface, float(times.min()), n_modes=n_modes)
-    fx = pairs.at(starts)
-    fy = fx if targets is None else pairs.at(targets)
-    return np.stack([(fx * pairs.heat(t)) @ fy.T for t in times])
-
-
-def _nodes(surface: Atlas | MeshedSurface) -> tuple[AtlasNodes | SurfaceNodes, int]:
-    """The nodes that paths jump between, and the number of columns of rows of the data space."""
-    if isinstance(surface, Atlas):
-        return AtlasNodes(surface), surface.n_features_in_
-    return SurfaceNodes(surface), surface.nodes.shape[1]
-
-
 def _across_nodes(
-    surface: Atlas | MeshedSurface,
+    surface: MeshedSurface,
     starts: Any,
     targets: Any,
     times: Any,
@@ -132,7 +111,7 @@ def _across_nodes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """K_t and its standard error from paths that jump from node to node of a surface."""
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
-    nodes_of, columns = _nodes(surface)
+    nodes_of, columns = SurfaceNodes(surface), surface.nodes.shape[1]
     starts = checks.cloud(starts, "starts", columns=columns)
     both = (
         starts
@@ -140,7 +119,7 @@ def _across_nodes(
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    nodes = jumps.jump_nodes(nodes_of.stiffness(), nodes_of.mass, float(ordered[0]))
+    nodes = jumps.jump_nodes(nodes_of.stiffness, nodes_of.mass, float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)
     between = nodes_of.corners(both)
@@ -156,7 +135,7 @@ def _across_nodes(
 
 
 def brownian_path(
-    chart: Chart | Atlas | MeshedSurface, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
+    chart: Chart | MeshedSurface, start: Any, time: float, *, n_steps: int = 5000, random_state: Any = None
 ) -> np.ndarray:  # fmt: skip
     """Brownian paths until `time`, with their positions at n_steps + 1 times, for plots.
 
@@ -167,7 +146,7 @@ def brownian_path(
     """
     checks.positive(time, "time", "it is the diffusion time at the end of the path")
     checks.integer(n_steps, "n_steps", 1, None, "5000 is the default")
-    if isinstance(chart, Atlas | MeshedSurface):
+    if isinstance(chart, MeshedSurface):
         return _walks(chart, start, time, n_steps, random_state)
     starts = _points(chart, start, "start")
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
@@ -178,12 +157,12 @@ def brownian_path(
 
 
 def _walks(
-    surface: Atlas | MeshedSurface, start: Any, time: float, n_steps: int, random_state: Any
+    surface: MeshedSurface, start: Any, time: float, n_steps: int, random_state: Any
 ) -> np.ndarray:  # fmt: skip
     """Paths from node to node of a surface, each from a node of the cell in which its start lies."""
-    nodes_of, columns = _nodes(surface)
+    nodes_of, columns = SurfaceNodes(surface), surface.nodes.shape[1]
     starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
-    process = jumps.jump_nodes(nodes_of.stiffness(), nodes_of.mass, time).process
+    process = jumps.jump_nodes(nodes_of.stiffness, nodes_of.mass, time).process
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
     nodes, weights = nodes_of.corners(starts)
     found = []

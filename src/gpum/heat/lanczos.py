@@ -1,12 +1,12 @@
 """The lowest eigenpairs of K u = λ M u, K symmetric and positive semi-definite, M positive definite, both sparse.
 
     A = K + sM           s > 0, the shift; A⁻¹M has eigenvalues ν = 1/(λ + s), the largest for the lowest λ
-    Z [n, c]             zero modes, known beforehand: constants on the c connected components of K's graph
+    Z [n, 1]             the constant, known beforehand; connected components are solved one by one
     Q = [Q_1 Q_2 ...]    QᵀMQ = I, QᵀMZ = 0; blocks of BLOCK columns, each A⁻¹M times the last one, made orthogonal
     T = QᵀM A⁻¹M Q       its eigenpairs (ν, y) are those of A⁻¹M as the blocks grow; the residual is |R y_last|
 
 A shift far above the requested eigenvalues makes all their ν equal to 1/s, and no iteration can distinguish them; one
-far below does no harm, since the zero modes are removed exactly. How low the eigenvalues are depends on the shape of
+far below does no harm, since the zero mode is removed exactly. How low the eigenvalues are depends on the shape of
 the domain (in a long and thin one, 1e-10 of the mean eigenvalue), so the shift is searched for: Ritz values bound
 eigenvalues from above, and the shift is lowered to them until it is no longer above.
 """
@@ -30,7 +30,8 @@ RESIDUAL = 1e-6  # |A⁻¹Mu - νu| / ν: eigenvalues are then exact to its squa
 REACHED = 1e-3  # a pair with a larger residual is not returned: its λ + s may be wrong by as much
 MOST = (4, 10)  # the most columns: so many for each requested pair, plus so many blocks
 FIRST = 1e-4  # the first shift, over the mean eigenvalue
-LOOK = 8 * BLOCK  # columns after which the shift, or the residual, is checked
+LOOK = 8 * BLOCK  # columns after which the shift is checked
+CHECK = 2 * BLOCK  # and after which the residual is
 SHIFTS = 20  # checks of the shift, at most
 ABOVE = 4.0  # a shift is low enough if it is at most so many times the requested eigenvalues (the first BLOCK of them)
 ROUNDING = 1e-14  # least shift, over the mean eigenvalue: below it A would be singular in float64
@@ -55,34 +56,53 @@ class Lowest:
 
 
 def lowest(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
-    """The k lowest eigenpairs, with their residual; the iteration ends after as many columns as MOST allows."""
+    """The k lowest eigenpairs, each 0 but on one connected component of K's graph.
+
+    Where the solver does not reach all pairs of a component, higher pairs of all components are left out.
+    """
+    n_components, component = connected_components(K, directed=False)
+    nodes = np.split(np.argsort(component, kind="stable"), np.cumsum(np.bincount(component))[:-1])
+    most = max(k - n_components + 1, 1)  # of one component: the others have a constant each
+    solved = [_of_component(K[rows][:, rows], M[rows][:, rows], most) for rows in nodes]
+    values = np.concatenate([pairs.values for pairs in solved])
+    owner = np.repeat(np.arange(n_components), [len(pairs.values) for pairs in solved])
+    last = min((pairs.values[-1] for pairs in solved if pairs.missing), default=np.inf)
+    order = np.argsort(values, kind="stable")[: min(k, K.shape[0])]
+    order = order[values[order] <= last]
+    missing = min(k, K.shape[0]) - len(order)
+    vectors = np.zeros((K.shape[0], len(order)))
+    first = 0
+    for number, (rows, pairs) in enumerate(zip(nodes, solved, strict=True)):
+        columns = np.flatnonzero(owner[order] == number)
+        vectors[np.ix_(rows, columns)] = pairs.vectors[:, order[columns] - first]
+        first += len(pairs.values)
+    return Lowest(values[order], vectors, max(pairs.residual for pairs in solved), n_components, missing)
+
+
+def _of_component(K: csr_matrix, M: csr_matrix, k: int) -> Lowest:
+    """The k lowest eigenpairs on a connected graph; the iteration ends after as many columns as MOST allows."""
     n = K.shape[0]
     k = min(k, n)
-    n_components, component = connected_components(K, directed=False)
-    Z = np.zeros((n, min(n_components, k)))
-    used = component < Z.shape[1]
-    Z[used, component[used]] = 1.0
-    Z /= np.sqrt(np.sum(Z * (M @ Z), 0))
-    if n_components >= k:
-        return Lowest(np.zeros(k), Z, 0.0, n_components)
+    constant = np.full((n, 1), M.sum() ** -0.5)
+    if k == 1:
+        return Lowest(np.zeros(1), constant, 0.0, 1)
     if n < DENSE or k + 2 * BLOCK > 0.4 * n:
-        values, vectors = _dense(K.toarray(), M.toarray(), n_components, k)
-        return Lowest(np.append(np.zeros(n_components), values), np.concatenate([Z, vectors], 1), 0.0, n_components)
+        values, vectors = _dense(K.toarray(), M.toarray(), k)
+        return Lowest(np.append(0.0, values), np.concatenate([constant, vectors], 1), 0.0, 1)
     with one_blas_thread:  # its products are small, and lose by threads on a busy machine
-        found = _iterate(K.tocsc(), M.tocsc(), Z, k - n_components)
-    values, vectors, residual = found
+        values, vectors, residual = _iterate(K.tocsc(), M.tocsc(), constant, k - 1)
     there = int(np.argmax(residual > REACHED)) if np.any(residual > REACHED) else len(values)
     if not there:
         raise NoSurface(
             f"none of the {k} eigenfunctions of the surface was found (residual {residual[0]:.2g}): its lengths differ "
             f"by too many orders of magnitude; {ADVICE}"
         )
-    values, vectors = np.append(np.zeros(n_components), values[:there]), np.concatenate([Z, vectors[:, :there]], 1)
-    return Lowest(values, vectors, float(residual[:there].max()), n_components, k - len(values))
+    values, vectors = np.append(0.0, values[:there]), np.concatenate([constant, vectors[:, :there]], 1)
+    return Lowest(values, vectors, float(residual[:there].max()), 1, k - len(values))
 
 
-def _dense(K: np.ndarray, M: np.ndarray, n_components: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k lowest eigenpairs without the zero modes, one for each connected component, without iteration.
+def _dense(K: np.ndarray, M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k lowest eigenpairs without the constant one, without iteration.
 
     Solvers are exact to rounding of the largest eigenvalue, which may be 1e18 times the requested ones where two nodes
     are close. So ν of M u = ν (K + sM) u is solved for, with a shift not far above the requested λ.
@@ -97,8 +117,8 @@ def _dense(K: np.ndarray, M: np.ndarray, n_components: int, k: int) -> tuple[np.
                 break
             shift *= HIGHER
             continue
-        values = np.maximum(1 / nu[::-1] - shift, 0.0)[n_components:]
-        found = values, u[:, ::-1][:, n_components:]
+        values = np.maximum(1 / nu[::-1] - shift, 0.0)[1:]
+        found = values, u[:, ::-1][:, 1:]
         if values[0] >= LOW * shift or shift <= ROUNDING * mean:
             break
         shift = max(float(values[0]), ROUNDING * mean)
@@ -127,7 +147,7 @@ def _iterate(K: csc_matrix, M: csc_matrix, Z: np.ndarray, k: int) -> tuple[np.nd
         values, turn, residual = space.ritz(k)
         if residual.max() < RESIDUAL or width >= most:
             return values, space.Q @ turn, residual
-        width += LOOK
+        width += CHECK
 
 
 def factors(A: csc_matrix) -> SuperLU:

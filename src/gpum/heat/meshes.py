@@ -1,136 +1,23 @@
-"""Surfaces of nodes and cells that users have in their hands: meshes of their own, and surfaces of fitted models.
-
-K u = λ M u       linear elements; M is CONSISTENT times their mass, the rest lumped (see `simplicial`)
-"""
+"""Meshes that users have in their hands: segments, triangles or tetrahedra, from arrays or files."""
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
 from functools import cached_property
-from math import factorial
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_matrix, csr_matrix, diags
+from scipy.sparse import csr_matrix
 
 from ..basics import checks
 from ..basics.checks import GpumError, NoSurface
-from ..manifold.geodesics import Cells, Geodesic, Point
 from ..manifold.surface import Location, Surface
-from .lanczos import lowest
-from .simplicial import CONSISTENT
-from .spectra import Spectrum
+from .simplicial import of_corners, on_cells
+from .surfaces import MeshedSurface
 
 FORMATS = (".obj", ".off", ".ply", ".stl")
 FLAT = 1e-12  # volume of a cell over that of a cube with its longest side, up to which it has none
 SHAPES = {2: "segments", 3: "triangles", 4: "tetrahedra"}
-
-
-class MeshedSurface(ABC):
-    """A surface of `nodes` and `cells`: projection of rows, eigenfunctions, shortest paths."""
-
-    @property
-    @abstractmethod
-    def nodes(self) -> np.ndarray:
-        """Points of the surface in the data space, [V, p]."""
-
-    @property
-    @abstractmethod
-    def cells(self) -> np.ndarray:
-        """The nodes at the corners of each cell, [K, q + 1]; an edge that is a side of none repeats its last corner."""
-
-    @property
-    @abstractmethod
-    def volume(self) -> float:
-        """Length, area or volume of the surface."""
-
-    @abstractmethod
-    def project(self, X: Any) -> Location:
-        """The nearest points of the surface to rows X [n, p].
-
-        Each lies between the nodes `nodes` [n, j] with `weights` [n, j]; `distance` [n] is how far the row is from it.
-        """
-
-    @abstractmethod
-    def spectrum(self, n: int = 100) -> Spectrum:
-        """The first n eigenvalues of -Δ and their eigenfunctions, with no flow through the boundary."""
-
-    @abstractmethod
-    def elements(self) -> tuple[csr_matrix, np.ndarray]:
-        """Stiffness [V, V] and lumped mass [V] of linear elements on the nodes."""
-
-    @property
-    @abstractmethod
-    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """The sides of cells as pairs of nodes [E, 2], each pair ascending, and their lengths [E]."""
-
-    @property
-    def dim(self) -> int:
-        """The dimension of the surface."""
-        return self.cells.shape[1] - 1
-
-    def geodesic(self, a: Any, b: Any) -> Geodesic | list[Geodesic]:
-        """The shortest path on the surface from row a [p] to row b [p], or to each of several rows b [n, p].
-
-        `length` is its length, `path` [k, p] its points. Rows off the surface are projected onto it first. Without a
-        path, on another connected component, the length is infinite and the path empty. On triangles the path is
-        shortest among those that cross the same triangles; `docs/building_blocks.md` says how exact that is.
-        """
-        p = self.nodes.shape[1]
-        start, ends = checks.cloud(np.atleast_2d(np.asarray(a)), "a", columns=p), np.asarray(b)
-        if len(start) != 1:
-            raise GpumError(f"a has {len(start)} rows; give one row, several are for b")
-        several = ends.ndim == 2
-        both = np.concatenate([start, checks.cloud(np.atleast_2d(ends), "b", columns=p)])
-        located = self.project(both)
-        points = [Point.between(*of) for of in zip(located.nodes, located.weights, strict=True)]
-        found = []
-        for length, path in self._cells_with_lengths.paths(points[0], points[1:]):
-            rows = [point.weights @ self.nodes[point.nodes] for point in path]
-            found.append(Geodesic(length, np.array(rows).reshape(-1, p)))
-        return found if several else found[0]
-
-    @cached_property
-    def _cells_with_lengths(self) -> Cells:
-        return Cells.of(len(self.nodes), self.cells, *self._sides)
-
-
-@dataclass(frozen=True, eq=False)
-class SurfaceNodes:
-    """The nodes of a surface that belong to a cell, between which paths jump (see `jumps`)."""
-
-    surface: MeshedSurface
-
-    @cached_property
-    def index(self) -> np.ndarray:
-        """Their numbers among all nodes, ascending."""
-        return np.unique(self.surface.cells)
-
-    @property
-    def points(self) -> np.ndarray:
-        """Points of the nodes, [n, p]."""
-        return self.surface.nodes[self.index]
-
-    @property
-    def positions(self) -> np.ndarray:
-        """The same."""
-        return self.points
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Lumped mass of the nodes, [n]."""
-        return self.surface.elements()[1][self.index]
-
-    def stiffness(self) -> csr_matrix:
-        """The stiffness matrix between the nodes, [n, n]."""
-        return self.surface.elements()[0][self.index][:, self.index]
-
-    def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes that rows [m, p] lie between, and their weights, [m, q + 1] each."""
-        located = self.surface.project(rows)
-        return np.searchsorted(self.index, located.nodes), located.weights
 
 
 class Mesh(MeshedSurface):
@@ -222,6 +109,11 @@ class Mesh(MeshedSurface):
         """The faces, [K, q + 1]."""
         return self.faces
 
+    @property
+    def dim(self) -> int:
+        """The dimension of the surface."""
+        return self.faces.shape[1] - 1
+
     @cached_property
     def surface(self) -> Surface:
         """Nodes and cells, onto which rows are projected."""
@@ -240,7 +132,7 @@ class Mesh(MeshedSurface):
     @cached_property
     def volume(self) -> float:
         """Length, area or volume of all faces."""
-        return float(_elements(self.vertices[self.faces])[0].sum())
+        return float(of_corners(self.vertices[self.faces])[0].sum())
 
     def project(self, X: Any) -> Location:
         """The nearest points of the surface to rows X [n, p].
@@ -249,74 +141,15 @@ class Mesh(MeshedSurface):
         """
         return self.surface.project(checks.cloud(X, "X", columns=self.vertices.shape[1]))
 
-    def spectrum(self, n: int = 100) -> Spectrum:
-        """The first n eigenvalues of -Δ and their eigenfunctions, with no flow through the boundary (Neumann).
-
-        Fewer where the mesh has fewer vertices. Functions are linear on faces.
-        """
-        checks.integer(n, "n", 1, None, "it is the number of eigenpairs")
-        n_asked, n = n, min(n, len(np.unique(self.faces)))
-        solved: Spectrum | None = vars(self).get("_solved")
-        if solved is None or len(solved.values) + solved.missing < n:
-            solved = vars(self)["_solved"] = self._solve(n, CONSISTENT)
-        values, functions = solved.values[:n], solved.functions[:, :n]
-        return replace(solved, values=values, functions=functions, missing=max(min(n_asked, n) - len(values), 0))
-
-    def spectrum_of_jumps(self, n: int) -> Spectrum:
-        """As `spectrum`, of the jump process from vertex to vertex, whose masses are lumped (see `jumps`)."""
-        return self._solve(min(n, len(np.unique(self.faces))), 0.0)
-
-    def _solve(self, n: int, consistent: float) -> Spectrum:
-        """The first n eigenpairs with so much of the consistent mass, the rest lumped."""
-        used = np.unique(self.faces)
-        K, mass = self.elements()
-        M = consistent * self._consistent_mass() + (1 - consistent) * diags(mass)
-        found = lowest(K[used][:, used].tocsr(), csr_matrix(M)[used][:, used], n)
-        functions = np.zeros((len(self.vertices), len(found.values)))
-        functions[used] = found.vectors
-        return Spectrum(found.values, functions, self, self.volume, self.dim, found.missing)
-
-    def elements(self) -> tuple[csr_matrix, np.ndarray]:
-        """Stiffness [V, V] and lumped mass [V] of linear elements."""
-        from .assembly import assemble  # which needs JAX
-
-        volume, stiffness = _elements(self.vertices[self.faces])
-        K = assemble([(self.faces, stiffness)], len(self.vertices))
-        corners = self.faces.shape[1]
-        return K, np.bincount(self.faces.ravel(), np.repeat(volume / corners, corners), len(self.vertices))
-
-    def _consistent_mass(self) -> csc_matrix:
-        from .assembly import assemble  # which needs JAX
-
-        corners = self.faces.shape[1]
-        local = (1 + np.eye(corners)) / (corners * (corners + 1))
-        volume = _elements(self.vertices[self.faces])[0]
-        return assemble([(self.faces, volume[:, None, None] * local)], len(self.vertices))
+    def elements(self) -> tuple[csr_matrix, csr_matrix]:
+        """Stiffness K and mass M of linear elements on the vertices, [V, V]."""
+        volume, stiffness = of_corners(self.vertices[self.faces])
+        return on_cells([(self.faces, volume, stiffness)], len(self.vertices))
 
     @property
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
         pairs = self.surface.edges
         return pairs, np.linalg.norm(self.vertices[pairs[:, 0]] - self.vertices[pairs[:, 1]], axis=1)
-
-
-def simplices(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Volume [K] of simplices and the stiffness of their linear elements, from squared distances [K, q + 1, q + 1]."""
-    first = squares[:, 1:, 0]
-    return _volume_and_stiffness(0.5 * (first[:, :, None] + first[:, None] - squares[:, 1:, 1:]))
-
-
-def _elements(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same from corners [K, q + 1, p]."""
-    side = corners[:, 1:] - corners[:, :1]
-    return _volume_and_stiffness(side @ side.transpose(0, 2, 1))
-
-
-def _volume_and_stiffness(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """From the inner products [K, q, q] of the sides at the first corner."""
-    q = gram.shape[1]
-    volume = np.sqrt(np.maximum(np.linalg.det(gram), 0.0)) / factorial(q)
-    slopes = np.concatenate([-np.ones((q, 1)), np.eye(q)], 1)  # of barycentric weights, by the coordinates of sides
-    return volume, volume[:, None, None] * (slopes.T @ np.linalg.inv(gram) @ slopes)
 
 
 def _checked(vertices: np.ndarray, faces: Any) -> tuple[np.ndarray, tuple[str, ...]]:

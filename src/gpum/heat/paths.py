@@ -18,7 +18,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, gamma, pi
+from math import ceil, pi
 from typing import Any
 
 import jax
@@ -31,6 +31,7 @@ from ..basics import padding
 from ..basics.checks import NoSurface
 from ..basics.workers import results
 from ..manifold import Chart, StraightChart, evaluate, magnification
+from ..manifold.stars import ball
 from ..persistence.programs import cached_programs
 from . import brownian
 
@@ -198,8 +199,7 @@ def ball_radius(n_paths: int, q: int, times: np.ndarray) -> np.ndarray:
     Monte Carlo: 1/√(N V K) relative, with V = v_q ω^q and K = (2πt)^{-q/2}; averaging over the ball:
     q ω²/(2 (q + 2) t) relative.
     """
-    ball = pi ** (q / 2) / gamma(q / 2 + 1)
-    monte_carlo = (2 * pi * times) ** (q / 2) / (n_paths * ball)  # squared, times ω^q
+    monte_carlo = (2 * pi * times) ** (q / 2) / (n_paths * ball(q))  # squared, times ω^q
     return (monte_carlo * (2 * (q + 2) * times / q) ** 2) ** (1 / (q + 4))
 
 
@@ -209,7 +209,6 @@ def ball_volumes(chart: Chart, targets: np.ndarray, G: np.ndarray, omega: np.nda
     unit = qmc.Sobol(q, scramble=True, seed=0).random(512) * 2 - 1
     unit = unit[np.sum(unit**2, 1) <= 1]
     roots = np.linalg.inv(np.linalg.cholesky(G)).transpose(0, 2, 1)
-    ball = pi ** (q / 2) / gamma(q / 2 + 1)
     volumes = []
     for w in omega:
         points = (targets[:, None] + w * np.einsum("tab,nb->tna", roots, unit)).reshape(-1, q)
@@ -217,7 +216,7 @@ def ball_volumes(chart: Chart, targets: np.ndarray, G: np.ndarray, omega: np.nda
         density = np.zeros(len(points))
         density[inside] = evaluate(chart, magnification, points[inside])
         mean = density.reshape(len(targets), -1).mean(1)
-        volumes.append(ball * w**q * mean / np.sqrt(np.linalg.det(G)))
+        volumes.append(ball(q) * w**q * mean / np.sqrt(np.linalg.det(G)))
     return np.array(volumes)
 
 

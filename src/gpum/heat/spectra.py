@@ -9,16 +9,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil, log, pi
 from typing import Any
 
 import numpy as np
 
 from ..basics import checks
+from ..manifold.stars import ball
 from ..manifold.surface import combined
 
 ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each component: rounding of K is less, the narrowest link more
 SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
+TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time
+MAX_MODES = 1500
 USUAL = 0.25  # length scale of features where none is given, over the extent π/√λ_1
 
 
@@ -40,6 +45,16 @@ def matern_spectrum(values: np.ndarray, nu: float, kappa: float, dim: float) -> 
 def varying(values: np.ndarray) -> np.ndarray:
     """Which modes are not constant, [k]."""
     return values > ZERO * values.max()
+
+
+def weyl(volume: float, q: int, last: float) -> float:
+    """How many modes of a surface have λ up to `last`."""
+    return ball(q) * volume * last ** (q / 2) / (2 * pi) ** q
+
+
+def modes_for(count: Callable[[float], float], t: float) -> int:
+    """How many modes time t needs, with room for the boundary; `count` is how many have λ up to some value."""
+    return ceil(1.1 * count(2 * log(1 / TAIL) / t)) + 20
 
 
 class Kernels(ABC):
@@ -101,7 +116,8 @@ class Spectrum(Kernels):
     values : λ_i, [k].
     functions : φ_i at the nodes [V, k], with ∫ φ_i φ_j = δ_ij; between nodes they are linear.
     volume, dim : of the surface.
-    missing : how many of the requested pairs the solver did not reach.
+    missing : how many of the requested pairs the solver did not reach; they are left out.
+    residual : relative residual of the eigenfunctions.
     """
 
     values: np.ndarray
@@ -110,6 +126,17 @@ class Spectrum(Kernels):
     volume: float
     dim: int
     missing: int = 0
+    residual: float = 0.0
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """`functions`, as version 1.0 names them for an atlas."""
+        return self.functions
+
+    @property
+    def atlas(self) -> Any:
+        """`surface`, as version 1.0 names it for an atlas."""
+        return self.surface
 
     def at(self, points: Any) -> np.ndarray:
         """φ_i at rows [n, p] of the data space, [n, k]: at the point of the surface nearest to each."""

@@ -9,10 +9,9 @@ In the chart the weak form is ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import ceil, gamma, log, pi
+from math import pi
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,14 @@ from ..basics import checks
 from ..basics.checks import NoSurface
 from ..manifold.chart import Chart
 from ..manifold.surface import Surface, combined
-from .assembly import assemble, on_simplices, quadratic_unknowns
+from .assembly import on_simplices, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
-from .meshes import MeshedSurface
-from .spectra import Kernels
+from .simplicial import assemble
+from .spectra import MAX_MODES, Kernels, modes_for, weyl
+from .surfaces import DEFAULT_MODES, MeshedSurface
 
-TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
-MAX_MODES = 1500
 MAX_SPECTRAL_DIM = 3  # above, method="auto" takes Brownian paths: meshes have too many elements
 MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 000 cost what 60 000 do in 2-d
 REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
@@ -108,23 +106,12 @@ def _count(size: Size, last: float) -> float:
     return weyl(volume, q, last)
 
 
-def weyl(volume: float, q: int, last: float) -> float:
-    """How many modes of a surface have λ up to `last`."""
-    return pi ** (q / 2) / gamma(q / 2 + 1) * volume * last ** (q / 2) / (2 * pi) ** q
-
-
-def modes_for(count: Callable[[float], float], t: float) -> int:
-    """How many modes time t needs, with room for the boundary; `count` is how many have λ up to some value."""
-    return ceil(1.1 * count(2 * log(1 / TAIL) / t)) + 20
-
-
 def _last(size: Size, n_modes: int) -> tuple[float, float]:
     """λ of the last of `n_modes` modes, and the size of the domain in the directions in which they vary."""
     lengths, half_wave = np.asarray(size.lengths), 0.0
     for _ in lengths:  # at most one direction more is thin each time
         q, volume = _wide(lengths, size.volume, half_wave)
-        ball = pi ** (q / 2) / gamma(q / 2 + 1)
-        last = (n_modes * (2 * pi) ** q / (ball * volume)) ** (2 / q)
+        last = (n_modes / weyl(volume, q, 1.0)) ** (2 / q)
         half_wave = pi / np.sqrt(last)
     return last, volume ** (1 / q)
 
@@ -142,7 +129,7 @@ def eigenpairs(
 
     Parameters
     ----------
-    chart : of dimension 1, 2 or 3; or a `Mesh` or one of `surfaces_` of a fitted model, which have their own nodes:
+    chart : of dimension 1, 2 or 3; or a `Mesh`, an `Atlas` or one of `surfaces_` of a fitted model, with own nodes:
         `step`, `tol` and `warn` do nothing there, and their `spectrum` is returned.
     min_time : the smallest diffusion time; by default that which 200 modes resolve.
     n_modes : how many eigenpairs instead.
@@ -160,14 +147,13 @@ def eigenpairs(
         checks.positive(step, "step", "leave it out to have it chosen")
     checks.positive(tol, "tol", "0.01 is the default")
     if isinstance(chart, MeshedSurface):
-        if n_modes is None:
-            needed = 200 if min_time is None else modes_for(partial(weyl, chart.volume, chart.dim), min_time)
-            n_modes = min(needed, MAX_MODES)
-        return chart.spectrum(n_modes)
+        if n_modes is None and min_time is not None:
+            return chart.spectrum_for(min_time)
+        return chart.spectrum(n_modes or DEFAULT_MODES)
     size = measure(chart)
     q = chart.dim
     if n_modes is None:
-        n_modes = 200 if min_time is None else modes_for(partial(_count, size), min_time)
+        n_modes = DEFAULT_MODES if min_time is None else modes_for(partial(_count, size), min_time)
         if n_modes > MAX_MODES:
             warnings.warn(
                 f"time {min_time:.3g} needs about {n_modes} modes, {MAX_MODES} are computed: kernels at the "

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from math import gamma, pi
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -17,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from ..basics import neighbours
 from . import surface
 from .boundary import CorridorBoundary
+from .stars import ball
 
 FLAT = 0.1  # q! times the volume of a simplex over its longest side^q, below which it is flat (0.87 at best)
 
@@ -109,4 +109,4 @@ def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
 def cross_section(radius: np.ndarray, q: int) -> np.ndarray:
     """Volume of the (q - 1)-ball of each radius: the cross-section of a tube."""
-    return pi ** ((q - 1) / 2) / gamma((q - 1) / 2 + 1) * radius ** (q - 1)
+    return ball(q - 1) * radius ** (q - 1)

@@ -86,7 +86,7 @@ TAGS: dict[str, str] = {
     "paths-at-nodes": "geometry.path_spaces:PathFeatures",
     "atlas-geometry": "geometry.atlas:AtlasGeometry",
     "atlas": "heat.atlas:Atlas",
-    "atlas-eigenpairs": "heat.atlas:AtlasEigenpairs",
+    "atlas-eigenpairs": "heat.spectra:Spectrum",
     "simplicial-surface": "manifold.atlas:SimplicialSurface",
     "stars": "manifold.stars:Stars",
     # charts

@@ -1,0 +1,156 @@
+"""Surfaces of nodes and cells: one class for meshes, atlases and the surfaces of fitted models.
+
+    K u = λ M u       linear elements; M is CONSISTENT times their mass, the rest lumped (see `simplicial`)
+
+The jump process of paths from node to node (see `jumps`) has the masses of M lumped on the diagonal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, diags
+
+from ..basics import checks
+from ..basics.checks import GpumError
+from ..manifold.geodesics import Cells, Geodesic, Point
+from ..manifold.surface import Location
+from .lanczos import lowest
+from .spectra import MAX_MODES, Spectrum, modes_for, weyl
+
+TIMES = "pass diffusion times > 0"
+DEFAULT_MODES = 200
+
+
+class MeshedSurface(ABC):
+    """A surface of `nodes` and `cells`: projection of rows, eigenfunctions, heat kernel, shortest paths."""
+
+    dim: Any  # of the surface
+
+    @property
+    @abstractmethod
+    def nodes(self) -> np.ndarray:
+        """Points of the surface in the data space, [V, p]."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> np.ndarray:
+        """The nodes at the corners of each cell, [K, q + 1]; an edge that is a side of none repeats its last corner."""
+
+    @property
+    @abstractmethod
+    def volume(self) -> float:
+        """Length, area or volume of the surface."""
+
+    @abstractmethod
+    def project(self, X: Any) -> Location:
+        """The nearest points of the surface to rows X [n, p].
+
+        Each lies between the nodes `nodes` [n, j] with `weights` [n, j]; `distance` [n] is how far the row is from it.
+        """
+
+    @abstractmethod
+    def elements(self) -> tuple[csr_matrix, csr_matrix]:
+        """Stiffness K and mass M of linear elements on the nodes, [V, V]; a row of M adds up to its node's volume."""
+
+    @property
+    @abstractmethod
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sides of cells as pairs of nodes [E, 2], each pair ascending, and their lengths [E]."""
+
+    def spectrum(self, n: int = 100) -> Spectrum:
+        """The first n eigenvalues of -Δ and their eigenfunctions, with no flow through the boundary (Neumann).
+
+        Fewer where the surface has fewer nodes. Functions are linear in cells.
+        """
+        checks.integer(n, "n", 1, None, "it is the number of eigenpairs")
+        n = min(n, len(np.unique(self.cells)))
+        solved: Spectrum | None = vars(self).get("_solved")
+        if solved is None or len(solved.values) + solved.missing < n:
+            solved = vars(self)["_solved"] = self._solve(n)
+        values, functions = solved.values[:n], solved.functions[:, :n]
+        return replace(solved, values=values, functions=functions, missing=n - len(values))
+
+    def spectrum_of_jumps(self, n: int) -> Spectrum:
+        """As `spectrum`, of the jump process from node to node, whose masses are lumped (see `jumps`)."""
+        return self._solve(min(n, len(np.unique(self.cells))), lumped=True)
+
+    def _solve(self, n: int, lumped: bool = False) -> Spectrum:
+        used = np.unique(self.cells)
+        K, M = (matrix[used][:, used].tocsr() for matrix in self.elements())
+        found = lowest(K, diags(row_sums(M)).tocsr() if lumped else M, n)
+        functions = np.zeros((len(self.nodes), len(found.values)))
+        functions[used] = found.vectors
+        return Spectrum(found.values, functions, self, self.volume, self.dim, found.missing, found.residual)
+
+    def spectrum_for(self, min_time: float) -> Spectrum:
+        """As `spectrum`, with as many eigenpairs as heat kernels from `min_time` on need."""
+        return self.spectrum(min(modes_for(partial(weyl, self.volume, self.dim), min_time), MAX_MODES))
+
+    def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
+        """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
+        times = checks.positives(times, "times", TIMES)
+        pairs = self.spectrum_for(float(times.min())) if n_modes is None else self.spectrum(n_modes)
+        fx, fy = pairs.at(starts), None if targets is None else pairs.at(targets)
+        kernels = []
+        for half in (pairs.heat(t / 2) for t in times):
+            left = fx * half
+            kernels.append(left @ (left if fy is None else fy * half).T)
+        return np.stack(kernels)
+
+    def geodesic(self, a: Any, b: Any) -> Geodesic | list[Geodesic]:
+        """The shortest path on the surface from row a [p] to row b [p], or to each of several rows b [n, p].
+
+        `length` is its length, `path` [k, p] its points. Rows off the surface are projected onto it first. Without a
+        path, on another connected component, the length is infinite and the path empty. On triangles the path is
+        shortest among those that cross the same triangles; `docs/building_blocks.md` says how exact that is.
+        """
+        p = self.nodes.shape[1]
+        start, ends = checks.cloud(np.atleast_2d(np.asarray(a)), "a", columns=p), np.asarray(b)
+        if len(start) != 1:
+            raise GpumError(f"a has {len(start)} rows; give one row, several are for b")
+        several = ends.ndim == 2
+        both = np.concatenate([start, checks.cloud(np.atleast_2d(ends), "b", columns=p)])
+        located = self.project(both)
+        points = [Point.between(*of) for of in zip(located.nodes, located.weights, strict=True)]
+        found = []
+        for length, path in self._cells_with_lengths.paths(points[0], points[1:]):
+            rows = [point.weights @ self.nodes[point.nodes] for point in path]
+            found.append(Geodesic(length, np.array(rows).reshape(-1, p)))
+        return found if several else found[0]
+
+    @cached_property
+    def _cells_with_lengths(self) -> Cells:
+        return Cells.of(len(self.nodes), self.cells, *self._sides)
+
+
+def row_sums(M: csr_matrix) -> np.ndarray:
+    """The lumped mass [V] of a mass matrix."""
+    return np.asarray(M.sum(1)).ravel()
+
+
+class SurfaceNodes:
+    """The nodes of a surface that belong to a cell, between which paths jump (see `jumps`).
+
+    Attributes
+    ----------
+    index : their numbers among all nodes, ascending.
+    positions : the nodes as rows of the data space, [n, p].
+    stiffness, mass : the stiffness matrix [n, n] and lumped masses [n] between them.
+    """
+
+    def __init__(self, surface: MeshedSurface) -> None:
+        self._surface = surface
+        self.index = np.unique(surface.cells)
+        self.positions = surface.nodes[self.index]
+        K, M = surface.elements()
+        self.stiffness, self.mass = K[self.index][:, self.index], row_sums(M)[self.index]
+
+    def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes that rows [m, p] lie between, and their weights, [m, q + 1] each."""
+        located = self._surface.project(rows)
+        return np.searchsorted(self.index, located.nodes), located.weights
