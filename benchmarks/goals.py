@@ -4,7 +4,7 @@
 
 A function is known at a few rows of a cloud; one label at a time is added, and regret is the largest value of all rows
 less the largest one with a label, over the range of the function. Printed for each cloud and method: the mean regret
-after half and all of the labels, and the median number of labels until it is below 1 % ("more": not reached).
+after half and all of the labels with its standard error, and the median number of labels until it is below 1 % ("more": not reached).
 
     random    rows drawn at random
     gp        scikit-learn's GP (Matérn 5/2 with noise, fitted by evidence) and expected improvement
@@ -63,10 +63,10 @@ def bumps(rng, at, width):
 
 
 class Random:
-    """Rows drawn at random."""
+    """Rows drawn at random, from other random numbers than the function was."""
 
     def __init__(self, X, geometry, seed):
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng([seed, 1])
 
     def next(self, X, y):
         """A row without a label."""
@@ -126,15 +126,15 @@ def main():
     parser.add_argument("--labels", type=int, default=20, help="labels that are added")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(f"{'cloud':8}{'method':10}{'half':>8}{'all':>8}  labels to 99 %")
+    print(f"{'cloud':8}{'method':10}{'half':>16}{'all':>16}  labels to 99 %")
     for task in (ring, roll, mesh):
         for name in METHODS:
-            found = np.array([run(task, name, seed, asked.labels) for seed in range(asked.sets)])
-            reached = [np.flatnonzero(one < 0.01)[0] if np.any(one < 0.01) else np.inf for one in found]
-            median = np.median(reached)
-            said = f"{median:.0f}" if np.isfinite(median) else "more"
-            half, last = found[:, asked.labels // 2].mean(), found[:, -1].mean()
-            print(f"{task.__name__:8}{name:10}{half:8.3f}{last:8.3f}  {said}", flush=True)
+            regrets = np.array([run(task, name, seed, asked.labels) for seed in range(asked.sets)])
+            reached = [np.flatnonzero(regret < 0.01)[0] if np.any(regret < 0.01) else np.inf for regret in regrets]
+            median = f"{np.median(reached):.0f}" if np.isfinite(np.median(reached)) else "more"
+            errors = regrets.std(0) / np.sqrt(len(regrets))
+            columns = "".join(f"{regrets[:, k].mean():8.3f} ± {errors[k]:.3f}" for k in (asked.labels // 2, -1))
+            print(f"{task.__name__:8}{name:10}{columns}  {median}", flush=True)
 
 
 if __name__ == "__main__":

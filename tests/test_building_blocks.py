@@ -1,10 +1,14 @@
 """The code of two pages runs, in its order; what needs another library runs where that is installed."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from gpum import GpumError, Mesh
+from shapes import sphere
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [DOCS / "building_blocks.md", DOCS / "kernels_elsewhere.md"]
@@ -40,16 +44,50 @@ def test_the_pages_run(names):
     assert found == pytest.approx(exact, rel=0.01)
 
 
+def check_on_sphere():
+    """A mesh of the sphere has the Matérn kernels of GeometricKernels' own sphere and of its own mesh."""
+    from geometric_kernels.kernels import MaternKarhunenLoeveKernel
+    from geometric_kernels.spaces import Hypersphere
+    from geometric_kernels.spaces import Mesh as TheirMesh
+
+    vertices, faces = sphere(4)
+    space = Mesh(vertices, faces).spectrum(100).space()
+    assert (space.dimension, space.element_shape) == (2, [3])
+    points = vertices[::100]
+    their_mesh = TheirMesh(vertices, faces)
+    for nu in (1.5, np.inf):
+        of = {"nu": np.array([nu]), "lengthscale": np.array([0.5])}
+        found = MaternKarhunenLoeveKernel(space, 100).K(of, points)
+        exact = MaternKarhunenLoeveKernel(Hypersphere(2), 10).K(of, points)  # ten levels of 1, 3, 5 ... functions
+        np.testing.assert_allclose(found, exact, atol=5e-3)
+        other = MaternKarhunenLoeveKernel(their_mesh, 100).K(of, np.arange(len(vertices))[::100, None])
+        np.testing.assert_allclose(found, other, atol=0.03)  # theirs has other masses
+    drawn = space.random(np.random.RandomState(0), 5)[1]
+    np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), 1)
+    with pytest.raises(GpumError, match="ask for fewer"):
+        space.get_eigenvalues(101)
+
+
+def test_a_space_needs_its_library(names, monkeypatch):
+    monkeypatch.setitem(sys.modules, "geometric_kernels", None)
+    for name in [name for name in sys.modules if name.startswith("geometric_kernels.") or name == "gpum.heat.space"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(GpumError, match="pip install geometric-kernels"):
+        names["spectrum"].space()
+
+
 @pytest.mark.filterwarnings("ignore")  # those of other libraries
 @pytest.mark.parametrize("library", OF_OTHERS)
 def test_other_libraries(library, names):
-    pytest.importorskip(library, reason=f"{library} is not installed")
+    pytest.importorskip(library, reason=f"{library} is not installed: its block of the page was not run")
     found = dict(names)
     exec(compile(OF_OTHERS[library], "page", "exec"), found)
     if library == "numpyro":
         scale = np.asarray(found["sampler"].get_samples()["scale"])
         assert len(scale) == 100
         assert 0.2 < scale.mean() < 3  # waves of length π and a slope
+    elif library == "geometric_kernels":  # the page compares kernels; their sphere is another oracle
+        check_on_sphere()
     else:
         predicted = np.asarray(found["predicted"])
         assert np.sqrt(np.mean((predicted - names["truth"][40:]) ** 2)) < 0.1

@@ -194,6 +194,11 @@ class _Unknowns:
     def __init__(self, surface: FittedSurface) -> None:
         self._surface = surface
 
+    @property
+    def nodes(self) -> np.ndarray:
+        """The nodes of the surface in the data space, [V, p]."""
+        return self._surface.nodes
+
     def project(self, X: Any) -> Location:
         """Values of the functions that rows X [n, p] lie between."""
         rows = checks.cloud(X, "X", columns=self._surface._cloud.X.shape[1])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..basics import checks
+from ..basics.checks import GpumError
 from ..manifold.stars import ball
 from ..manifold.surface import combined
 
@@ -58,15 +59,24 @@ def modes_for(count: Callable[[float], float], t: float) -> int:
 
 
 class Kernels(ABC):
-    """Kernels from eigenpairs: a subclass has `values` λ [k], `dim` q, `volume`, and `at(X)`, φ at points [n, k]."""
+    """Kernels from eigenpairs.
+
+    A subclass has `values` λ [k], `vectors` φ at its nodes, `dim` q, `volume`, and `at(X)`, φ at points.
+    """
 
     values: np.ndarray
+    vectors: Any
     dim: Any
     volume: Any
 
     @abstractmethod
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points, [n, k]."""
+
+    @property
+    @abstractmethod
+    def points(self) -> np.ndarray:
+        """Points of the surface as `at` takes them, [V, p]: its nodes."""
 
     def heat(self, t: float) -> np.ndarray:
         """Weights of eigenfunctions in the heat kernel at time t: e^{-λt/2}, [k]."""
@@ -82,6 +92,19 @@ class Kernels(ABC):
         if not (isinstance(nu, float) and nu == np.inf):
             checks.positive(nu, "nu", "it is the smoothness: 0.5, 1.5, 2.5, or infinity for the heat kernel")
         return matern_spectrum(self.values, nu, kappa, self.dim)
+
+    def space(self) -> Any:
+        """The surface as a space of the library GeometricKernels (needs geometric-kernels).
+
+        Its points are those that `at` takes, and it has as many levels as there are eigenpairs.
+        """
+        try:
+            from .space import SurfaceSpace
+        except ImportError:
+            raise GpumError(
+                "space() needs GeometricKernels, which is not installed; pip install geometric-kernels"
+            ) from None
+        return SurfaceSpace(self)
 
     def features(
         self, X: Any, length_scale: float | None = None, smoothness: str = "heat", variance: float | None = 1.0
@@ -127,6 +150,11 @@ class Spectrum(Kernels):
     dim: int
     missing: int = 0
     residual: float = 0.0
+
+    @property
+    def points(self) -> np.ndarray:
+        """The nodes of the surface as rows of the data space, [V, p]."""
+        return self.surface.nodes
 
     @property
     def vectors(self) -> np.ndarray:

@@ -25,11 +25,12 @@ from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 from .simplicial import assemble
 from .spectra import MAX_MODES, Kernels, modes_for, weyl
-from .surfaces import DEFAULT_MODES, MeshedSurface
+from .surfaces import MeshedSurface, modes_from
 
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
 MAX_SPECTRAL_DIM = 3  # above, method="auto" takes Brownian paths: meshes have too many elements
 MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 000 cost what 60 000 do in 2-d
+USUAL_MODES = 200
 REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
 COARSER = 2  # how often the first mesh may be made coarser, until it has half as many elements per wave
 FIRST = 8  # eigenvalues compared
@@ -58,6 +59,11 @@ class Eigenpairs(Kernels):
     def dim(self) -> int:
         """The dimension q of the surface."""
         return self.mesh.nodes.shape[1]
+
+    @property
+    def points(self) -> np.ndarray:
+        """The nodes of the mesh, in coordinates of the chart, [V, q]."""
+        return self.mesh.nodes
 
     @property
     def unknowns(self) -> int:
@@ -148,12 +154,12 @@ def eigenpairs(
     checks.positive(tol, "tol", "0.01 is the default")
     if isinstance(chart, MeshedSurface):
         if n_modes is None and min_time is not None:
-            return chart.spectrum_for(min_time)
-        return chart.spectrum(n_modes or DEFAULT_MODES)
+            n_modes = modes_from(chart, min_time)
+        return chart.spectrum(n_modes or USUAL_MODES)
     size = measure(chart)
     q = chart.dim
     if n_modes is None:
-        n_modes = DEFAULT_MODES if min_time is None else modes_for(partial(_count, size), min_time)
+        n_modes = USUAL_MODES if min_time is None else modes_for(partial(_count, size), min_time)
         if n_modes > MAX_MODES:
             warnings.warn(
                 f"time {min_time:.3g} needs about {n_modes} modes, {MAX_MODES} are computed: kernels at the "

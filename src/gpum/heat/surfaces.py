@@ -23,7 +23,6 @@ from .lanczos import lowest
 from .spectra import MAX_MODES, Spectrum, modes_for, weyl
 
 TIMES = "pass diffusion times > 0"
-DEFAULT_MODES = 200
 
 
 class MeshedSurface(ABC):
@@ -87,14 +86,10 @@ class MeshedSurface(ABC):
         functions[used] = found.vectors
         return Spectrum(found.values, functions, self, self.volume, self.dim, found.missing, found.residual)
 
-    def spectrum_for(self, min_time: float) -> Spectrum:
-        """As `spectrum`, with as many eigenpairs as heat kernels from `min_time` on need."""
-        return self.spectrum(min(modes_for(partial(weyl, self.volume, self.dim), min_time), MAX_MODES))
-
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
         times = checks.positives(times, "times", TIMES)
-        pairs = self.spectrum_for(float(times.min())) if n_modes is None else self.spectrum(n_modes)
+        pairs = self.spectrum(n_modes or modes_from(self, float(times.min())))
         fx, fy = pairs.at(starts), None if targets is None else pairs.at(targets)
         kernels = []
         for half in (pairs.heat(t / 2) for t in times):
@@ -126,6 +121,11 @@ class MeshedSurface(ABC):
     @cached_property
     def _cells_with_lengths(self) -> Cells:
         return Cells.of(len(self.nodes), self.cells, *self._sides)
+
+
+def modes_from(surface: MeshedSurface, min_time: float) -> int:
+    """How many eigenpairs heat kernels from `min_time` on need."""
+    return min(modes_for(partial(weyl, surface.volume, surface.dim), min_time), MAX_MODES)
 
 
 def row_sums(M: csr_matrix) -> np.ndarray:
