@@ -4,7 +4,8 @@
 
 A function is known at a few rows of a cloud; one label at a time is added, and regret is the largest value of all rows
 less the largest one with a label, over the range of the function. Printed for each cloud and method: the mean regret
-after half and all of the labels with its standard error, and the median number of labels until it is below 1 % ("more": not reached).
+after half and all of the labels with its standard error, and the median number of labels until it is below 1 %
+("more": not reached).
 
     random    rows drawn at random
     gp        scikit-learn's GP (Matérn 5/2 with noise, fitted by evidence) and expected improvement
