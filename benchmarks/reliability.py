@@ -7,6 +7,8 @@ borders are, and each has random noise and sizes, so that no single degree of ce
     rings              two or three, one inside the other         bars           long thin clusters side by side
     clusters           5 or 10 bent clusters in R⁶⁴, some near    uneven         the same, of very unlike sizes
     blobs on a roll    clusters on a Swiss roll, which overlap    regions        of an even cloud: no border shows
+    families           clusters in clear groups of near ones      split          classes that divide a clear cluster
+    scattered          classes of several clear clusters each     confused       clusters with rows of other classes
 
     python benchmarks/reliability.py --sets 200 --jobs 16
 """
@@ -100,6 +102,55 @@ def regions(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return _turned(rng, np.concatenate([u, 0.5 * u[:, :1] ** 2, 0.3 * np.sin(2 * u[:, 1:])], 1), 10), y
 
 
+def families(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Ten clusters in R⁶⁴ in three to six clear groups; those of a group overlap on one surface."""
+    C, p, n_groups = 10, 64, int(rng.integers(3, 7))
+    group = np.concatenate([np.arange(n_groups), rng.integers(0, n_groups, C - n_groups)])
+    y = rng.integers(0, C, 2 * ROWS)
+    u = (rng.uniform(0.5, 2.0) * rng.standard_normal((C, 3)))[y] + rng.standard_normal((len(y), 3))
+    X = np.empty((len(y), p))
+    for g in range(n_groups):
+        members = group[y] == g
+        bent = np.concatenate([u[members], 0.3 * u[members, :1] ** 2], 1)
+        X[members] = 0.8 * rng.standard_normal(p) + 0.5 * _turned(rng, bent, p)
+    return X + rng.uniform(0.05, 0.15) * rng.standard_normal(X.shape), y
+
+
+def _clear(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows in R²⁰ of clear clusters, the cluster of each row, and coordinates within it."""
+    p = 20
+    of = np.concatenate([np.arange(n_clusters), rng.integers(0, n_clusters, ROWS - n_clusters)])
+    u = rng.standard_normal((ROWS, 2))
+    X = 3 * rng.standard_normal((n_clusters, p))[of] + _turned(rng, u * rng.uniform(0.3, 1.0, (n_clusters, 2))[of], p)
+    return X + rng.uniform(0.02, 0.2) * rng.standard_normal(X.shape), of, u
+
+
+def split(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Clear clusters, each of which has one to three classes side by side; some mix at the border."""
+    X, of, u = _clear(rng, int(rng.integers(2, 6)))
+    n_classes = rng.integers(1, 4, of.max() + 1)
+    n_classes[0] = max(n_classes[0], 2)
+    place = u[:, 0] + rng.uniform(0, 0.5) * rng.standard_normal(len(u))
+    rank = np.clip(np.floor((place + 0.8) / 1.6 * n_classes[of]), 0, n_classes[of] - 1).astype(int)
+    return X, (np.cumsum(n_classes) - n_classes)[of] + rank
+
+
+def scattered(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Clear clusters, of which each class has one to four."""
+    C = int(rng.integers(2, 6))
+    times = rng.integers(1, 5, C)
+    times[0] = max(times[0], 2)
+    X, of, _ = _clear(rng, int(times.sum()))
+    return X, np.repeat(np.arange(C), times)[of]
+
+
+def confused(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Clear clusters, one a class, of which up to a third of the rows have another class."""
+    X, of, _ = _clear(rng, int(rng.integers(2, 9)))
+    wrong = rng.uniform(size=ROWS) < rng.uniform(0, 0.35)
+    return X, np.where(wrong, rng.integers(0, of.max() + 1, ROWS), of)
+
+
 SHAPES: dict[str, Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]] = {
     "moons, touching": lambda rng: moons(rng, 0.2, 0.35),
     "moons, apart": lambda rng: moons(rng, 0.05, 0.15),
@@ -109,6 +160,10 @@ SHAPES: dict[str, Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
     "uneven": lambda rng: clusters(rng, True),
     "blobs on a roll": blobs_on_roll,
     "regions": regions,
+    "families": families,
+    "split": split,
+    "scattered": scattered,
+    "confused": confused,
 }
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import types
 
 import numpy as np
 import pandas as pd
@@ -197,6 +198,23 @@ def test_calibrated_on_simulated_clouds():
         between = np.sum((total - gap * n) ** 2)  # clouds are independent, rows of one are not
         error = np.sqrt(max(between, 0.25 * n.sum())) / n.sum()
         assert abs(gap) < 0.05 + 2 * error, (low, gap, error)
+
+
+def test_guesses_on_the_cloud_are_as_uncertain_as_they_say(monkeypatch):
+    """Guesses with labels elsewhere agree with a fraction a of the first ones: the certainty is then a² + (1 - a)².
+
+    The first guess is right with probability a, as far as the cloud tells, and the second agrees with it as often.
+    """
+    n, a = 200, 0.9
+    sides = np.tile([[0.7, 0.3], [0.3, 0.7]], (n // 2, 1))
+    second = np.where(np.arange(n)[:, None] < a * n, sides, sides[:, ::-1])
+    monkeypatch.setattr(classes, "_elsewhere", lambda *_: (sides, [(np.arange(n), second)]))
+    monkeypatch.setattr(classes, "ELSEWHERE", 1e4)  # beside so many the prior counts for nothing
+    prior = -0.5 * (np.log(classes.SHARPNESS) / classes.SHARP_SD) ** 2
+    posterior = types.SimpleNamespace(n_classes=2)
+    weights = classes._sharpness(prior, posterior, None, np.arange(2), np.arange(2))
+    certainty = classes._sharpened(sides, weights).max(1).mean()
+    assert certainty == pytest.approx(a**2 + (1 - a) ** 2, abs=0.03)  # steps of the grid of exponents are 0.05
 
 
 def test_marks_of_rows_without_a_label():

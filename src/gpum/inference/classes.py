@@ -27,7 +27,10 @@ at no sharpening. Two log scores log p(class) inform about γ:
                    sharpening: there a fraction ε of the labels is taken to say nothing, (1 - ε) p + ε/C.
     the cloud      predicted classes are taken as true, as many labels are put on other rows, and the remaining rows
                    are predicted from these. Where clusters are clear, it does not matter which rows have labels. All
-                   rows together count as ELSEWHERE labels of each class.
+                   rows together count as ELSEWHERE times the number of labels. Predicted classes are simpler than true
+                   ones, so that this alone is too sure of itself. With its γ the same predictions of the remaining
+                   rows are therefore compared a second time, now with the probabilities of the classes in place of
+                   the likeliest class: an error of the first predictions then counts beside that of the second.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
 DIMENSION_ROWS = 200  # rows of the cloud from which d is computed
 SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
 SHARP_SD = 0.6  # of log γ
-ELSEWHERE = 5.0  # see the module: by simulation, `benchmarks/reliability.py`
+ELSEWHERE = 20.0  # see the module: by simulation, `benchmarks/reliability.py`
 TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
 ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
 FIRST_SWEEPS = 3  # of a first look at all candidates
@@ -211,11 +214,10 @@ def classify(
     )
     score = -0.5 * (np.log(SHARPNESS) / SHARP_SD) ** 2
     several = np.flatnonzero(np.bincount(y, minlength=n_classes)[y] > 1)
-    of_labels = _scores(left_out[several], y[several])
+    of_labels = _scores(left_out[several], np.eye(n_classes)[y[several]])
     score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
-    if len(known) <= SCREEN:  # with more labels the leave-one-out scores are enough
-        score += ELSEWHERE * n_classes * _elsewhere(posterior, candidate_set, known, y)
-    sharpness = softmax(score)
+    # with many labels the leave-one-out scores are enough
+    sharpness = softmax(score) if len(known) > SCREEN else _sharpness(score, posterior, candidate_set, known, y)
     return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
 
 
@@ -273,20 +275,40 @@ def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.nda
     return np.einsum("bi,bic->ic", weight / weight.sum(0), without)
 
 
-def _elsewhere(posterior: ClassPosterior, candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Mean of log p(class) for each of SHARPNESS, if predicted classes are true and labels are on other rows."""
+def _sharpness(
+    score: np.ndarray, posterior: ClassPosterior, candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Weights of SHARPNESS given their score so far and the cloud: likeliest classes as truth, then probabilities."""
+    first, second = _elsewhere(posterior, candidate_set, known, y)
+    truth = np.eye(posterior.n_classes)[first.argmax(1)]
+    for _ in range(2):
+        agreement = [_scores(p, truth[rows]).mean(1) for rows, p in second]
+        weights = softmax(score + ELSEWHERE * len(y) * np.mean(agreement or [np.zeros(len(SHARPNESS))], 0))
+        truth = _sharpened(first, weights)
+    return weights
+
+
+def _elsewhere(
+    posterior: ClassPosterior, candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Class probabilities of labelled and other rows [n, C], and those of the rest with labels on other rows.
+
+    For each of TURNS sets of labels, which have the likeliest classes: the indices of the rows that have none, and
+    their class probabilities.
+    """
     rng, C = np.random.default_rng(0), posterior.n_classes
     others = np.setdiff1d(np.arange(len(candidate_set.rows[0])), known)
     rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
     cloud = RowsInSpaces.exactly([r[rows] for r in candidate_set.rows])
-    truth = posterior.probabilities(cloud).argmax(1)
-    truth[: len(known)] = y
+    first = posterior.probabilities(cloud)
+    first[: len(known)] = np.eye(C)[y]
+    truth = first.argmax(1)
     candidates = [component.candidate for component in posterior.components for _ in component.ratios]
     ratios = np.concatenate([component.ratios for component in posterior.components])
     cumulative = np.cumsum(np.concatenate([component.weights for component in posterior.components]))
     steps = (np.arange(DRAWN) + 0.5) / DRAWN * cumulative[-1]  # components in proportion to their weights
     drawn, times = np.unique(np.searchsorted(cumulative, steps), return_counts=True)
-    found = []
+    second = []
     for _ in range(TURNS if len(others) else 0):
         turn = rng.permutation(len(rows))
         chosen = np.concatenate([turn[truth[turn] == c][: np.sum(y == c)] for c in range(C)])
@@ -301,14 +323,14 @@ def _elsewhere(posterior: ClassPosterior, candidate_set: CandidateSet, known: np
         rest = np.setdiff1d(np.arange(len(rows)), chosen)
         if components:
             p = replace(posterior, components=components, labels=labels).probabilities(cloud)[rest]
-            found.append(_scores(p, truth[rest]).mean(1))
-    return np.mean(found or [np.zeros(len(SHARPNESS))], 0)
+            second.append((rest, p))
+    return first, second
 
 
-def _scores(p: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """log p(class), [SHARPNESS, n], of classes y [n] under sharpened probabilities p [n, C]."""
+def _scores(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Mean log p(class) under sharpened probabilities p [n, C] of a class with probabilities truth [n, C]; [γ, n]."""
     z = SHARPNESS[:, None, None] * np.log(np.maximum(p, 1e-300))
-    return z[:, np.arange(len(y)), y] - logsumexp(z, axis=2)
+    return np.sum(z * truth, 2) - logsumexp(z, axis=2)
 
 
 def _or_atypical(log_p: np.ndarray, atypical: float, n_classes: int) -> np.ndarray:
