@@ -29,14 +29,14 @@ def project_incomplete(
     rows of its batch.
     """
     W = np.asarray(mapping.W / mapping.scale)
-    patterns, own = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    patterns, pattern = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     held = min(BLOCK, max(1, ROOM // len(W) ** 2))
     mu, s = np.empty((2, len(rows), starts.shape[2]))
     for k in range(0, len(patterns), held):
-        some = np.flatnonzero((own >= k) & (own < k + held))
+        members = np.flatnonzero((pattern >= k) & (pattern < k + held))
         dec = _decoder(mapping, padding.fill(patterns[k : k + held].astype(float), held))
-        products = np.nan_to_num(rows[some]) @ W.T
-        mu[some], s[some] = project_rows(products, starts[some], dec, as_points, own[some] - k)
+        products = np.nan_to_num(rows[members]) @ W.T
+        mu[members], s[members] = project_rows(products, starts[members], dec, as_points, pattern[members] - k)
     return mu, s
 
 
@@ -44,4 +44,4 @@ def project_incomplete(
 def _decoder(mapping: Mapping, patterns: Array) -> Decoder:
     """The `Decoder` with a matrix for each pattern [patterns, p] of ones and zeros."""
     W = mapping.W / mapping.scale
-    return with_matrix(mapping, jax.lax.map(lambda own: (W * own) @ W.T - own.sum() * mapping.Lam, patterns))
+    return with_matrix(mapping, jax.lax.map(lambda seen: (W * seen) @ W.T - seen.sum() * mapping.Lam, patterns))

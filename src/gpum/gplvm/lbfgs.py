@@ -153,8 +153,7 @@ def minimise(objective: Callable[[Any, Any], Array], theta: Any, steps: Any, dat
         (zero, zero, zero), zero, none, none, none, none,
     )  # fmt: skip
     end, start = lax.while_loop(lambda state: state[0].status == GOING, turn, (begin, zero))
-    found = back(origin + unit * end.u)
-    return Minimum(found, start, end.f, end.g @ end.g, end.steps, end.evaluations, end.status)
+    return Minimum(back(origin + unit * end.u), start, end.f, end.g @ end.g, end.steps, end.evaluations, end.status)
 
 
 def _arrive(now: State, u: Array, f: Array, g: Array, first: Array) -> tuple[State, Array]:

@@ -113,10 +113,10 @@ def multistart(
     )
     semifinal = Stage("all free", (), min(300, max_iter), 10 * tol)
     run = partial(_run_all, model, n_jobs=n_jobs, see=see, store=store)
-    some = data if few is None else few.data
-    fits = held = _best_first(run(begin, early, "start", data=some))
+    compared = data if few is None else few.data
+    fits = held = _best_first(run(begin, early, "start", data=compared))
     going, slots = _of_each_chart(model, fits, {}, ROUNDS[0])
-    fits = _best_first(run([(fit.start, fit.theta) for fit in going], (semifinal,), "semifinal", data=some))
+    fits = _best_first(run([(fit.start, fit.theta) for fit in going], (semifinal,), "semifinal", data=compared))
     if np.max(np.std(_rows(model, fits[0]), axis=0)) < COLLAPSED:  # all is noise: the final would not change that
         return MultistartResult((fits[0],), held[0])
     going, _ = _of_each_chart(model, fits, slots, ROUNDS[1])
@@ -135,7 +135,7 @@ def _of_each_chart(model: Model, fits: list[Fit], slots: dict[str, int], n: int)
     for fit in fits:
         if sum(held_slots.values()) >= n:
             break
-        same = (one for one in going.values() if not differ(_rows(model, one), _rows(model, fit)))
+        same = (other for other in going.values() if not differ(_rows(model, other), _rows(model, fit)))
         name = next(same, fit).start
         going.setdefault(name, fit)
         held_slots[name] = held_slots.get(name, 0) + slots.get(fit.start, 1)

@@ -100,17 +100,17 @@ def maximise(
         held = {name: np.zeros(np.shape(getattr(theta, name))) for name in stage.hold}
         steps = replace(model.steps(theta, data), **held)
         allowed = min(ROUND, stage.max_iter - done)
-        theta, found = _round(model, theta, steps, data, allowed)
-        value, made = -float(found.value), int(found.steps)
+        theta, minimum = _round(model, theta, steps, data, allowed)
+        value, made = -float(minimum.value), int(minimum.steps)
         done += max(made, 1)  # a round without a step counts as one, so that the run ends
-        gained, enough = value - max(last, -float(found.start)), stage.tol * n_rows
+        gained, enough = value - max(last, -float(minimum.start)), stage.tol * n_rows
         if made and gained >= enough:
             now = RUNNING if done < stage.max_iter else CUT_SHORT
-        elif found.status == lbfgs.OUT_OF_STEPS:
+        elif minimum.status == lbfgs.OUT_OF_STEPS:
             now = CONVERGED if allowed == ROUND else CUT_SHORT
         else:
-            now = CONVERGED if 0.5 * float(found.slope2) < max(enough, NOTHING) else BROKEN
-        progress = Progress(stage.name, made, int(found.evaluations), value, now, n_rows, gained)
+            now = CONVERGED if 0.5 * float(minimum.slope2) < max(enough, NOTHING) else BROKEN
+        progress = Progress(stage.name, made, int(minimum.evaluations), value, now, n_rows, gained)
         if now == RUNNING and stage.settled(progress, done):
             now, progress = OUTRUN, replace(progress, status=OUTRUN)
         yield theta, progress
@@ -126,10 +126,10 @@ def value_at(model: Climbed, theta: Any, data: Any) -> float:
 
 def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> tuple[Any, lbfgs.Minimum]:
     begin, known = model.filled(theta, data)
-    found = lbfgs.minimise(model.objective, begin, model.filled(steps, data)[0], known, max_iter)
-    if not np.isfinite(found.start):
+    minimum = lbfgs.minimise(model.objective, begin, model.filled(steps, data)[0], known, max_iter)
+    if not np.isfinite(minimum.start):
         raise NoSurface(
             "the objective of the latent model is not finite at its starting point; "
             "rescale the data or use fewer inducing points (n_inducing)"
         )
-    return model.cut(jax.tree.map(np.asarray, found.theta), theta), found
+    return model.cut(jax.tree.map(np.asarray, minimum.theta), theta), minimum

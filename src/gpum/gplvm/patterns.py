@@ -68,9 +68,9 @@ def compress(S: np.ndarray) -> Patterns:
     """S [N, p], NaN where no reading is, as `Patterns`; padded to sizes that are the same for many clouds."""
     factored = []
     for rows, columns in grouped(S):
-        found = bound.compress(S[np.ix_(rows, columns)])
-        factor = np.zeros((len(S), found.factor.shape[1]))
-        factor[rows] = found.factor
+        observed = bound.compress(S[np.ix_(rows, columns)]).factor
+        factor = np.zeros((len(S), observed.shape[1]))
+        factor[rows] = observed
         factored.append((factor, rows.astype(float), float(len(columns))))
     width = _width([factor.shape[1] for factor, _, _ in factored])
     blocks = []
@@ -135,12 +135,12 @@ def inducing_posterior(theta: bound.Parameters, S: np.ndarray) -> tuple[np.ndarr
     filled, live = bound.filled(theta, padding.size(N))
     whole = np.nan_to_num(S)
     W, Lam, inverse = np.zeros((m, S.shape[1])), np.zeros((m, m)), np.zeros((m, m))
-    found = grouped(S)
-    for k in range(0, len(found), BATCH):
-        some = found[k : k + BATCH]
-        seen = padding.fill(np.array([rows for rows, _ in some], float), padding.size(len(some)), len(filled.mu))
+    groups = grouped(S)
+    for k in range(0, len(groups), BATCH):
+        batch = groups[k : k + BATCH]
+        seen = padding.fill(np.array([rows for rows, _ in batch], float), padding.size(len(batch)), len(filled.mu))
         first, Lams, inverses = (np.asarray(a) for a in _inducing_posterior(filled, seen, live))
-        for (_, columns), L, A in zip(some, Lams, inverses, strict=False):
+        for (_, columns), L, A in zip(batch, Lams, inverses, strict=False):
             L, A = L[:m, :m], A[:m, :m]
             W[:, columns] = A @ (first[:N, :m].T @ whole[:, columns])
             Lam += L * len(columns) / S.shape[1]
@@ -154,12 +154,12 @@ def _inducing_posterior(theta: bound.Parameters, seen: Array, live: Array) -> tu
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
     K, Psi1, Psi2 = _statistics(theta, seen, live, JITTER)
 
-    def one(psi2: Array) -> tuple[Array, Array]:
+    def of_pattern(psi2: Array) -> tuple[Array, Array]:
         Li, B, LBi = bound.factors(K, psi2, beta * gamma)
         R = (LBi @ Li).T / jnp.sqrt(gamma)
         return Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li, R @ R.T
 
-    Lam, inverse = jax.vmap(one)(Psi2)
+    Lam, inverse = jax.vmap(of_pattern)(Psi2)
     return beta * gamma * Psi1, Lam, inverse
 
 
@@ -172,12 +172,12 @@ def _root(A: np.ndarray) -> np.ndarray:
 def log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> Array:
     """log p(S | X) of the model by points, a scalar (nats)."""
 
-    def one(block: tuple[Array, Array, Array]) -> Array:
+    def of_block(block: tuple[Array, Array, Array]) -> Array:
         factor, seen, n_columns = block
         return likelihood.log_likelihood(theta, bound.Cloud(factor, seen, 0.0, n_columns))  # type: ignore[arg-type]
 
     blocks = jax.tree.map(jnp.asarray, (cloud.factor, cloud.seen, cloud.n_columns))
-    return jnp.sum(jax.lax.map(jax.checkpoint(one), blocks))
+    return jnp.sum(jax.lax.map(jax.checkpoint(of_block), blocks))
 
 
 def negative_log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> tuple[Array, likelihood.Parameters]:
@@ -199,9 +199,9 @@ def point_posterior(theta: likelihood.Parameters, S: np.ndarray) -> tuple[np.nda
     whole = np.nan_to_num(S)
     W, Lam = np.zeros((N, S.shape[1])), np.zeros((N, N))
     for rows, columns in grouped(S):
-        own = np.ix_(rows, rows)
-        inverse = np.linalg.inv(K[own] + noise * np.eye(int(rows.sum())))
+        square = np.ix_(rows, rows)
+        inverse = np.linalg.inv(K[square] + noise * np.eye(int(rows.sum())))
         W[np.ix_(rows, columns)] = inverse @ whole[np.ix_(rows, columns)]
-        Lam[own] += inverse * len(columns) / S.shape[1]
+        Lam[square] += inverse * len(columns) / S.shape[1]
     L = np.linalg.cholesky(K + JITTER * gamma * np.eye(N))
     return W, 0.5 * (Lam + Lam.T), np.linalg.solve(L.T, _root(np.eye(N) - L.T @ Lam @ L))

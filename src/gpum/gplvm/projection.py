@@ -41,7 +41,7 @@ BLOCK = 256  # rows of one program, which bounds the memory
 FEW = 16  # rows of a second program, for the few rows that a service is asked for
 DEVICE_BLOCK = 8192  # the same on a GPU, where starting a program costs more than computing with its rows
 DEVICE_ROOM = 2**25  # the largest size of an array over the pairs of inducing points in such a block
-ROOM = 2**22  # the largest size of the matrices of a block in which every row has its own
+ROOM = 2**22  # the largest size of the matrices of a block in which every row has one
 ARRIVED = 1e-10  # remaining distance to the maximum below which a row has converged
 NEARLY = 1e-2  # the same for the point from which the full posterior starts
 SMALL = 1e-7  # a step so short that the row has converged
@@ -105,20 +105,20 @@ def row_bound(theta: Array, products: Array, dec: Decoder) -> Array:
 
 
 def project_rows(
-    products: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool, own: np.ndarray | None = None
+    products: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool, pattern: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Latent means mu and variances s [n, q] of n rows with products s*ᵀWᵀ [n, m], from starts [n, c, q].
 
-    With `as_points` (the maximum-likelihood model) s is the inverse curvature at the best point. `own` [n] is the
+    With `as_points` (the maximum-likelihood model) s is the inverse curvature at the best point. `pattern` [n] is the
     pattern of each row, if the decoder has several.
     """
     n, c, q = starts.shape
-    if n <= FEW and (own is None or FEW * c * dec.M[0].size <= ROOM):
-        some = np.minimum(np.arange(1 if n == 1 else FEW), n - 1)
-        patterns = None if own is None else own[some]
-        found = _project_few(products[some], starts[some], dec, patterns, as_points)
-        return np.asarray(found[0])[:n], np.asarray(found[1])[:n]
-    data = RowData(products, own)
+    if n <= FEW and (pattern is None or FEW * c * dec.M[0].size <= ROOM):
+        filled = np.minimum(np.arange(1 if n == 1 else FEW), n - 1)
+        patterns = None if pattern is None else pattern[filled]
+        mu, s = _project_few(products[filled], starts[filled], dec, patterns, as_points)
+        return np.asarray(mu)[:n], np.asarray(s)[:n]
+    data = RowData(products, pattern)
     left = ARRIVED if as_points else NEARLY
     ends, values, hessians = _climb(at_points, starts.reshape(-1, q), data.repeated(c), dec, left)
     best = c * np.arange(n) + np.argmax(values.reshape(n, c), 1)
@@ -131,21 +131,21 @@ def project_rows(
 
 @partial(compiled, static_argnames=("as_points",))
 def _project_few(
-    products: Array, starts: Array, dec: Decoder, own: Array | None, as_points: bool
+    products: Array, starts: Array, dec: Decoder, pattern: Array | None, as_points: bool
 ) -> tuple[Array, Array]:  # fmt: skip
     """`project_rows` of few rows as one program: to start several would take longer than their steps."""
     n, c, q = starts.shape
     of_start = np.repeat(np.arange(n), c)
-    some = None if own is None else own[of_start]
+    patterns = None if pattern is None else pattern[of_start]
     begin = _begin(jnp, starts.reshape(-1, q), FIRST_DAMPING)
     left = ARRIVED if as_points else NEARLY
-    last = _ascend(at_points, begin, products[of_start], dec, some, left, MAX_STEPS)
+    last = _ascend(at_points, begin, products[of_start], dec, patterns, left, MAX_STEPS)
     best = c * np.arange(n) + jnp.argmax(last.value.reshape(n, c), 1)
     x, s = last.theta[best], _variances(jnp, last.hessian[best])
     if as_points:
         return x, s
     begin = _begin(jnp, jnp.concatenate([x, jnp.log(s)], 1), NEAR_DAMPING)
-    theta = _ascend(at_posteriors, begin, products, dec, own, ARRIVED, MAX_STEPS).theta
+    theta = _ascend(at_posteriors, begin, products, dec, pattern, ARRIVED, MAX_STEPS).theta
     return theta[:, :q], jnp.exp(theta[:, q:])
 
 
@@ -159,11 +159,11 @@ class RowData(NamedTuple):
     """The data of rows: products s*ᵀWᵀ [n, m], and the pattern of each row [n] if there are several patterns."""
 
     products: np.ndarray
-    own: np.ndarray | None
+    pattern: np.ndarray | None
 
-    def of(self, some: Any) -> RowData:
-        """The data of some of the rows."""
-        return RowData(self.products[some], None if self.own is None else self.own[some])
+    def of(self, rows: Any) -> RowData:
+        """The data of these rows."""
+        return RowData(self.products[rows], None if self.pattern is None else self.pattern[rows])
 
     def repeated(self, c: int) -> RowData:
         """The data of every row repeated c times, one after the other."""
@@ -175,18 +175,18 @@ Derivatives = Callable[[Any, Any, Decoder, Any], tuple[Array, Array, Array]]
 
 @partial(compiled, options=None)
 def at_points(
-    x: Array, products: Array, dec: Decoder, own: Array | None = None
+    x: Array, products: Array, dec: Decoder, pattern: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """`point_bound` of rows at x [n, q] with its gradient [n, q] and Hessian [n, q, q]."""
-    M = dec.M if own is None else dec.M[own]
-    kM = (lambda k: k @ M) if own is None else (lambda k: jnp.einsum("nk,nkm->nm", k, M))
+    M = dec.M if pattern is None else dec.M[pattern]
+    kM = (lambda k: k @ M) if pattern is None else (lambda k: jnp.einsum("nk,nkm->nm", k, M))
     away = (dec.Z - x[:, None]) / dec.ell**2  # [n, m, q]
-    k = jax.vmap(lambda one: kernel.at(one, dec.Z, dec.ell, dec.gamma))(x)
+    k = jax.vmap(lambda point: kernel.at(point, dec.Z, dec.ell, dec.gamma))(x)
     slope = away * k[..., None]
     pull = products - kM(k)
     value = dec.beta * jnp.sum(k * (products + pull), 1) / 2 - 0.5 * jnp.sum(x**2, 1)
     gradient = dec.beta * jnp.einsum("nm,nmq->nq", pull, slope) - x
-    pulled = jnp.einsum("mk,nkq->nmq" if own is None else "nmk,nkq->nmq", M, slope)
+    pulled = jnp.einsum("mk,nkq->nmq" if pattern is None else "nmk,nkq->nmq", M, slope)
     bend = jnp.einsum("nm,nma,nmb->nab", pull, away, slope) - jnp.einsum("nma,nmb->nab", slope, pulled)
     flat = jnp.sum(pull * k, 1)[:, None, None] * jnp.diag(1 / dec.ell**2) * dec.beta
     return value, gradient, dec.beta * bend - flat - jnp.eye(x.shape[1])
@@ -194,12 +194,12 @@ def at_points(
 
 @partial(compiled, options=None)
 def at_posteriors(
-    theta: Array, products: Array, dec: Decoder, own: Array | None = None
+    theta: Array, products: Array, dec: Decoder, pattern: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """`row_bound` of rows at theta [n, 2q] with its gradient [n, 2q] and Hessian [n, 2q, 2q]."""
     z = dec.Z / dec.ell
     mu, log_s = jnp.split(theta, 2, axis=1)
-    weights = dec.weights if own is None else dec.weights[own]
+    weights = dec.weights if pattern is None else dec.weights[pattern]
     data = _exponentials(1, jnp.concatenate([z, z**2], 1), dec.gamma * products, mu, log_s, dec.ell)
     model = _exponentials(2, dec.pairs, weights, mu, log_s, dec.ell)
     s = jnp.exp(log_s)
@@ -303,30 +303,30 @@ def _round(f: Derivatives, state: _State, data: RowData, dec: Decoder, left: flo
     """Up to `steps` steps of all rows, block by block."""
     n = len(data.products)
     block = BLOCK if n > FEW else FEW
-    if data.own is not None:
+    if data.pattern is not None:
         block = min(block, max(1, ROOM // dec.M[0].size))
     elif jax.default_backend() != "cpu":
         block = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ROOM // len(dec.pairs)))
-    found = []
+    ends = []
     for k in range(0, n, block):
-        some = np.minimum(np.arange(k, k + block), n - 1)  # the last block repeats its last row
-        own = None if data.own is None else data.own[some]
-        begin = _State(*(array[some] for array in state))
-        found.append(jax.device_get(_ascend_rows(f, begin, data.products[some], dec, own, left, steps)))
-    return _State(*(np.concatenate(arrays)[:n] for arrays in zip(*found, strict=True)))
+        rows = np.minimum(np.arange(k, k + block), n - 1)  # the last block repeats its last row
+        pattern = None if data.pattern is None else data.pattern[rows]
+        begin = _State(*(array[rows] for array in state))
+        ends.append(jax.device_get(_ascend_rows(f, begin, data.products[rows], dec, pattern, left, steps)))
+    return _State(*(np.concatenate(arrays)[:n] for arrays in zip(*ends, strict=True)))
 
 
 def _ascend(
-    f: Derivatives, state: _State, products: Array, dec: Decoder, own: Array | None, left: Any, steps: Any
+    f: Derivatives, state: _State, products: Array, dec: Decoder, pattern: Array | None, left: Any, steps: Any
 ) -> _State:
     """Steps of all rows until each has converged, at most `steps` of them; the first one only evaluates f."""
 
-    def one(now: tuple[Array, _State]) -> tuple[Array, _State]:
+    def one_step(now: tuple[Array, _State]) -> tuple[Array, _State]:
         step, s = now
         move, sound = _step(s.gradient, -s.hessian, s.damping, s.going)
         size = jnp.abs(move).max(1)
         move = move / jnp.maximum(size, 1.0)[:, None]  # at most one unit a step
-        value, gradient, hessian = f(s.theta + move, products, dec, own)
+        value, gradient, hessian = f(s.theta + move, products, dec, pattern)
         better = (value > s.value) | (sound & (size < CLOSE))
         first = better & jnp.isneginf(s.value)
         small = ((size < SMALL) | (better & (size * (size + s.damping) < left))) & ~first
@@ -342,7 +342,7 @@ def _ascend(
             s.going & ~small & (damping < LAST_DAMPING),
         )
 
-    last = jax.lax.while_loop(lambda now: (now[0] < steps) & now[1].going.any(), one, (jnp.asarray(0), state))[1]
+    last = jax.lax.while_loop(lambda now: (now[0] < steps) & now[1].going.any(), one_step, (jnp.asarray(0), state))[1]
     if f is not at_posteriors:
         return last
     # Only theta is used: a row that is one short step from its maximum takes it, and f is not evaluated there.
@@ -353,7 +353,7 @@ def _ascend(
     return _State(theta, last.value, last.gradient, last.hessian, last.damping, last.going & ~close)
 
 
-_ascend_rows = compiled(_ascend, static_argnames=("f",))  # as a program of its own
+_ascend_rows = compiled(_ascend, static_argnames=("f",))  # as a program of its pattern
 
 
 def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Array]:

@@ -80,24 +80,24 @@ def named(
         else:
             kinds += [(f"isomap({k})", k) for k in sorted({min(k, len(rows) - 1) for k in ISOMAP_NEIGHBOURS})]
     cut = False
-    for (name, kind), own in zip(kinds, rng.spawn(len(kinds)), strict=True):
+    for (name, kind), generator in zip(kinds, rng.spawn(len(kinds)), strict=True):
         if name == "given":
-            yield name, kind, own
+            yield name, kind, generator
             continue
-        wide = pca(rows, q) if name == "pca" else isomap(rows, max(q, 2), kind, own)
+        wide = pca(rows, q) if name == "pca" else isomap(rows, max(q, 2), kind, generator)
         X = wide[:, :q]
         if name == "curve":
             turn = unrolled(wide) if len(rows) > 2 else None
-            yield name, standardise(X if turn is None else turn), own
+            yield name, standardise(X if turn is None else turn), generator
             continue
-        yield name, standardise(X), own
+        yield name, standardise(X), generator
         if name != "pca" and X.std(0).min() < THIN * X.std(0).max():
-            yield f"{name}, one scale", standardise(X, by_column=False), own
+            yield f"{name}, one scale", standardise(X, by_column=False), generator
         if q == 1 and not cut and name != "pca" and len(rows) > 2:
             turn = unrolled(wide)
             if turn is not None:
                 cut = True
-                yield f"{name}, unrolled", standardise(turn), own
+                yield f"{name}, unrolled", standardise(turn), generator
 
 
 def standardise(X: np.ndarray, by_column: bool = True) -> np.ndarray:
