@@ -21,8 +21,8 @@ from rich.table import Table
 from scipy.linalg import cho_factor, cho_solve
 
 from gpum import GPUMRegressor, KernelOptions, SwissRoll, datasets
+from gpum.geometry.candidate_set import spectral_candidates
 from gpum.geometry.domains import domain_of
-from gpum.geometry.kernel_grid import spectral_candidates
 
 console = Console()
 SCRIPT = """

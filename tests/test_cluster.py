@@ -19,9 +19,8 @@ from gpum.basics.threads import as_worker, at_once, with_jobs
 from gpum.fitted import rows as fitted_rows
 from gpum.geometry import chart as chart_module
 from gpum.geometry import domains, graphs
-from gpum.geometry.base import KernelTask
-from gpum.geometry.candidate_set import smoothness_names
-from gpum.geometry.surface import SurfaceGeometry
+from gpum.geometry.base import SurfaceGeometry
+from gpum.geometry.options import KernelTask, smoothness_names
 from gpum.inference import gp
 from oracles import ROLL
 from test_cli import gpum
@@ -159,7 +158,7 @@ def test_graphs_of_classes_fan_out(handed_out):
 def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_thread, monkeypatch):
     chart, rows = curve_fit.model.chart_, curve_fit.model.latent_
     wanted, fresh = KernelTask(smoothness_names("average")), lambda: inside.chart_geometry(curve_fit.model, rows)
-    alone = fresh().candidate_set(wanted)
+    alone = fresh().built(wanted)[1]
     assert not handed_out
     again, true_space, seen = fresh(), chart_module.domain_of, []
 
@@ -171,10 +170,10 @@ def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_th
 
     monkeypatch.setattr(chart_module, "domain_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        again.candidate_set(wanted)
+        again.built(wanted)
     assert inside.computed(again.store) == 2
     with joblib.parallel_config(backend="workers", n_jobs=2):
-        found = again.candidate_set(wanted)
+        found = again.built(wanted)[1]
     levels = len(domains.levels_of(chart, "average"))
     assert len(handed_out) == levels - 2
     for a, b in zip(found.rows, alone.rows, strict=True):

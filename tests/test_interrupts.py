@@ -44,13 +44,13 @@ def test_geometries_that_are_ready_are_a_fit(monkeypatch, n_jobs, capsys):
 
 
 def test_spaces_that_are_ready_are_a_fit(monkeypatch):
-    whole = AtlasGeometry.candidate_set
-    monkeypatch.setattr(AtlasGeometry, "candidate_set", interrupted)
+    whole = AtlasGeometry.built
+    monkeypatch.setattr(AtlasGeometry, "built", interrupted)
     model = GPUMRegressor(1, geometry=["graph", "atlas"], random_state=0, n_jobs=1, scale="none", warm_start=True)
     with pytest.warns(UserWarning, match="interrupted"):
         model.fit(X, y)
     assert set(model.geometry_weights_) == {"graph"}
-    monkeypatch.setattr(AtlasGeometry, "candidate_set", whole)
+    monkeypatch.setattr(AtlasGeometry, "built", whole)
     assert set(model.fit(X, y).geometry_weights_) == {"graph", "atlas"}
 
 

@@ -23,7 +23,7 @@ from gpum import (
 from gpum.basics import neighbours
 from gpum.datasets.swiss_roll import swiss_roll_points
 from gpum.geometry import features
-from gpum.geometry.surface import SurfaceGeometry
+from gpum.geometry.base import SurfaceGeometry
 
 
 @pytest.fixture

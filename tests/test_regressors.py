@@ -21,8 +21,8 @@ import inside
 import odd
 from gpum import BayesianGPLVM, GPUMRegressor, KernelOptions, SwissRoll
 from gpum.basics.checks import NoSurface
+from gpum.geometry.base import SurfaceGeometry
 from gpum.geometry.build import chart_dimensions
-from gpum.geometry.surface import SurfaceGeometry
 
 NAMES = ["GPUM", "Latent", "Euclidean", "GraphLaplacian", "GraphMatern"]
 # Errors on the small roll in standard deviations of the target: of its own rows without a label, and of new rows. The
@@ -648,7 +648,7 @@ def test_a_geometry_that_cannot_be_built_is_left_out(labelled):
         GPUMRegressor(latent_dim=9, geometry=["chart", "atlas"]).fit(X, y)
 
 
-@pytest.mark.parametrize("where", ["gpum.heat.atlas.surface", "gpum.geometry.atlas.AtlasGeometry.candidate_set"])
+@pytest.mark.parametrize("where", ["gpum.heat.atlas.surface", "gpum.geometry.atlas.AtlasGeometry.built"])
 @pytest.mark.parametrize("error", [ValueError, np.linalg.LinAlgError, FloatingPointError, MemoryError, NoSurface])
 def test_only_clouds_without_a_surface_are_noted(where, error, monkeypatch):
     """Whether a geometry is built or its kernels are: any other error is a bug, and leaves `fit`."""

@@ -8,7 +8,7 @@ from scipy.special import jv
 
 import inside
 from gpum import EmbeddedChart, heat_kernel
-from gpum.geometry.kernel_grid import spectral_candidates
+from gpum.geometry.candidate_set import spectral_candidates
 from gpum.heat import lanczos
 from gpum.heat.assembly import quadratic_unknowns
 from gpum.heat.lanczos import _solver, factors, lowest

@@ -12,7 +12,7 @@ from gpum import Atlas, BayesianGPLVM, GPUMRegressor, KernelOptions
 from gpum.basics import workers
 from gpum.basics.checks import NoSurface
 from gpum.geometry import chart
-from gpum.geometry.base import KernelTask
+from gpum.geometry.options import KernelTask
 
 t = np.linspace(-1, 1, 40)
 S = np.stack([np.sin(2 * t), np.cos(2 * t), 0.3 * t], 1) + 0.01 * np.random.default_rng(0).standard_normal((40, 3))
@@ -81,7 +81,7 @@ def test_a_level_that_another_thread_has_cached_does_not_shift_the_others(file, 
     """The other thread caches the first missing level after this one has looked which are missing."""
     latent, task = BayesianGPLVM.load(file), KernelTask(["heat"], KernelOptions("spectral", n_modes=20), n_jobs=1)
     alone = inside.geometry_of(latent)
-    expected = alone.candidate_set(task)
+    expected = alone.built(task)[1]
     key, domain = inside.first_domain(alone, task)
     shared = inside.geometry_of(latent)
 
@@ -90,7 +90,7 @@ def test_a_level_that_another_thread_has_cached_does_not_shift_the_others(file, 
         return workers.results(tasks, n_jobs)
 
     monkeypatch.setattr(chart, "results", and_another_thread)
-    found = shared.candidate_set(task)
+    found = shared.built(task)[1]
     for one, other in zip(found.rows, expected.rows, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         diagnostics,
         model_selection,
     )
-    from .geometry.base import KernelOptions
+    from .geometry.options import KernelOptions
     from .geometry.priors import Priors
     from .heat import Atlas, Mesh, brownian_path, heat_kernel, spectral
     from .manifold import Chart, EmbeddedChart, LearnedChart, SwissRoll
@@ -34,7 +34,7 @@ _HOMES = {
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
         "GraphMaternGPRegressor LabelledKFold LatentGPRegressor diagnostics model_selection"
     ),
-    "geometry.base": "KernelOptions",
+    "geometry.options": "KernelOptions",
     "geometry.priors": "Priors",
     "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
     "heat": "Atlas Mesh brownian_path heat_kernel spectral",

@@ -14,8 +14,8 @@ from ..basics import annotated, renamed
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
-from ..geometry.base import KernelOptions, with_kernel
 from ..geometry.graphs import OF_CLUSTERS
+from ..geometry.options import KernelOptions, with_kernel
 from ..geometry.priors import Priors, checked, of_classes
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput

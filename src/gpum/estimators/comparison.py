@@ -16,11 +16,10 @@ from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import SUBSET, with_subset
 from ..geometry import graphs
-from ..geometry.base import Geometry, KernelTask
-from ..geometry.candidate_set import smoothness_names
-from ..geometry.flat import flat_geometry
+from ..geometry.base import Builder
+from ..geometry.flat import FlatGeometry, PlaneGeometry
 from ..geometry.graph import GraphGeometry
-from ..geometry.plane import PlaneGeometry
+from ..geometry.options import KernelTask, smoothness_names
 from ..persistence.store import Store
 from . import blocks, learning, shell
 from .base import GPRegressor
@@ -29,7 +28,7 @@ from .targets import Labels
 STRETCHES = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 
 
-def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Geometry], seed: Any = 0) -> Geometries:
+def one_geometry(cloud: Cloud, smoothness: str, make: Callable[[np.ndarray], Builder], seed: Any = 0) -> Geometries:
     """The geometry that `make` learns from the rows of a cloud, or from a subset that covers a large one."""
     kernels = KernelTask(smoothness_names(smoothness))
     with one_blas_thread:
@@ -51,7 +50,7 @@ class EuclideanGPRegressor(GPRegressor):
         self.hyperparameters = hyperparameters
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
-        return one_geometry(cloud, self.smoothness, flat_geometry)
+        return one_geometry(cloud, self.smoothness, FlatGeometry.of)
 
 
 class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):

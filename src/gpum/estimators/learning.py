@@ -16,9 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Cloud
-from ..geometry.base import kernel_options
-from ..geometry.candidate_set import smoothness_names
-from ..geometry.names import dimensions, geometry_names
+from ..geometry.options import dimensions, geometry_names, kernel_options, smoothness_names
 from ..heat.meshes import Mesh
 from ..persistence.store import Store
 from . import features, shell, units

@@ -39,7 +39,7 @@ from ..basics.progress import Reporter
 from ..basics.threads import at_once, one_blas_thread
 from ..basics.workers import Interrupted
 from ..fitted import Cloud, Geometries
-from ..geometry.base import KernelTask, kernel_options
+from ..geometry.base import ScaledGeometry
 from ..geometry.build import (
     Built,
     Many,
@@ -51,11 +51,9 @@ from ..geometry.build import (
     graph_task,
     rows_of,
 )  # fmt: skip
-from ..geometry.candidate_set import smoothness_names
 from ..geometry.chart import ChartGeometry
 from ..geometry.mesh import MeshGeometry
-from ..geometry.names import geometry_names
-from ..geometry.scaled import ScaledGeometry
+from ..geometry.options import KernelTask, geometry_names, kernel_options, smoothness_names
 from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest

@@ -8,8 +8,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..basics import renamed
 from ..fitted import Cloud, Geometries
-from ..geometry.base import KernelOptions, with_kernel
 from ..geometry.graphs import OF_SURFACES
+from ..geometry.options import KernelOptions, with_kernel
 from ..geometry.priors import Priors
 from . import blocks, learning, shell
 from .base import GPRegressor, NumberScores

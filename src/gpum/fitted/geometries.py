@@ -17,11 +17,17 @@ from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in
 from ..basics.workers import Interrupted
-from ..geometry.base import Geometry, KernelTask, Projection, titles
+from ..geometry.base import (
+    Builder,
+    Geometry,
+    IncompleteGeometry,
+    Projection,
+    ScaledGeometry,
+    SurfaceGeometry,
+    titles,
+)
 from ..geometry.candidate_set import CandidateSet, join
-from ..geometry.incomplete import IncompleteGeometry
-from ..geometry.scaled import ScaledGeometry
-from ..geometry.surface import SurfaceGeometry
+from ..geometry.options import KernelTask
 from ..inference import classes
 from .cloud import Cloud
 from .rows import ProjectedRows, SpaceRows, among, project_onto
@@ -51,40 +57,36 @@ class Geometries:
 
     @classmethod
     def _of(
-        cls, cloud: Cloud, members: Sequence[Geometry], log_priors: Sequence[float], notes: Sequence[str],
+        cls, cloud: Cloud, builders: Sequence[Builder], log_priors: Sequence[float], notes: Sequence[str],
         kernels: KernelTask,
     ) -> Geometries:  # fmt: skip
-        """Geometries with prior weights; a member that has no space on this cloud is left out, and a note says why.
+        """Geometries with prior weights; one that has no space on this cloud is left out, and a note says why.
 
-        Ctrl-C raises `Interrupted`, with the members whose spaces are ready.
+        Ctrl-C raises `Interrupted`, with the geometries that are ready.
         """
-        families: list[CandidateSet] = []
-        usable: list[Geometry] = []
-        priors: list[float] = []
-        said = list(notes)
+        ready: list[tuple[Geometry, CandidateSet, float]] = []
+        notes = list(notes)
 
         def together() -> Geometries:
-            candidate_set = join(families[: len(priors)], priors)
-            candidate_set = replace(candidate_set, notes=[*said, *candidate_set.notes])
-            return cls(cloud, usable[: len(priors)], candidate_set, kernels)
+            geometries, candidate_sets, priors = zip(*ready, strict=True)
+            candidate_set = join(candidate_sets, priors)
+            candidate_set = replace(candidate_set, notes=[*notes, *candidate_set.notes])
+            return cls(cloud, list(geometries), candidate_set, kernels)
 
         try:
-            for member, prior in zip(members, log_priors, strict=True):
+            for builder, prior in zip(builders, log_priors, strict=True):
                 try:
-                    families.append(member.candidate_set(kernels))
+                    ready.append((*builder.built(kernels), prior))
                 except NoSurface as error:
-                    if len(members) == 1:
+                    if len(builders) == 1:
                         raise
-                    said.append(f"the {member.title} is left out: {error}")
-                    continue
-                usable.append(member.built(kernels))
-                priors.append(prior)
+                    notes.append(f"the {builder.title} is left out: {error}")
         except KeyboardInterrupt as stop:
-            if not priors:
+            if not ready:
                 raise
             raise Interrupted(together()) from stop
-        if not families:
-            raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(said)}")
+        if not ready:
+            raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(notes)}")
         return together()
 
     def with_notes(self, notes: Sequence[str]) -> Geometries:

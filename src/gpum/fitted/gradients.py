@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..basics.checks import GpumError
+from ..geometry.base import SurfaceGeometry, bare
 from ..geometry.features import GraphSpace, InducedSpace, NodeFeatures, ScaledSpace
-from ..geometry.surface import SurfaceGeometry
 from ..heat.covariances import Stationary
 from ..inference.gradients import Directions, gradients, slopes_between
 from ..inference.outputs import Angle, CountOutput
 from ..manifold.slopes import Slopes, on_surface, through_neighbours
 from .rows import ProjectedRows
-from .surfaces import bare
 
 if TYPE_CHECKING:
     from .model import FittedModel
@@ -72,7 +71,7 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
         a, far = located.at[space], located.far[space]
         assert a is not None
         inner: Any = rows.X / scale
-        if member is not None:
+        if isinstance(member, SurfaceGeometry):
             assert isinstance(kind, NodeFeatures)
             slopes = of_surface(k, member)
             D, frame = slopes.of(np.asarray(kind.values_at_nodes, float)), slopes.frame

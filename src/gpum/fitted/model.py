@@ -17,7 +17,7 @@ from .. import __version__
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
-from ..geometry.surface import SurfaceGeometry
+from ..geometry.base import SurfaceGeometry
 from ..inference import design, goals
 from ..inference.prior_draws import draw
 from . import more_labels

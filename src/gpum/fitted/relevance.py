@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..geometry.base import Geometry
+from ..geometry.base import Geometry, IncompleteGeometry
 from ..geometry.candidate_set import Candidate, CandidateSet
 from ..geometry.features import Components, InducedSpace, ScaledSpace, SeparateSpace, at_each, together_and_apart
 from ..geometry.flat import FlatGeometry
-from ..geometry.incomplete import IncompleteGeometry
 from ..geometry.priors import Priors
 from ..heat.covariances import SMOOTHNESS, Features, Stationary
 from ..inference import gp, nearest, nearest_lengths, relevance

@@ -157,7 +157,7 @@ class SpaceRows:
         return len(self), self.projected.candidate_set.rows[self.space].shape[1]
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
-        """Some of the rows, [n, k]; of a row with several completions their mean (see `geometry.incomplete`)."""
+        """Some of the rows, [n, k]; of a row with several completions their mean (see `IncompleteGeometry`)."""
         k = self.space
         found = replace(self.projected, needed=frozenset([k])).in_spaces(index)
         sigma_points, projection = (

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..basics.checks import GpumError
-from ..geometry.base import Geometry, UnweightedGeometry
+from ..geometry.base import Geometry, ScaledGeometry, SurfaceGeometry, UnweightedGeometry
 from ..geometry.flat import FlatGeometry
 from ..geometry.graph import GraphGeometry
-from ..geometry.scaled import ScaledGeometry
-from ..geometry.surface import SurfaceGeometry
 from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel

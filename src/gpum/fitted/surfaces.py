@@ -12,10 +12,8 @@ from scipy.sparse import csr_matrix
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..geometry.base import SurfaceGeometry, bare
 from ..geometry.features import NodeFeatures
-from ..geometry.incomplete import IncompleteGeometry
-from ..geometry.scaled import ScaledGeometry
-from ..geometry.surface import SurfaceGeometry
 from ..heat.simplicial import of_distances, on_cells
 from ..heat.spectra import Spectrum, varying
 from ..heat.surfaces import MeshedSurface
@@ -41,7 +39,7 @@ class FittedSurface(MeshedSurface):
         self.title, self.weight = title, weight
         self._model, self._number = model, number
         member, self._scale = bare(model.geometries.members[number])
-        assert member is not None
+        assert isinstance(member, SurfaceGeometry)
         self._member, self._cloud = member, model.cloud
 
     def __repr__(self) -> str:
@@ -210,15 +208,6 @@ def surfaces(model: FittedModel) -> list[FittedSurface]:
     found = [
         FittedSurface(model, k, title, float(weight))
         for k, (title, weight) in enumerate(zip(model.geometries.titles, model.weights.mean(0), strict=True))
-        if weight > 0 and bare(model.geometries.members[k])[0] is not None
+        if weight > 0 and isinstance(bare(model.geometries.members[k])[0], SurfaceGeometry)
     ]
     return sorted(found, key=lambda surface: -surface.weight)
-
-
-def bare(member: Any) -> tuple[SurfaceGeometry | None, np.ndarray | float]:
-    """The surface within a geometry, and what rows are divided by; None for flat space and graphs."""
-    scale: np.ndarray | float = 1.0
-    while isinstance(member, ScaledGeometry | IncompleteGeometry):
-        scale = scale * member.scale if isinstance(member, ScaledGeometry) else scale
-        member = member.inner
-    return (member if isinstance(member, SurfaceGeometry) else None), scale

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from ..heat.atlas import Atlas, atlas_unless_rough
 from ..heat.spectra import Spectrum
-from .base import KernelTask, Projection
-from .candidate_set import CandidateSet
+from .base import SurfaceGeometry
+from .candidate_set import CandidateSet, spectral_candidates, unreached
 from .features import NodeFeatures
-from .kernel_grid import spectral_candidates, unreached
-from .surface import SurfaceGeometry
+from .options import KernelTask
 
 ATLAS_MODES = 200
 
@@ -39,30 +37,19 @@ class AtlasGeometry:
         """Which atlas it is."""
         return f"atlas of dimension {self.atlas.dim}"
 
-    def built(self, task: KernelTask) -> SurfaceGeometry:
-        """The surface alone."""
-        return self._built
-
-    @cached_property
-    def _built(self) -> SurfaceGeometry:
-        surface = self.atlas.projector_
-        return SurfaceGeometry(self.name, self.title, surface, surface.project(self.cloud).packed)
-
-    def project(self, X: np.ndarray) -> Projection:
-        """Places of rows between the nodes of the atlas."""
-        return self._built.project(X)
-
-    def candidate_set(self, task: KernelTask) -> CandidateSet:
-        """One space: eigenfunctions of the surface, or of the jump process of paths, which cross from chart to chart.
+    def built(self, task: KernelTask) -> tuple[SurfaceGeometry, CandidateSet]:
+        """The surface, and one space: its eigenfunctions, or those of the jump process of paths from chart to chart.
 
         The law of the jumps is known, so that no path is drawn.
         """
+        surface = self.atlas.projector_
+        geometry = SurfaceGeometry(self.name, self.title, surface, surface.project(self.cloud).packed)
         notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
         jumps = task.options.method == "brownian"
         pairs = self.atlas.spectrum_of_jumps(task.options.n_modes or ATLAS_MODES) if jumps else self.pairs
         space = NodeFeatures(pairs.functions.astype(np.float32), pairs.values)
-        rows = space.at(self._built.places)
+        rows = space.at(geometry.places)
         candidates = spectral_candidates(
             pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
         )
-        return CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, pairs)])
+        return geometry, CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, pairs)])

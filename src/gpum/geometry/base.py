@@ -1,24 +1,30 @@
-"""What every geometry has: a projection of rows, and spaces with candidates on them.
+"""What a geometry is once it is built: something that rows are projected onto.
 
-The points of a geometry are rows of the data space, or places between the nodes of a surface. A geometry projects new
-rows onto itself (`project`), and returns its spaces with the candidates on them (`candidate_set`). A new geometry is
-one more file beside `chart`, `atlas`, `graph` and `flat`.
+A *builder* (one file each: `chart`, `atlas`, `mesh`, `graph`, `flat`) makes of a cloud a geometry and the candidates on
+its spaces. The geometry is what a fitted model and its file hold:
+
+    SurfaceGeometry       charts, atlases and meshes: a row becomes a place between the nodes of the surface
+    `flat`, `graph`       a row is its own point
+    ScaledGeometry        another geometry, which was learned from the same rows in other units
+    IncompleteGeometry    another geometry, which needs complete rows: one with missing readings has several points
+    UnweightedGeometry    the name of a geometry without weight, of which a file holds no more
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.missing import Filled
+from ..manifold.surface import Surface, interpolated
+from ..persistence.model_io import Sealed
 from .candidate_set import CandidateSet
-
-METHODS = ("auto", "spectral", "brownian")
+from .options import KernelTask
 
 
 @dataclass(frozen=True)
@@ -35,93 +41,8 @@ class Projection:
     sigma_points: tuple[np.ndarray, ...] = ()
 
 
-@dataclass(frozen=True, repr=False)
-class KernelOptions:
-    """How heat kernels are computed; `kernel=` of `GPUMRegressor` and `GPUMClassifier`.
-
-    Parameters
-    ----------
-    method : of charts and atlases: "spectral" (eigenfunctions of the Laplace operator), "brownian" (paths of Brownian
-        motion: in the domains of a chart, mirrored at their boundaries; across an atlas from node to node), or
-        "auto": spectral up to three dimensions.
-    boundary : of charts: "average" (default: over a family of domains, and no boundary at all), a level of that family
-        (a number), or "variance", the paper's rule.
-    n_modes : of spectral kernels: eigenfunctions of each domain of a chart and of each atlas; None: 100.
-    metric_draws : of spectral kernels on charts: average over so many draws of the random metric instead of using its
-        mean (0).
-    max_time : the largest diffusion time; None: from the extent of the surface.
-    n_paths, step_size : of Brownian kernels: paths from each point, and their step (None: from the geometry).
-    n_path_starts : of Brownian kernels on charts: the rows that paths start from, for many labels; None: every row.
-    """
-
-    method: str = "auto"
-    boundary: float | str = "average"
-    n_modes: int | None = None
-    metric_draws: int = 0
-    max_time: float | None = None
-    n_paths: int = 1000
-    step_size: float | None = None
-    n_path_starts: int | None = None
-
-    def __post_init__(self) -> None:
-        checks.option(self.method, "method", METHODS)
-        if isinstance(self.boundary, str):
-            checks.option(self.boundary, "boundary", ("average", "variance"), "a level, a number such as 0.5")
-        else:
-            checks.positive(self.boundary, "boundary", "a level, 'average' or 'variance'", zero=True)
-        checks.integer(self.n_paths, "n_paths", 10, None, "1000 is the default")
-        checks.integer(self.metric_draws, "metric_draws", 0, None, "0 uses the mean metric")
-        if self.max_time is not None:
-            checks.positive(self.max_time, "max_time", "None finds it")
-        if self.step_size is not None:
-            checks.positive(self.step_size, "step_size", "None chooses it from the geometry")
-        if self.n_modes is not None:
-            checks.integer(self.n_modes, "n_modes", 2, None, "None is 100 eigenfunctions")
-        if self.n_path_starts is not None:
-            checks.integer(self.n_path_starts, "n_path_starts", 2, None, "None uses every row")
-        if self.metric_draws and self.method == "brownian":
-            raise GpumError(
-                f"metric_draws is {self.metric_draws}, but method='brownian' has no draws of the metric; use "
-                "method='spectral', or metric_draws=0"
-            )
-
-    def __repr__(self) -> str:
-        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        return f"KernelOptions({', '.join(f'{name}={value!r}' for name, value in given.items())})"
-
-
-def kernel_options(kernel: Any) -> KernelOptions:
-    """The options that an estimator's `kernel` means: options, or the name of a method."""
-    if isinstance(kernel, KernelOptions):
-        return kernel
-    return KernelOptions(checks.option(kernel, "kernel", METHODS, "KernelOptions(...)"))
-
-
-def with_kernel(kernel: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator in which `kernel__n_modes` and the like, as in a grid, are options of its kernel."""
-    options = {name.removeprefix("kernel__"): value for name, value in params.items() if name.startswith("kernel__")}
-    if not options:
-        return params
-    known = [one.name for one in fields(KernelOptions)]
-    for name in options:
-        checks.option(name, "the name after kernel__", known)
-    others = {name: value for name, value in params.items() if not name.startswith("kernel__")}
-    return {**others, "kernel": replace(kernel_options(params.get("kernel", kernel)), **options)}
-
-
-@dataclass(frozen=True)
-class KernelTask:
-    """Which kernels are requested from a geometry, and how they are computed."""
-
-    smoothness: Sequence[str]
-    options: KernelOptions = field(default_factory=KernelOptions)
-    seed: int = 0
-    n_jobs: int | None = None
-    verbose: int = 0
-
-
 class Geometry(Protocol):
-    """A geometry of a cloud."""
+    """A geometry of a cloud, as a fitted model holds it."""
 
     @property
     def name(self) -> str:
@@ -134,11 +55,145 @@ class Geometry(Protocol):
     def project(self, X: np.ndarray) -> Projection:
         """Projects new rows X [n, p] onto the geometry."""
 
-    def candidate_set(self, task: KernelTask) -> CandidateSet:
-        """Spaces of the geometry, candidates on them, and the rows of the cloud in each space."""
 
-    def built(self, task: KernelTask) -> Geometry:
-        """What a fitted model needs of it: arrays, onto which rows are projected."""
+class Builder(Protocol):
+    """Makes a geometry of a cloud."""
+
+    @property
+    def name(self) -> str:
+        """The kind of the geometry."""
+
+    @property
+    def title(self) -> str:
+        """The title of the geometry."""
+
+    def built(self, task: KernelTask) -> tuple[Geometry, CandidateSet]:
+        """The geometry, and its spaces with the candidates on them and the rows of the cloud in each."""
+
+
+class InDataSpace:
+    """A base of geometries on which rows are their own points."""
+
+    def project(self, X: np.ndarray) -> Projection:
+        """The rows X [n, p] themselves."""
+        return Projection(X, np.zeros(len(X), bool))
+
+
+@dataclass(frozen=True, eq=False)
+class SurfaceGeometry:
+    """A surface with the rows [N] that it was learned from, each at a place between its nodes [N, 2j].
+
+    `details` hold the chart and the latent model, for those who ask for them; predictions do not.
+    """
+
+    name: str
+    title: str
+    surface: Surface
+    places: np.ndarray
+    details: Sealed | None = None
+
+    def project(self, X: np.ndarray) -> Projection:
+        """Rows X [n, p] as places between nodes; where coordinates are uncertain, with further places around each."""
+        located = self.surface.project(X)
+        places = located.packed
+        return Projection(places, located.far, sigma_points=tuple(self.surface.sigma_points(places)))
+
+    def coordinates(self, X: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Coordinates [n, q] in the chart of rows X at these places; rows of a known chart are coordinates."""
+        return X if self.surface.coordinates is None else interpolated(places, self.surface.coordinates)
+
+    def spreads(self, X: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Standard deviations [n, q] of these coordinates."""
+        if self.surface.spread is None:
+            return np.zeros_like(self.coordinates(X, places))
+        return interpolated(places, self.surface.spread)
+
+
+@dataclass(eq=False)
+class ScaledGeometry:
+    """A geometry that is learned from the cloud's rows divided by `scale`, a number or one for each column.
+
+    `units` says in words how the columns are scaled. `inner` is a builder or, once it is built, its geometry.
+    """
+
+    inner: Any
+    scale: np.ndarray | float
+    units: str
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        self.name = self.inner.name
+
+    @property
+    def title(self) -> str:
+        """The title of the inner geometry, and the units."""
+        return f"{self.inner.title} ({self.units})"
+
+    def project(self, X: np.ndarray) -> Projection:
+        """Rows X [n, p] in the units of the cloud, on the inner geometry."""
+        return self.inner.project(X / self.scale)
+
+    def built(self, task: KernelTask) -> tuple[ScaledGeometry, CandidateSet]:
+        """The same of the inner geometry, and its candidates."""
+        geometry, candidate_set = self.inner.built(task)
+        return replace(self, inner=geometry), candidate_set
+
+
+@dataclass(eq=False)
+class IncompleteGeometry:
+    """A geometry of a cloud [N, p] with missing readings (NaN): made of its sound rows, for all of its rows.
+
+    Graphs, atlases and flat space need complete rows. Rows whose missing readings can be filled in well
+    (`Filled.sound`) are used as complete rows. Any other row has several points, one for each completion. In the
+    covariance of labels it is represented by the mean over these points: with eigenfunctions as features this is the
+    covariance of the mean of f over the completions.
+
+    `inner` is a builder or, once it is built, its geometry. `filled` completes rows. It is the cloud filled in or,
+    where `sound` [N] says which rows are sound, a subset of it.
+    """
+
+    inner: Any
+    filled: Filled
+    cloud: np.ndarray
+    name: str = ""
+    sound: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        self.name = self.inner.name
+
+    @property
+    def title(self) -> str:
+        """The title of the inner geometry."""
+        return self.inner.title
+
+    def project(self, X: np.ndarray) -> Projection:
+        """Projects rows X [n, p]; a row with missing readings has one point for each completion, equally likely."""
+        incomplete = np.isnan(X).any(1)
+        if not incomplete.any():
+            return self.inner.project(X)
+        projections = []
+        for whole in self.filled.completions(X[incomplete], self.filled.donors(X[incomplete])):
+            completed = X.copy()
+            completed[incomplete] = whole
+            projections.append(self.inner.project(completed))
+        far = np.all([projection.far for projection in projections], 0)
+        return Projection(projections[0].points, far, tuple(projection.points for projection in projections))
+
+    def built(self, task: KernelTask) -> tuple[IncompleteGeometry, CandidateSet]:
+        """The same of the inner geometry, and its candidates with all rows in its spaces."""
+        geometry, candidate_set = self.inner.built(task)
+        built = replace(self, inner=geometry)
+        sound = self.filled.sound if self.sound is None else self.sound
+        if sound.all():
+            return built, candidate_set
+        projection = built.project(self.cloud[~sound])
+        rows = []
+        for space, of_sound in zip(candidate_set.spaces, candidate_set.rows, strict=True):
+            of_cloud = np.empty((len(self.cloud), of_sound.shape[1]), of_sound.dtype)
+            of_cloud[sound] = of_sound
+            of_cloud[~sound] = np.mean([space.at(points) for points in projection.others], axis=0)
+            rows.append(of_cloud)
+        return built, replace(candidate_set, rows=rows)
 
 
 @dataclass(frozen=True)
@@ -151,32 +206,24 @@ class UnweightedGeometry:
 
     def project(self, X: np.ndarray) -> Projection:
         """It has no points."""
-        raise self._gone
+        raise GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
 
-    def candidate_set(self, task: KernelTask) -> CandidateSet:
-        """It has no spaces."""
-        raise self._gone
 
-    def built(self, task: KernelTask) -> UnweightedGeometry:
-        """Itself."""
-        return self
-
-    @property
-    def _gone(self) -> GpumError:
-        return GpumError(f"the {self.title} had no weight and was not stored; fit again to use it")
+def bare(geometry: Any) -> tuple[Any, np.ndarray | float]:
+    """The geometry inside those of other units and of incomplete rows, and what rows are divided by for it."""
+    scale: np.ndarray | float = 1.0
+    while isinstance(geometry, ScaledGeometry | IncompleteGeometry):
+        scale = scale * geometry.scale if isinstance(geometry, ScaledGeometry) else scale
+        geometry = geometry.inner
+    return geometry, scale
 
 
 def titles(geometries: Sequence[Geometry]) -> list[str]:
     """Titles of several geometries; a repeated title gets a number from the second on."""
-    seen: Counter[str] = Counter()
-    found = []
+    count: Counter[str] = Counter()
+    numbered = []
     for geometry in geometries:
-        seen[geometry.title] += 1
-        n = seen[geometry.title]
-        found.append(geometry.title if n == 1 else f"{geometry.title}, fit {n}")
-    return found
-
-
-def in_data_space(X: np.ndarray) -> Projection:
-    """The projection of rows that are their own points."""
-    return Projection(X, np.zeros(len(X), bool))
+        count[geometry.title] += 1
+        n = count[geometry.title]
+        numbered.append(geometry.title if n == 1 else f"{geometry.title}, fit {n}")
+    return numbered

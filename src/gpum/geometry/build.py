@@ -29,11 +29,10 @@ from ..basics.workers import Interrupted, results
 from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
-from .base import Geometry
-from .flat import flat_geometry
+from .base import Builder, IncompleteGeometry
+from .flat import FlatGeometry
 from .graph import GraphGeometry
-from .incomplete import IncompleteGeometry
-from .names import dimensions
+from .options import dimensions
 from .priors import GEOMETRIES
 
 CHART_DIMS = (1, 2)  # latent_dim="average"
@@ -66,7 +65,7 @@ class Rows:
     cloud: np.ndarray | None = None
     sound: np.ndarray | None = None
 
-    def complete(self, geometry: Geometry) -> Geometry:
+    def complete(self, geometry: Builder) -> Builder:
         """A geometry of the complete rows as one of all of them."""
         if self.filled is None:
             return geometry
@@ -74,7 +73,7 @@ class Rows:
         return IncompleteGeometry(geometry, self.filled, self.cloud, sound=self.sound)
 
 
-Outcome = Sequence[Geometry] | NoSurface  # of a task: geometries, or why there are none
+Outcome = Sequence[Builder] | NoSurface  # of a task: geometries, or why there are none
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Task:
     """Geometries of one kind to be built: `make` is a function of this library with its inputs."""
 
     kind: str
-    make: Callable[[], Iterable[Geometry]]
+    make: Callable[[], Iterable[Builder]]
     rows: Rows
 
     def run(self) -> Outcome:
@@ -97,7 +96,7 @@ class Task:
 class Built:
     """Geometries of a cloud, the log prior weight of each within its kind, and notes about those that were left out."""
 
-    geometries: list[Geometry]
+    geometries: list[Builder]
     log_priors: list[float]
     notes: list[str]
 
@@ -118,7 +117,7 @@ class Built:
         return [prior - log(kinds) for prior in self.log_priors]
 
     @classmethod
-    def one(cls, geometry: Geometry) -> Built:
+    def one(cls, geometry: Builder) -> Built:
         """A single geometry."""
         return cls([geometry], [0.0], [])
 
@@ -211,7 +210,7 @@ def _kept(task: Task, done: dict[int, Outcome], k: int) -> Outcome:
 
 def _together(tasks: Sequence[Task], done: dict[int, Outcome], alone: bool) -> Built:
     """The geometries that tasks made, with prior weights, and notes about those that cannot be built."""
-    geometries: list[Geometry] = []
+    geometries: list[Builder] = []
     log_priors: list[float] = []
     notes: list[str] = []
     for kind, same in groupby(range(len(tasks)), lambda k: tasks[k].kind):
@@ -246,19 +245,19 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
     return text
 
 
-def _flat(rows: np.ndarray) -> list[Geometry]:
-    return [flat_geometry(rows, by_column=True)]
+def _flat(rows: np.ndarray) -> list[Builder]:
+    return [FlatGeometry.of(rows, by_column=True)]
 
 
 def _graphs(
     rows: np.ndarray, kind: str, n_neighbors: Sequence[int] | None, n_jobs: int | None, store: Store
-) -> list[Geometry]:
+) -> list[Builder]:
     """One geometry of all graphs."""
     make = graphs.graph_spaces if kind == graphs.OF_SURFACES else graphs.cluster_spaces
     return [GraphGeometry(make(rows, n_neighbors, n_jobs=n_jobs, store=store))]
 
 
-def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Geometry]:
+def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Builder]:
     """The atlas of one dimension, unless its charts do not fit more than `roughest` of the rows."""
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")

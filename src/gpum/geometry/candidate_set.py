@@ -1,8 +1,8 @@
-"""A family of candidates on spaces, from which GP regression chooses or over which it averages.
+"""The candidates that labels weigh: kernels on spaces, with scales and prior weights.
 
 A *space* represents points (of a chart, of the data space) as rows of numbers, `at(points) -> [n, k]`: eigenfunctions
 of one boundary level, coordinates, path histograms. A *candidate* is one covariance on one space with its log prior
-weight. A *family* is the spaces, the candidates on them, and the cloud's own rows in every space.
+weight. A *candidate set* is the spaces, the candidates on them, and the rows of the cloud in every space.
 
     smoothness   equal weights
     scale        log-uniform (√t of the heat kernel, κ of Matérn), from what the space resolves to the extent
@@ -17,12 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from ..basics import checks
-from ..heat.covariances import SMOOTHNESS, Covariance
+from ..basics import neighbours
+from ..basics.checks import NoSurface
+from ..heat.covariances import SMOOTHNESS, Covariance, Spectral, Stationary
+from ..heat.spectra import varying
 from .features import Space
 from .priors import Priors
 
 SCALES = 12  # length scales on each space
+RESOLVED = 0.05  # weight of the last mode at the smallest scale
+# Largest variance of a kernel, relative to its mean over the cloud: that in the corner of a square. Random clouds on
+# smooth surfaces stay below it; parts where a surface is thin or rough can exceed it a thousand times.
+BOUND = 4.0
+# Largest scales, relative to the extent π/√λ_1: a heat kernel is almost constant when √t is 0.7 of it; a Matérn kernel
+# still changes up to larger scales.
+LARGEST_HEAT, LARGEST_MATERN = 0.7, 2.0
 NO_BOUNDARY = "none"  # the level of candidates without a boundary
 
 
@@ -86,7 +95,7 @@ class CandidateSet:
     priors: Priors = field(default_factory=Priors)
 
     def under(self, priors: Priors, names: Sequence[str]) -> CandidateSet:
-        """The family under other priors; `names` are the kinds of its geometries."""
+        """The same candidates under other priors; `names` are the kinds of their geometries."""
         if not priors.geometry or not self.log_priors or not self.complete:  # what a file holds is under its priors
             return replace(self, priors=priors)
         log_priors, used = np.array(self.log_priors), sorted({self.geometry_of[s.space] for s in self.candidates})
@@ -99,14 +108,14 @@ class CandidateSet:
     def of(
         cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Candidate]]], notes: Sequence[str] = ()
     ) -> CandidateSet:
-        """A family on one geometry from tuples of a space, the rows of the cloud in it, and the candidates on it."""
-        found, rows = [space for space, _, _ in members], [rows for _, rows, _ in members]
-        candidates = [replace(candidate, space=k) for k, (_, _, some) in enumerate(members) for candidate in some]
-        return cls(found, candidates, rows, [0] * len(members), list(notes))
+        """Candidates on one geometry: for each space the rows of the cloud in it, and the candidates on it."""
+        spaces, rows = [space for space, _, _ in members], [rows for _, rows, _ in members]
+        candidates = [replace(candidate, space=k) for k, (_, _, on) in enumerate(members) for candidate in on]
+        return cls(spaces, candidates, rows, [0] * len(members), list(notes))
 
 
 class LabelRows:
-    """The labelled rows of a family in each of its spaces.
+    """The labelled rows in each space of a candidate set.
 
     Only the rows of the space that was used last are held in memory: a hundred thousand labels in all spaces would
     need gigabytes.
@@ -135,28 +144,22 @@ class LabelRows:
         return [self[k] if k in spaces else None for k in range(len(self._rows))]
 
 
-def join(families: Sequence[CandidateSet], log_priors: Sequence[float] | None = None) -> CandidateSet:
-    """Joins the families of several geometries, with these prior weights (default: equal)."""
-    log_priors = [-log(len(families))] * len(families) if log_priors is None else log_priors
+def join(candidate_sets: Sequence[CandidateSet], log_priors: Sequence[float] | None = None) -> CandidateSet:
+    """The candidates of several geometries together, with these log prior weights of geometries (default: equal)."""
+    log_priors = [-log(len(candidate_sets))] * len(candidate_sets) if log_priors is None else log_priors
     spaces: list[Space] = []
     candidates: list[Candidate] = []
     rows: list[np.ndarray] = []
     geometry_of: list[int] = []
-    for owner, candidate_set in enumerate(families):
+    for owner, candidate_set in enumerate(candidate_sets):
         begin = len(spaces)
         for s in candidate_set.candidates:
             candidates.append(replace(s, space=begin + s.space, log_prior=s.log_prior + log_priors[owner]))
         spaces += candidate_set.spaces
         rows += candidate_set.rows
         geometry_of += [owner] * len(candidate_set.spaces)
-    notes = [note for candidate_set in families for note in candidate_set.notes]
+    notes = [note for candidate_set in candidate_sets for note in candidate_set.notes]
     return CandidateSet(spaces, candidates, rows, geometry_of, notes, list(log_priors))
-
-
-def smoothness_names(smoothness: str) -> list[str]:
-    """The kernels that an estimator's `smoothness` means."""
-    checks.option(smoothness, "smoothness", ("average", *SMOOTHNESS))
-    return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
 
 
 def scale_grid(
@@ -178,3 +181,68 @@ def scale_grid(
         for scale in np.geomspace(*ends, SCALES):
             candidates.append(Candidate(0, covariance(nu, float(scale)), weight, name, scales=ends, **about))
     return candidates
+
+
+def unreached(title: str, pairs: Any) -> list[str]:
+    """A note about eigenpairs of the geometry with this title that the solver did not reach."""
+    if not pairs.missing:
+        return []
+    asked = len(pairs.values) + pairs.missing
+    return [f"{title}: {pairs.missing} of its {asked} eigenfunctions did not converge and are not used"]
+
+
+def spectral_candidates(
+    values: np.ndarray, rows: np.ndarray, dim: float, smoothness: Sequence[str], log_prior: float = 0.0,
+    max_time: float | None = None, resolved: float = RESOLVED, bound: float = BOUND, **about: Any,
+) -> list[Candidate]:  # fmt: skip
+    """Heat and Matérn kernels from eigenvalues [k], at SCALES scales each.
+
+    `rows` are the eigenfunctions on the cloud, [N, k]; the smallest scale leaves `resolved` of the last mode (where
+    that is much, smaller scales change nothing). The variance of each kernel is at most `bound` times its mean over the
+    cloud, and each of several connected components has an offset of its own (see `Spectral`).
+    """
+    if not (varies := varying(values)).any():
+        raise NoSurface(
+            "the eigenvalues of a surface are zero up to rounding: nearly all rows lie at one or two points; "
+            "leave out copies of rows, or name other geometries"
+        )
+    extent = float(np.pi / np.sqrt(values[varies].min()))
+    small = float(np.sqrt(2 * log(1 / resolved) / values.max()))
+    squares, offsets = rows**2, component_offsets(rows, ~varies)
+    power = np.mean(squares, 0, dtype=float)
+
+    def bounded(nu: float, scale: float) -> Spectral:
+        kernel = Spectral(values, power, nu, dim, scale, offsets)
+        if np.isinf(bound):
+            return kernel
+        return replace(kernel, typical=float(np.minimum(squares @ kernel.weights, bound).mean()), bound=bound)
+
+    return scale_grid(
+        bounded,
+        small, lambda nu: (LARGEST_HEAT if np.isinf(nu) else LARGEST_MATERN) * extent,
+        smoothness, log_prior, max_time, open_ends=("low",) if resolved < 0.5 else (), **about,
+    )  # fmt: skip
+
+
+def component_offsets(rows: np.ndarray, constant: np.ndarray) -> np.ndarray | None:
+    """Weights [k] of eigenfunctions that are constant on one of several connected components; None with one component.
+
+    `rows` are the eigenfunctions on the cloud [N, k], `constant` those whose eigenvalue is 0. The offset of each
+    component has variance 1.
+    """
+    size = np.abs(rows[:, constant])
+    local = size.min(0) < 0.5 * size.max(0)  # 0 on other components
+    if not local.any():
+        return None
+    weights = np.zeros(rows.shape[1])
+    weights[np.flatnonzero(constant)[local]] = 1 / size[:, local].max(0) ** 2
+    return weights / np.mean(rows**2 @ weights)  # draws of a metric have each component several times
+
+
+def stationary_candidates(
+    cloud: np.ndarray, smoothness: Sequence[str], log_prior: float = 0.0, max_time: float | None = None, **about: Any
+) -> list[Candidate]:
+    """Heat and Matérn kernels of coordinates, at SCALES scales each, from the rows' spacing to twice their extent."""
+    extent = max(neighbours.extent(cloud), 1e-12)
+    small = min(max(float(neighbours.spacing(cloud).mean()), 1e-3 * extent), extent)
+    return scale_grid(Stationary, small, lambda nu: 2 * extent, smoothness, log_prior, max_time, **about)

@@ -24,16 +24,15 @@ from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
 from ..manifold.straight import straighten
 from ..manifold.surface import Surface
-from ..persistence.sealed import Sealed
+from ..persistence.model_io import Sealed
 from ..persistence.store import Store
-from .base import KernelTask, Projection
-from .candidate_set import NO_BOUNDARY, Candidate, CandidateSet
+from .base import SurfaceGeometry
+from .candidate_set import NO_BOUNDARY, Candidate, CandidateSet, spectral_candidates, stationary_candidates
 from .chart_mesh import ChartMesh, coordinate_mesh
 from .domains import Domain, domain_of, judged, levels_of
 from .features import NodeFeatures
-from .kernel_grid import spectral_candidates, stationary_candidates
+from .options import KernelTask
 from .path_spaces import PathFeatures, of_jumps, of_paths, path_levels
-from .surface import SurfaceGeometry
 
 PLANE = 0.25  # prior weight of no boundary at all
 N_MODES = 100
@@ -63,17 +62,18 @@ class ChartGeometry:
         """Which chart it is."""
         return f"chart of dimension {self.chart.dim}"
 
-    def built(self, task: KernelTask) -> SurfaceGeometry:
+    def built(self, task: KernelTask) -> tuple[SurfaceGeometry, CandidateSet]:
+        """The surface; eigenfunctions of every boundary level and no boundary at all, or path histograms."""
+        chart = self.bounded(task)
+        make = self._spectral if self._method(task) == "spectral" else self._brownian
+        candidate_set = make(chart, task)
+        return self.geometry(task), candidate_set
+
+    def geometry(self, task: KernelTask) -> SurfaceGeometry:
         """The surface alone, with the chart and the latent model for those who ask for them."""
         surface = self._surface(task)
         details = Sealed.of({"chart": self.bounded(task), "model": self.model, "rows": self.rows})
         return SurfaceGeometry(self.name, self.title, surface, self._places(surface), details)
-
-    def project(self, X: np.ndarray) -> Projection:
-        """Places of rows between the nodes of a learned chart."""
-        assert self.mesh is not None
-        surface = self.mesh.surface
-        return SurfaceGeometry(self.name, self.title, surface, self._places(surface)).project(X)
 
     def _places(self, surface: Surface) -> np.ndarray:
         """Where the rows of the cloud are."""
@@ -90,11 +90,6 @@ class ChartGeometry:
     def _method(self, task: KernelTask) -> str:
         method = task.options.method
         return method if method != "auto" else "spectral" if self.chart.dim <= MAX_SPECTRAL_DIM else "brownian"
-
-    def candidate_set(self, task: KernelTask) -> CandidateSet:
-        """Eigenfunctions of every boundary level and no boundary at all, or path histograms."""
-        chart = self.bounded(task)
-        return self._spectral(chart, task) if self._method(task) == "spectral" else self._brownian(chart, task)
 
     def bounded(self, task: KernelTask) -> Chart:
         """The chart with the requested kind of boundary."""

@@ -18,8 +18,8 @@ from ..heat.spectral import eigenpairs
 from ..manifold.boundary import DEFAULT_LEVEL, CorridorBoundary
 from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
+from .candidate_set import unreached
 from .graphs import CONNECTED
-from .kernel_grid import unreached
 
 LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL
@@ -85,28 +85,28 @@ def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, floa
 
 def domain_of(charts: Sequence[Chart], n_modes: int) -> Domain:
     """The space of one domain: of one chart, or of several draws of it."""
-    found: list[Any] = []
+    pairs: list[Any] = []
     for chart in charts:
         inside = chart.complex()
         if inside is None:
-            found.append(eigenpairs(chart, n_modes=n_modes, tol=TOLERANCE, warn=False))
+            pairs.append(eigenpairs(chart, n_modes=n_modes, tol=TOLERANCE, warn=False))
         else:
-            found.append(elements.eigenpairs(chart, inside, n_modes))
-    return Domain(tuple(found))
+            pairs.append(elements.eigenpairs(chart, inside, n_modes))
+    return Domain(tuple(pairs))
 
 
-def judged(space: Domain, said: str, alone: bool) -> tuple[bool, list[str]]:
-    """Whether the space of a domain is used, and notes about it; `said` is its name, `alone`: there is no other."""
+def judged(space: Domain, title: str, alone: bool) -> tuple[bool, list[str]]:
+    """Whether the space of a domain is used, and notes about it; `alone`: there is no other."""
     if space.lost:
-        why = f"{said}: its eigenvalues are lost in rounding, since its elements differ in size by too many orders"
+        why = f"{title}: its eigenvalues are lost in rounding, since its elements differ in size by too many orders"
         if alone:
             raise NoSurface(f"{why}; leave out rows far from all others, or learn fewer dimensions")
         return False, [f"{why}; it is left out"]
-    notes = unreached(said, space)
+    notes = unreached(title, space)
     if not space.connected:
         if not alone:
-            return False, [f"{said}: it has several connected components and is left out"]
-        notes.append(f"{said}: it has several connected components, each with a mean of its own")
+            return False, [f"{title}: it has several connected components and is left out"]
+        notes.append(f"{title}: it has several connected components, each with a mean of its own")
     if space.change > TOLERANCE:
-        notes.append(f"{said}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
+        notes.append(f"{title}: its first eigenvalues still change by {space.change:.0%} as the mesh is refined")
     return True, notes

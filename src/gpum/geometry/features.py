@@ -132,7 +132,7 @@ class SeparateSpace(ScaledSpace):
     """Points as scaled coordinates, and coordinates in which all connected components are `apart` from each other.
 
     There is one for each component: on a line, a row that may belong to the first or the third of them, and lies at the
-    mean of both (`geometry.incomplete`), would be in the second.
+    mean of both (`IncompleteGeometry`), would be in the second.
     """
 
     components: Components

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from ..heat.meshes import Mesh
-from .base import KernelTask, Projection
-from .candidate_set import CandidateSet
+from .base import SurfaceGeometry
+from .candidate_set import CandidateSet, spectral_candidates, unreached
 from .features import NodeFeatures
-from .kernel_grid import spectral_candidates, unreached
-from .surface import SurfaceGeometry
+from .options import KernelTask
 
 MESH_MODES = 200
 
@@ -30,26 +28,15 @@ class MeshGeometry:
         """Which mesh it is."""
         return f"mesh of dimension {self.mesh.dim}"
 
-    @cached_property
-    def _built(self) -> SurfaceGeometry:
-        return SurfaceGeometry(self.name, self.title, self.mesh.surface, self.mesh.project(self.cloud).packed)
-
-    def built(self, task: KernelTask) -> SurfaceGeometry:
-        """The surface alone."""
-        return self._built
-
-    def project(self, X: np.ndarray) -> Projection:
-        """Places of rows between the vertices."""
-        return self._built.project(X)
-
-    def candidate_set(self, task: KernelTask) -> CandidateSet:
-        """One space: eigenfunctions of the mesh, or of the jump process of paths from vertex to vertex."""
+    def built(self, task: KernelTask) -> tuple[SurfaceGeometry, CandidateSet]:
+        """The surface, and one space: eigenfunctions of the mesh, or of the jump process from vertex to vertex."""
+        geometry = SurfaceGeometry(self.name, self.title, self.mesh.surface, self.mesh.project(self.cloud).packed)
         notes = [f"{self.title}: {note}" for note in self.mesh.notes]
         solve = self.mesh.spectrum_of_jumps if task.options.method == "brownian" else self.mesh.spectrum
         spectrum = solve(task.options.n_modes or MESH_MODES)
         space = NodeFeatures(spectrum.functions.astype(np.float32), spectrum.values)
-        rows = space.at(self._built.places)
+        rows = space.at(geometry.places)
         candidates = spectral_candidates(
             spectrum.values, rows, self.mesh.dim, task.smoothness, 0.0, task.options.max_time
         )
-        return CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, spectrum)])
+        return geometry, CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, spectrum)])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,32 @@ def _built(path: Any, document: dict[str, Any], arrays: dict[str, np.ndarray]) -
     except (ValueError, RecursionError, MemoryError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise GpumError(f"{path} cannot be read: {why}; fit again, with the same version of gpum") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Sealed:
+    """An object inside a model file that is read when it is first asked for, such as a latent model, which needs JAX.
+
+    It is the bytes that `packed` made of the object or, before it was stored, the object itself.
+    """
+
+    payload: np.ndarray | None = None  # int8
+
+    @classmethod
+    def of(cls, content: Any) -> Sealed:
+        """An object that is in memory."""
+        sealed = cls()
+        vars(sealed)["content"] = content
+        return sealed
+
+    @cached_property
+    def content(self) -> Any:
+        """The object."""
+        assert self.payload is not None
+        return unpacked(self.payload.tobytes())
+
+    def __gpum_state__(self) -> dict[str, Any]:
+        """The bytes."""
+        if self.payload is not None:
+            return {"payload": self.payload}
+        return {"payload": np.frombuffer(packed(self.content)[0], np.int8)}
