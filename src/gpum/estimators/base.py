@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import RegressorMixin
-from sklearn.utils import get_tags
 
 from ..basics import annotated, checks
 from ..basics.checks import GpumError
@@ -65,7 +64,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
                 geometries, output = infer_with_lengths(geometries, column, target, labels.store)
                 outputs.append(output)
             warn_of_edges(outputs)
-            shell.store_model(self, FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
+            self._store_model(FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
         return self
 
     def partial_fit(
@@ -78,7 +77,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         the cloud that has a label gets another observation; a row whose y is NaN adds nothing. Parameters are as in
         `fit`, for these labels.
         """
-        if not shell.is_fitted(self):
+        if not self.__sklearn_is_fitted__():
             return self.fit(X, y, noise_std=noise_std, trials=trials, sample_weight=sample_weight)
         with shell.fitting(self):
             y = annotated.labels(X, y)
@@ -96,12 +95,12 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
                     found = infer(more_labels.with_candidates_of(geometries, output), column, target)
                 outputs.append(found)
             warn_of_edges(outputs)
-            shell.store_model(self, replace(model, geometries=geometries, outputs=outputs))
+            self._store_model(replace(model, geometries=geometries, outputs=outputs))
         return self
 
     def _read_cloud(self, X: Any) -> Cloud:
         """X, checked, in units in which the squares of its numbers are finite and positive."""
-        return shell.read_cloud(self, X, missing=get_tags(self).input_tags.allow_nan)
+        return shell.read_cloud(self, X, missing=self._takes_missing)
 
     @abstractmethod
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -15,7 +15,7 @@ from ..basics.checks import GpumError
 from ..basics.threads import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
 from ..geometry.graphs import OF_CLUSTERS
-from ..geometry.options import KernelOptions, with_kernel
+from ..geometry.options import KernelOptions
 from ..geometry.priors import Priors, checked, of_classes
 from ..inference.classes import ASKED, ATYPICAL, classify
 from ..inference.outputs import ClassOutput
@@ -25,8 +25,7 @@ from .unlabelled import AUTO, is_auto, split_labels
 
 
 @renamed.parameters(**learning.RENAMED)
-@learning.transforms_with_a_chart
-class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, shell.FittedEstimator):
+class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
     """Gaussian process classification on an unknown surface.
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows, and -1, NaN,
@@ -89,15 +88,14 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
     def fit(self, X: Any, y: Any) -> Any:
         """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
         with shell.fitting(self):
-            cloud = learning.read_cloud(self, X)
-            labels = ClassLabels.of(
-                annotated.labels(X, y), len(cloud), self.unlabelled, of_classes(checked(self.priors))
-            )
+            cloud = self._read_cloud(X)
+            y = annotated.labels(X, y)
+            labels = ClassLabels.of(y, len(cloud), self.unlabelled, of_classes(checked(self.priors)))
             geometries = self._geometries(cloud, labels)
             output = infer(geometries, labels.known, labels.codes, len(labels.classes), self.priors)
             self.classes_ = labels.classes
             model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
-            shell.store_model(self, model)
+            self._store_model(model)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
@@ -109,7 +107,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         no label had before. `classes`: if given, y is checked to hold no others; it changes nothing else.
         """
         y = annotated.labels(X, y)
-        if not shell.is_fitted(self):
+        if not self.__sklearn_is_fitted__():
             _check_among(split_labels(np.ravel(y), self.unlabelled)[1], classes)
             return self.fit(X, y)
         with shell.fitting(self):
@@ -129,23 +127,13 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
             self.classes_, codes = np.unique(everything, return_inverse=True)
             at = geometries if geometries.candidate_set.complete else more_labels.with_candidates_of(geometries, output)
             found = infer(at, rows[order], codes[order], len(self.classes_), model.settings.get("priors"))
-            shell.store_model(self, replace(model, geometries=geometries, outputs=[found], classes=self.classes_))
+            self._store_model(replace(model, geometries=geometries, outputs=[found], classes=self.classes_))
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
         from .plan import learn  # which needs JAX
 
         return learn(self, cloud, labels, OF_CLUSTERS, random=True)
-
-    geometry_weights_: Any = shell.geometry_weights
-    surfaces_: Any = shell.surfaces
-    latent_model_: Any = shell.latent_model
-    chart_: Any = shell.chart
-    latent_: Any = shell.latent
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
-        return super().set_params(**with_kernel(self.kernel, params))
 
     @blocks.lazy(lambda self: blocks.Answer((len(self.classes_),)))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -162,21 +150,6 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         """Log probabilities [rows, classes]; with two classes the log odds of the second, [rows]."""
         log_p = np.log(np.maximum(self.predict_proba(X), 1e-300))  # some are exactly zero
         return log_p[:, 1] - log_p[:, 0] if len(self.classes_) == 2 else log_p
-
-    @blocks.lazy(blocks.of_chart)
-    def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X (and their sds), where a geometry is a chart: on that of largest weight."""
-        return shell.coordinates(self, X, return_std)
-
-    inverse_transform: Any = shell.inverse_transform
-
-    def fit_transform(self, X: Any, y: Any) -> Any:
-        """Fit, and return the latent coordinates of the rows of X."""
-        return self.fit(X, y).transform(X)
-
-    @property
-    def _n_features_out(self) -> int:
-        return 0 if self.latent_ is None else self.latent_.shape[1]
 
     @property
     def label_distributions_(self) -> np.ndarray:
@@ -205,7 +178,7 @@ class GPUMClassifier(ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Transform
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.classifier_tags.poor_score = True  # on data without a surface, such as white noise
-        return learning.tags_of_geometry(self, tags)
+        return tags
 
 
 @dataclass(frozen=True)

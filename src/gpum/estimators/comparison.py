@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..basics import checks
 from ..basics.threads import one_blas_thread
@@ -21,7 +20,7 @@ from ..geometry.flat import FlatGeometry, PlaneGeometry
 from ..geometry.graph import GraphGeometry
 from ..geometry.options import KernelTask, smoothness_names
 from ..persistence.store import Store
-from . import blocks, learning, shell
+from . import learning, shell
 from .base import GPRegressor
 from .targets import Labels
 
@@ -53,7 +52,7 @@ class EuclideanGPRegressor(GPRegressor):
         return one_geometry(cloud, self.smoothness, FlatGeometry.of)
 
 
-class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):
+class LatentGPRegressor(shell.ChartEstimator, GPRegressor):
     """GP with a stationary kernel of the latent coordinates R^q; it does not use metric and boundary.
 
     Each coordinate may be stretched against the others; the evidence chooses.
@@ -63,6 +62,8 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
     latent_dim, latent_model, n_jobs, random_state, verbose : as for `GPUMRegressor`.
     smoothness, hyperparameters : as for `EuclideanGPRegressor`.
     """
+
+    _takes_missing = True
 
     def __init__(
         self,
@@ -101,22 +102,9 @@ class LatentGPRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPReg
 
         return one_geometry(cloud, self.smoothness, plane, seed)
 
-    latent_model_: Any = shell.latent_model
-    latent_: Any = shell.latent
-
-    @blocks.lazy(blocks.of_chart)
-    def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X, fitted or new (and their sds)."""
-        return shell.coordinates(self, X, return_std)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.latent_.shape[1]
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
-        tags.input_tags.allow_nan = True
         return tags
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from ..basics import annotated, checks
@@ -33,7 +32,7 @@ def read(estimator: Any, X: Any) -> Any:
         table = Columns.of(X) if hasattr(X, "columns") and not _are_numbers(X) else None
     if table is None or table.are_numbers or not table.cells or not len(table):
         return X
-    encoding = Encoding.of(table, _takes_nan(estimator))
+    encoding = Encoding.of(table, estimator._takes_missing)
     if not encoding.is_plain:
         estimator.encoding_ = encoding
     return _encoded(estimator, encoding, table)
@@ -85,7 +84,7 @@ def notes(estimator: Any) -> list[str]:
     return [] if encoding is None else encoding.notes
 
 
-def like_fitted(estimator: BaseEstimator, X: Any) -> np.ndarray:
+def like_fitted(estimator: Any, X: Any) -> np.ndarray:
     """Rows X, checked to have the columns of the fit, as numbers; other names or another order are an error."""
     if annotated.is_annotated(X):
         X = annotated.like(X, names(estimator))
@@ -104,8 +103,8 @@ def like_fitted(estimator: BaseEstimator, X: Any) -> np.ndarray:
                 f"X has shape {shape}, but {type(estimator).__name__} was fitted with a table of "
                 f"{checks.counted(len(encoding.columns), 'column')}; pass a table with the same columns"
             )
-        return checks.cloud(_encoded(estimator, encoding, table), "X", missing=_takes_nan(estimator))
-    X = checks.cloud(X, "X", missing=_takes_nan(estimator))
+        return checks.cloud(_encoded(estimator, encoding, table), "X", missing=estimator._takes_missing)
+    X = checks.cloud(X, "X", missing=estimator._takes_missing)
     check_count(estimator, X.shape[1])
     return X
 
@@ -145,7 +144,7 @@ def _encoded(estimator: Any, encoding: Encoding, table: Columns) -> np.ndarray:
     """The columns of a table as numbers; where missing readings are refused, the error names the column."""
     found = encoding.encoded(table)
     gaps = np.isnan(found)
-    if gaps.any() and not _takes_nan(estimator):
+    if gaps.any() and not estimator._takes_missing:
         row, column = map(int, np.argwhere(gaps)[0])
         name = encoding.columns[encoding.owners[column]].name
         raise GpumError(f"column {name!r} of X has no value in row {row}; remove or fill it; {checks.TAKE_NAN}")
@@ -155,10 +154,6 @@ def _encoded(estimator: Any, encoding: Encoding, table: Columns) -> np.ndarray:
 def _are_numbers(frame: Any) -> bool:
     """Whether the columns of a pandas data frame are numbers by their types."""
     return all(getattr(dtype, "kind", "O") in "biuf" for dtype in frame.dtypes)
-
-
-def _takes_nan(estimator: BaseEstimator) -> bool:
-    return get_tags(estimator).input_tags.allow_nan
 
 
 def _numbered(n: int) -> list[str]:

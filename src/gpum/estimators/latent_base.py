@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -43,7 +43,7 @@ from ..persistence.programs import cached_programs
 from ..persistence.store import Held, Store
 from . import blocks, features, units
 from .latent_checks import BOUNDARIES, check, start_list
-from .stored import NOT_RESULTS, fitting, load, open_store, save
+from .shell import NOT_RESULTS, FileEstimator, fitting, open_store
 
 NEAR = 3  # nearest fitted rows, from whose coordinates the projection of a new row starts
 RACED = 10  # rows per inducing point on which starts are compared, if the cloud has twice as many
@@ -52,9 +52,10 @@ AUTO_RELEVANT = 0.01  # it drops dimensions whose extent², relative to the larg
 DIM = 2  # of latent_dim=None
 
 
-class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimator, ABC):
     """The common code of the two latent models; a subclass defines the model."""
 
+    _takes_missing = True
     _as_points: bool
     _store: Store  # the decoder of the mapping, the mesh of the chart and what is computed on it, made on first use
     latent_dim: Any
@@ -67,8 +68,6 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     checkpoint: Any
     random_state: Any
     verbose: int
-
-    save, load = save, load
 
     @abstractmethod
     def _model(self) -> Model:
@@ -237,11 +236,6 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             if all(differ(other.latent_, one.latent_) for one in found):
                 found.append(other)
         return found
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def _check(self, X: Any) -> np.ndarray:
         return check(self, self._dim, X)

@@ -21,7 +21,7 @@ from ..fitted import Cloud, Geometries
 from ..geometry.candidate_set import Candidate, CandidateSet
 from ..persistence import container, model_io
 from .plan import INTERRUPTED, reuse
-from .stored import NOT_RESULTS
+from .shell import NOT_RESULTS
 
 ENDING = ".geometry"
 # First bytes of files that may be replaced; the second is an older format.

@@ -1,4 +1,4 @@
-"""Parameters of `GPUMRegressor` and `GPUMClassifier`, their checks, and the latent models that these mean.
+"""What `GPUMRegressor` and `GPUMClassifier` share: parameters, their checks, and the latent models that these mean.
 
 Charts and latent models are imported where they are needed: to read a fitted model and predict takes no JAX.
 """
@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Cloud
-from ..geometry.options import dimensions, geometry_names, kernel_options, smoothness_names
+from ..geometry.options import dimensions, geometry_names, kernel_options, smoothness_names, with_kernel
 from ..heat.meshes import Mesh
 from ..persistence.store import Store
 from . import features, shell, units
@@ -69,46 +69,6 @@ def mesh_of(estimator: Any) -> Mesh | None:
 def has_chart(estimator: Any) -> bool:
     """Whether a geometry is a chart, so that rows have latent coordinates."""
     return is_chart(estimator.latent_model) or "chart" in geometry_names(estimator.geometry)
-
-
-def transforms_with_a_chart(cls: type) -> type:
-    """A class decorator: `transform` and related methods exist only where a geometry is a chart."""
-    # It acts after scikit-learn has wrapped the methods for `set_output`.
-    for name in ("transform", "fit_transform", "inverse_transform", "get_feature_names_out"):
-        setattr(cls, name, available_if(has_chart)(getattr(cls, name)))
-    return cls
-
-
-def tags_of_geometry(estimator: Any, tags: Any) -> Any:
-    """scikit-learn's tags: missing readings are taken, except by a known chart; no chart, no transformer."""
-    tags.input_tags.allow_nan = not is_chart(estimator.latent_model) and mesh_of(estimator) is None
-    if not has_chart(estimator):
-        tags.transformer_tags = None
-    return tags
-
-
-def read_cloud(estimator: Any, X: Any) -> Cloud:
-    """X, checked against the parameters; divided by a unit unless a chart was given, which has units of its own."""
-    _check_parameters(estimator)
-    given = estimator.latent_model
-    known, mesh = is_chart(given), mesh_of(estimator)
-    cloud = shell.read_cloud(
-        estimator, X, min_rows=2 if known else 3, missing=not known and mesh is None,
-        by_unit=mesh is None and not has_units(given),
-    )  # fmt: skip
-    if mesh is not None and cloud.X.shape[1] != mesh.vertices.shape[1]:
-        raise GpumError(
-            f"X has {cloud.X.shape[1]} columns, but the vertices of the mesh have {mesh.vertices.shape[1]}; "
-            "rows are points near the mesh"
-        )
-    if known and cloud.X.shape[1] != given.dim:
-        raise GpumError(
-            f"X has {cloud.X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
-            "known chart X holds coordinates in it"
-        )
-    if is_fitted(given):
-        check_columns(estimator, thawed(given), cloud.X)
-    return cloud
 
 
 def check_columns(estimator: BaseEstimator, model: LatentModel, X: np.ndarray) -> None:
@@ -218,3 +178,85 @@ def check_latent_model(given: Any) -> None:
         raise GpumError(
             f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
         )
+
+
+class SurfaceEstimator(shell.ChartEstimator):
+    """What `GPUMRegressor` and `GPUMClassifier` share: geometries that parameters name, and a chart among these."""
+
+    geometry: Any
+    kernel: Any
+    latent_model: Any
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
+        return super().set_params(**with_kernel(self.kernel, params))
+
+    @property
+    def _takes_missing(self) -> bool:  # type: ignore[override]
+        """Whether rows may lack readings: not on a known chart or a mesh."""
+        return not is_chart(self.latent_model) and mesh_of(self) is None
+
+    def _read_cloud(self, X: Any) -> Cloud:
+        """X, checked against the parameters; divided by a unit unless a chart was given, which has units of its own."""
+        _check_parameters(self)
+        given = self.latent_model
+        known, mesh = is_chart(given), mesh_of(self)
+        cloud = shell.read_cloud(
+            self, X, min_rows=2 if known else 3, missing=self._takes_missing,
+            by_unit=mesh is None and not has_units(given),
+        )  # fmt: skip
+        if mesh is not None and cloud.X.shape[1] != mesh.vertices.shape[1]:
+            raise GpumError(
+                f"X has {cloud.X.shape[1]} columns, but the vertices of the mesh have {mesh.vertices.shape[1]}; "
+                "rows are points near the mesh"
+            )
+        if known and cloud.X.shape[1] != given.dim:
+            raise GpumError(
+                f"X has {cloud.X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
+                "known chart X holds coordinates in it"
+            )
+        if is_fitted(given):
+            check_columns(self, thawed(given), cloud.X)
+        return cloud
+
+    @property
+    def geometry_weights_(self) -> Any:
+        """Weight of each geometry by name."""
+        return self.model_.geometry_weights
+
+    @property
+    def surfaces_(self) -> Any:
+        """The surfaces with weight, the heaviest first; no graph, no flat space."""
+        return self.model_.surfaces
+
+    @property
+    def chart_(self) -> Any:
+        """The chart of largest weight; None without one."""
+        return self.model_.chart
+
+    def inverse_transform(self, Z: Any, return_std: bool = False) -> Any:
+        """Rows [n, p] of the surface at coordinates Z [n, q] of `transform` (and how well it is known there)."""
+        latent, cloud = self.latent_model_, self.model_.cloud
+        if latent is None:
+            raise GpumError(
+                "there is no learned chart: rows of a known chart are coordinates; fit with geometry='chart'"
+            )
+        rows = latent.inverse_transform(Z, return_std)
+        return (cloud.unscaled(rows[0]), rows[1] * cloud.unit) if return_std else cloud.unscaled(rows)
+
+    def fit_transform(self, X: Any, y: Any, **fit_params: Any) -> Any:
+        """Fit, and return the latent coordinates of the rows of X."""
+        return self.fit(X, y, **fit_params).transform(X)
+
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn's tags: without a chart it is no transformer."""
+        tags = super().__sklearn_tags__()
+        if not has_chart(self):
+            tags.transformer_tags = None
+        return tags
+
+
+# `transform` and related methods exist only where a geometry is a chart. scikit-learn has wrapped them by now for
+# `set_output`.
+for _name in ("transform", "fit_transform", "inverse_transform", "get_feature_names_out"):
+    setattr(SurfaceEstimator, _name, available_if(has_chart)(getattr(SurfaceEstimator, _name)))

@@ -59,7 +59,7 @@ from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
 from . import features, learning, subset, units
 from .base import FLAT, GRAPH, ONE_LENGTH
-from .stored import NOT_RESULTS, open_store
+from .shell import NOT_RESULTS, open_store
 
 INTERRUPTED = (
     "interrupted: the fit has the geometries that were ready; fit again to learn all of them (with warm_start=True or "
@@ -376,4 +376,4 @@ def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:
     """Give an estimator with `warm_start` geometries of X that were learned before; its next fit to X uses them."""
     store = Store()
     store.once(GIVEN, lambda: geometries)
-    estimator._warm = _about(estimator, learning.read_cloud(estimator, X)), store
+    estimator._warm = _about(estimator, estimator._read_cloud(X)), store

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-
 from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.graphs import OF_SURFACES
-from ..geometry.options import KernelOptions, with_kernel
+from ..geometry.options import KernelOptions
 from ..geometry.priors import Priors
-from . import blocks, learning, shell
+from . import features, learning
 from .base import GPRegressor, NumberScores
 from .targets import Labels
 
 
 @renamed.parameters(**learning.RENAMED, target="period=360.0 for angles, period=None for values")
-@learning.transforms_with_a_chart
-class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegressor):
+class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
     """Gaussian process regression on an unknown surface.
 
     The cloud X [N, p] lies near a surface of few dimensions; y is known for some rows and NaN for the others. The
@@ -120,24 +117,15 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
         self.random_state = random_state
         self.verbose = verbose
 
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
-        return super().set_params(**with_kernel(self.kernel, params))
-
-    def _read_cloud(self, X: Any) -> Cloud:
-        return learning.read_cloud(self, X)
-
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         from .plan import learn  # which needs JAX
 
         return learn(self, cloud, NumberScores(labels), OF_SURFACES, random=False)
 
-    geometry_weights_: Any = shell.geometry_weights
-    surfaces_: Any = shell.surfaces
-    relevance_: Any = shell.relevance
-    latent_model_: Any = shell.latent_model
-    chart_: Any = shell.chart
-    latent_: Any = shell.latent
+    @property
+    def relevance_(self) -> Any:
+        """How much each column matters, from 0 to 1."""
+        return features.by_column(self, self.model_.relevance)
 
     @property
     def length_scale_(self) -> Any:
@@ -146,22 +134,7 @@ class GPUMRegressor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GPRegress
 
     diffusion_time_ = renamed.attribute("length_scale_, which is its square root")
 
-    @blocks.lazy(blocks.of_chart)
-    def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Latent coordinates of rows X, fitted or new (and their sds), on the chart of largest weight."""
-        return shell.coordinates(self, X, return_std)
-
-    inverse_transform: Any = shell.inverse_transform
-
-    def fit_transform(self, X: Any, y: Any, **fit_params: Any) -> Any:
-        """Fit, and return the latent coordinates of the rows of X."""
-        return self.fit(X, y, **fit_params).transform(X)
-
-    @property
-    def _n_features_out(self) -> int:
-        return 0 if self.latent_ is None else self.latent_.shape[1]
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # on data without a surface, such as white noise
-        return learning.tags_of_geometry(self, tags)
+        return tags

@@ -1,33 +1,54 @@
-"""What regressors and the classifier have in common: functions that use the estimator's fitted model.
+"""What all estimators have in common: model files, fits that fail without a trace, attributes of the fitted model.
 
-An estimator has parameters, checks and `fit`. `FittedEstimator` has those of these functions that all of them need as
-methods; a class gets others by assigning them in its body.
+An estimator has parameters, checks and `fit`; all that follows is a question to its fitted model.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..basics import checks, scaling
-from ..basics.checks import GpumError
-from ..fitted import Cloud, FittedModel
-from ..fitted import restored as model_restored
-from ..fitted import stored as model_stored
+from ..basics.checks import GpumError, GpumTypeError
+from ..fitted import Cloud, FittedModel, restored, stored
 from ..inference.design import Suggestions
 from ..persistence import model_io
+from ..persistence.store import Store
 from . import blocks, features
-from .stored import fitting as fitting
-from .stored import load as load
-from .stored import save as save
 
+NOT_RESULTS: tuple[str, ...] = ("n_jobs", "verbose", "warm_start", "checkpoint")  # settings on which no number depends
 # Attributes of a fitted estimator that describe its columns and classes.
 COLUMNS = ("n_features_in_", "feature_names_in_", "encoding_", "classes_")
+
+
+@contextmanager
+def fitting(estimator: Any) -> Iterator[None]:
+    """The context of a fit: if it fails, the estimator is as it was before."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def open_store(estimator: Any) -> Store:
+    """A store for a fit, with the folder that the estimator's `checkpoint` names."""
+    if estimator.checkpoint is not None and not isinstance(estimator.random_state, Integral):
+        raise GpumError(
+            f"checkpoint is {str(estimator.checkpoint)!r}, but random_state is {estimator.random_state!r}: another run "
+            "would not be the same; give random_state a whole number"
+        )
+    return Store.open(estimator.checkpoint)
 
 
 def is_latent_model(value: Any) -> bool:
@@ -42,45 +63,8 @@ def is_latent_model(value: Any) -> bool:
 def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
     """A copy of the present parameters, which later changes of the estimator do not affect."""
     unfitted = lambda value: is_latent_model(value) and not hasattr(value, "chart_")
-    found = estimator.get_params(deep=False)
-    return {name: clone(value) if unfitted(value) else value for name, value in found.items()}
-
-
-def store_model(estimator: Any, model: FittedModel) -> None:
-    """Store the fitted model; the rows of a large cloud are projected onto the chart that is shown now, once."""
-    model.latent  # noqa: B018
-    estimator._fitted = model
-
-
-def is_fitted(self: Any) -> bool:
-    """Whether the estimator was fitted, or read from a file."""
-    return "_fitted" in vars(self)
-
-
-def _model(self: Any) -> FittedModel:
-    """The fitted model: cloud, geometries, posteriors, notes. Parameters that are set later do not change it."""
-    check_is_fitted(self)
-    return self._fitted
-
-
-model = property(_model)
-notes = property(
-    lambda self: list(dict.fromkeys([*features.notes(self), *self.model_.notes])),
-    doc="How columns were encoded, and what was left out or could not be done as asked.",
-)
-log_evidence = property(lambda self: self.model_.log_evidence, doc="Of the average, or of the best setting.")
-best_setting = property(lambda self: self.model_.best_setting, doc="The heaviest setting.")
-geometry_weights = property(lambda self: self.model_.geometry_weights, doc="Weight of each geometry by name.")
-candidates = property(lambda self: self.model_.candidates, doc="All candidates with prior, evidence and weight.")
-relevance = property(
-    lambda self: features.by_column(self, self.model_.relevance), doc="How much each column matters, from 0 to 1."
-)
-surfaces = property(
-    lambda self: self.model_.surfaces, doc="The surfaces with weight, the heaviest first; no graph, no flat space."
-)
-latent_model = property(lambda self: self.model_.latent_model, doc="The latent model of the chart that is shown.")
-chart = property(lambda self: self.model_.chart, doc="The chart of largest weight; None without one.")
-latent = property(lambda self: self.model_.latent, doc="The rows of the cloud on that chart, [N, q].")
+    params = estimator.get_params(deep=False)
+    return {name: clone(value) if unfitted(value) else value for name, value in params.items()}
 
 
 def read_cloud(
@@ -103,137 +87,195 @@ def check_rows(estimator: Any, X: Any) -> np.ndarray:
     return features.like_fitted(estimator, X)
 
 
-def predictive(self: Any, X: Any) -> Any:
-    """Predictions for rows X, of the cloud or new; the rows are projected once."""
-    found = self.model_.predictive(check_rows(self, X))
-    if found.far.any():
-        warnings.warn(
-            f"{int(found.far.sum())} row(s) of X are far from the fitted surface, the first is row "
-            f"{int(np.flatnonzero(found.far)[0])}: in geometries with more than half of the weight their prediction is "
-            "the prior's",
-            stacklevel=3,
-        )
-    return found
+class FileEstimator(BaseEstimator):
+    """An estimator that can be written to a model file and read from it."""
+
+    _takes_missing = False  # whether rows may lack readings (NaN)
+
+    def save(self, path: Any, *, force: bool = False, max_mb: float | None = None) -> None:
+        """Write the fitted estimator to a file, completely or not at all.
+
+        An existing file is replaced only with `force`. The file holds numbers and text, no code: the fitted model and
+        the parameters of the fit. A further `fit` of the loaded estimator learns new geometries.
+
+        `max_mb` limits the size of the file, in 10⁶ bytes; if it would be larger, nothing is written.
+        """
+        check_is_fitted(self)
+        model_io.write(path, self, force=force, max_mb=max_mb)
+
+    @classmethod
+    def load(cls, path: Any, *, ready: bool = False) -> Any:
+        """Read an estimator that `save` or `gpum fit` wrote; no code of the file runs.
+
+        A regressor or classifier is ready at once. With `ready` a latent model compiles what its first projection
+        needs.
+        """
+        checks.flag(ready, "ready")
+        content: Any = model_io.read(path)
+        estimator = content.model if isinstance(content, model_io.Fitted) else content
+        if not isinstance(estimator, cls):
+            kind = type(estimator).__name__
+            raise GpumTypeError(f"{path} holds a {kind}, not a {cls.__name__}; load it with its own class")
+        if ready and hasattr(estimator, "__gpum_ready__"):
+            estimator.__gpum_ready__()
+        return estimator
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_missing
+        return tags
 
 
-def mime_bundle(self: Any, **kwargs: Any) -> dict[str, Any]:
-    """The estimator in a notebook: scikit-learn's diagram, and of a fitted one the table of its fitted model."""
-    found = BaseEstimator._repr_mimebundle_(self, **kwargs)
-    if "text/html" in found:
-        found["text/html"] += _table(self)
-    return found
-
-
-def html(self: Any) -> str:
-    """As `mime_bundle`, for programs that ask for HTML alone."""
-    return BaseEstimator._repr_html_inner(self) + _table(self)
-
-
-def _table(estimator: Any) -> str:
-    return estimator.model_._repr_html_() if is_fitted(estimator) else ""
-
-
-@blocks.lazy(lambda self: blocks.Answer(dtype=np.dtype(bool)))
-def far_from_surface(self: Any, X: Any) -> np.ndarray:
-    """Which rows X have the prior in geometries with more than half of the weight, far from these, [rows] of bool."""
-    return self.model_.predictive(check_rows(self, X)).far
-
-
-def suggest(
-    self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None, *, goal: str = "information",
-    level: float | None = None,
-) -> np.ndarray:  # fmt: skip
-    """The n rows without a label whose labels would tell most, best first; by default rows of the fitted cloud.
-
-    Parameters
-    ----------
-    n : how many; each is chosen as if those before it had labels, so that no two give the same information.
-    criterion : "variance" (default): what lowers the average predictive variance over the cloud most;
-        "information": the row whose label tells most of the functions themselves, wherever it is.
-    candidates : what to choose from: indices of rows of the cloud, or a mask of it; None: every row that lacks a label;
-        or rows X [m, p], of the cloud or not, and what is returned are indices among these.
-    goal : "information" (default): to know the function everywhere, by `criterion`; "maximum" or "minimum": to find a
-        row with a larger (smaller) value than those known (expected improvement); "level": to know on which side of
-        `level` the function is. Goals but the first are for one column of y that is no class and no angle.
-    level : of goal="level", in units of y.
-    """
-    return self.suggestions(n, criterion, candidates, goal=goal, level=level).rows
-
-
-def suggestions(
-    self: Any, n: int = 1, criterion: str = "variance", candidates: Any = None, *, goal: str = "information",
-    level: float | None = None,
-) -> Suggestions:  # fmt: skip
-    """As `suggest`, with the gain expected of each label, and whether more labels still help (`enough`)."""
-    if hasattr(candidates, "columns") or np.ndim(candidates) == 2:
-        candidates = check_rows(self, candidates)
-    return self.model_.suggestions(n, criterion, candidates, goal, level)
-
-
-def coordinates(estimator: Any, X: Any, return_std: bool) -> Any:
-    """Latent coordinates of rows X (and their standard deviations) on the chart of largest weight."""
-    found = estimator.model_.coordinates(check_rows(estimator, X))
-    return found if return_std else found[0]
-
-
-def inverse_transform(self: Any, Z: Any, return_std: bool = False) -> Any:
-    """Rows [n, p] of the surface at coordinates Z [n, q] of `transform` (and how well the surface is known there)."""
-    latent, cloud = self.model_.latent_model, self.model_.cloud
-    if latent is None:
-        raise GpumError("there is no learned chart: rows of a known chart are coordinates; fit with geometry='chart'")
-    found = latent.inverse_transform(Z, return_std)
-    if not return_std:
-        return cloud.unscaled(found)
-    return cloud.unscaled(found[0]), found[1] * cloud.unit
-
-
-def file_state(self: Any) -> dict[str, Any]:
-    """What a model file holds of an estimator."""
-    columns = {name: value for name, value in vars(self).items() if name in COLUMNS}
-    return {**self._fitted.settings, **columns, "stored_": model_stored(self._fitted)}
-
-
-def restored(self: Any) -> None:
-    """Complete an estimator that was read from a file; a GpumError if its contents are not consistent."""
-    held = vars(self).pop("stored_", None)
-    if not isinstance(held, FittedModel):
-        raise GpumError("its settings are not there")
-    if held.cloud.X.shape[1] != features.width(self):
-        raise GpumError(f"its cloud has shape {held.cloud.X.shape}, and {features.width(self)} features")
-    self._fitted = model_restored(held)
-
-
-def file_summary(self: Any) -> dict[str, Any]:
-    """What `gpum info` says of the estimator."""
-    names = {"features": list(map(str, self.feature_names_in_))} if hasattr(self, "feature_names_in_") else {}
-    own = {"n_features": self.n_features_in_, "notes": self.notes_, **names}
-    return {"kind": type(self).__name__, **self.model_.summary(), **own}
-
-
-def with_table(self: Any) -> model_io.Fitted:
-    """The estimator with the table it was fitted to, columns named by their numbers."""
-    X = self.model_.cloud.X
-    y = np.full((len(X), len(self.model_.outputs)), np.nan)
-    for k, output in enumerate(self.model_.outputs):
-        y[output.rows, k] = output.labels
-    targets = ["y"] if y.shape[1] == 1 else [f"y_{k + 1}" for k in range(y.shape[1])]
-    about = {"settings": dict(self.model_.settings)}
-    return model_io.Fitted(self, features.names(self), targets, X, y, [str(i + 1) for i in range(len(X))], about)
-
-
-class FittedEstimator(BaseEstimator):
+class FittedEstimator(FileEstimator):
     """The attributes and methods of every fitted regressor and classifier."""
 
-    model_: Any = model
-    __sklearn_is_fitted__ = is_fitted
-    notes_: Any = notes
-    log_evidence_: Any = log_evidence
-    best_setting_: Any = best_setting
-    candidates_: Any = candidates
-    save, load = save, load
-    predictive = predictive
-    far_from_surface = far_from_surface
-    suggest, suggestions = suggest, suggestions
-    _repr_mimebundle_, _repr_html_inner = mime_bundle, html
-    __gpum_state__, __gpum_restored__ = file_state, restored
-    __gpum_summary__, __gpum_table__ = file_summary, with_table
+    _fitted: FittedModel
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether the estimator was fitted, or read from a file."""
+        return "_fitted" in vars(self)
+
+    def _store_model(self, model: FittedModel) -> None:
+        """Store the fitted model; the rows of a large cloud are projected onto the chart that is shown now, once."""
+        model.latent  # noqa: B018
+        self._fitted = model
+
+    @property
+    def model_(self) -> Any:
+        """The fitted model: cloud, geometries, posteriors, notes. Parameters that are set later do not change it."""
+        check_is_fitted(self)
+        return self._fitted
+
+    @property
+    def notes_(self) -> list[str]:
+        """How columns were encoded, and what was left out or could not be done as asked."""
+        return list(dict.fromkeys([*features.notes(self), *self.model_.notes]))
+
+    @property
+    def log_evidence_(self) -> Any:
+        """Of the average, or of the best setting."""
+        return self.model_.log_evidence
+
+    @property
+    def best_setting_(self) -> Any:
+        """The heaviest setting."""
+        return self.model_.best_setting
+
+    @property
+    def candidates_(self) -> Any:
+        """All candidates with prior, evidence and weight."""
+        return self.model_.candidates
+
+    def predictive(self, X: Any) -> Any:
+        """Predictions for rows X, of the cloud or new; the rows are projected once."""
+        predictions = self.model_.predictive(check_rows(self, X))
+        if (far := predictions.far).any():
+            warnings.warn(
+                f"{int(far.sum())} row(s) of X are far from the fitted surface, the first is row "
+                f"{int(np.flatnonzero(far)[0])}: in geometries with more than half of the weight their prediction is "
+                "the prior's",
+                stacklevel=3,
+            )
+        return predictions
+
+    @blocks.lazy(lambda self: blocks.Answer(dtype=np.dtype(bool)))
+    def far_from_surface(self, X: Any) -> np.ndarray:
+        """Which rows X have the prior in geometries with more than half of the weight, since they are far, [rows]."""
+        return self.model_.predictive(check_rows(self, X)).far
+
+    def suggest(
+        self, n: int = 1, criterion: str = "variance", candidates: Any = None, *, goal: str = "information",
+        level: float | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """The n rows without a label whose labels would tell most, best first; by default rows of the fitted cloud.
+
+        Parameters
+        ----------
+        n : how many; each is chosen as if those before it had labels, so that no two give the same information.
+        criterion : "variance" (default): what lowers the average predictive variance over the cloud most;
+            "information": the row whose label tells most of the functions themselves, wherever it is.
+        candidates : what to choose from: indices of rows of the cloud, or a mask of it; None: every row that lacks a
+            label; or rows X [m, p], of the cloud or not, and what is returned are indices among these.
+        goal : "information" (default): to know the function everywhere, by `criterion`; "maximum" or "minimum": to find
+            a row with a larger (smaller) value than those known (expected improvement); "level": to know on which side
+            of `level` the function is. Goals but the first are for one column of y that is no class and no angle.
+        level : of goal="level", in units of y.
+        """
+        return self.suggestions(n, criterion, candidates, goal=goal, level=level).rows
+
+    def suggestions(
+        self, n: int = 1, criterion: str = "variance", candidates: Any = None, *, goal: str = "information",
+        level: float | None = None,
+    ) -> Suggestions:  # fmt: skip
+        """As `suggest`, with the gain expected of each label, and whether more labels still help (`enough`)."""
+        if hasattr(candidates, "columns") or np.ndim(candidates) == 2:
+            candidates = check_rows(self, candidates)
+        return self.model_.suggestions(n, criterion, candidates, goal, level)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The estimator in a notebook: scikit-learn's diagram, and of a fitted one the table of its fitted model."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._html_of_model()
+        return bundle
+
+    def _repr_html_inner(self) -> str:
+        """The same, for programs that ask for HTML alone."""
+        return super()._repr_html_inner() + self._html_of_model()
+
+    def _html_of_model(self) -> str:
+        return self.model_._repr_html_() if self.__sklearn_is_fitted__() else ""
+
+    def __gpum_state__(self) -> dict[str, Any]:
+        """What a model file holds."""
+        columns = {name: value for name, value in vars(self).items() if name in COLUMNS}
+        return {**self._fitted.settings, **columns, "stored_": stored(self._fitted)}
+
+    def __gpum_restored__(self) -> None:
+        """Complete an estimator that was read from a file; a GpumError if its contents are not consistent."""
+        model: Any = self.__dict__.pop("stored_", None)
+        if not isinstance(model, FittedModel):
+            raise GpumError("its settings are not there")
+        if model.cloud.X.shape[1] != features.width(self):
+            raise GpumError(f"its cloud has shape {model.cloud.X.shape}, and {features.width(self)} features")
+        self._fitted = restored(model)
+
+    def __gpum_summary__(self) -> dict[str, Any]:
+        """What `gpum info` says of the estimator."""
+        names = {"features": list(map(str, self.feature_names_in_))} if hasattr(self, "feature_names_in_") else {}
+        about = {"n_features": self.n_features_in_, "notes": self.notes_, **names}
+        return {"kind": type(self).__name__, **self.model_.summary(), **about}
+
+    def __gpum_table__(self) -> model_io.Fitted:
+        """The estimator with the table it was fitted to, columns named by their numbers."""
+        X = self.model_.cloud.X
+        y = np.full((len(X), len(self.model_.outputs)), np.nan)
+        for k, output in enumerate(self.model_.outputs):
+            y[output.rows, k] = output.labels
+        targets = ["y"] if y.shape[1] == 1 else [f"y_{k + 1}" for k in range(y.shape[1])]
+        about = {"settings": dict(self.model_.settings)}
+        return model_io.Fitted(self, features.names(self), targets, X, y, [str(i + 1) for i in range(len(X))], about)
+
+
+class ChartEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FittedEstimator):
+    """Those that may have a chart, so that rows have latent coordinates."""
+
+    @property
+    def latent_model_(self) -> Any:
+        """The latent model of the chart that is shown."""
+        return self.model_.latent_model
+
+    @property
+    def latent_(self) -> Any:
+        """The rows of the cloud on that chart, [N, q]; None without one."""
+        return self.model_.latent
+
+    @blocks.lazy(blocks.of_chart)
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Latent coordinates of rows X, fitted or new (and their sds), on the chart of largest weight."""
+        coordinates = self.model_.coordinates(check_rows(self, X))
+        return coordinates if return_std else coordinates[0]
+
+    @property
+    def _n_features_out(self) -> int:
+        return 0 if self.latent_ is None else self.latent_.shape[1]
