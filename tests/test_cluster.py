@@ -15,7 +15,7 @@ import inside
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, diagnostics, heat_kernel
 from gpum.app.tables import tables
 from gpum.basics import large_neighbours, workers
-from gpum.basics.threads import as_worker, at_once, with_jobs
+from gpum.basics.workers import as_worker, at_once, with_jobs
 from gpum.fitted import rows as fitted_rows
 from gpum.geometry import chart as chart_module
 from gpum.geometry import domains, graphs

@@ -12,9 +12,8 @@ from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, NoSurface
-from gpum.basics import threads
-from gpum.basics.threads import one_blas_thread
-from gpum.fitted.html import table as html_of
+from gpum.basics.workers import one_blas_thread
+from gpum.fitted.summary import table as html_of
 
 
 def bent(n=40, seed=0):
@@ -146,7 +145,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from threadpoolctl import threadpool_info
 from gpum import GPUMRegressor
-from gpum.basics.threads import one_blas_thread
+from gpum.basics.workers import one_blas_thread
 
 threads = lambda: [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 before, began, ended = threads(), threading.Event(), threading.Event()
@@ -177,7 +176,7 @@ def test_blas_is_searched_for_once(monkeypatch):
     """To search takes milliseconds, and a loaded model enters the scope for each of a thousand settings."""
     with one_blas_thread:
         pass
-    monkeypatch.setattr(threads, "ThreadpoolController", None)
+    monkeypatch.setattr(workers, "ThreadpoolController", None)
     with one_blas_thread:
         pass
 

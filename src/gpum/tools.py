@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .basics.missing import fill_in
     from .basics.neighbours import nearest, spacing
     from .basics.progress import Reporter
-    from .basics.threads import as_worker
+    from .basics.workers import as_worker
     from .datasets.swiss_roll import swiss_roll_function, swiss_roll_points
     from .estimators import learned
     from .estimators.beliefs import Belief, Classes, Labels, Numbers, parse_number
@@ -49,7 +49,7 @@ _HOMES = {
     "basics.missing": "fill_in",
     "basics.neighbours": "nearest spacing",
     "basics.progress": "Reporter",
-    "basics.threads": "as_worker",
+    "basics.workers": "as_worker",
     "datasets.swiss_roll": "swiss_roll_function swiss_roll_points",
     "estimators.beliefs": "Belief Classes Labels Numbers parse_number",
     "estimators.blocks": "Sent",

@@ -20,8 +20,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from .device import accelerated
-from .threads import joblib_runs
-from .workers import results
+from .workers import joblib_runs, results
 
 QUERIES, CHUNK = 512, 8192  # rows of a block of products
 MORE = 10  # candidates for the second look beside the k requested

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..basics.checks import GpumError
 from ..basics.extras import needs
-from ..basics.folders import user_cache
 from ..basics.progress import DownloadBar
+from ..persistence.atomic import user_cache
 
 VARIABLE = "GPUM_DATA"
 

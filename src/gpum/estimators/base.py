@@ -15,7 +15,7 @@ from sklearn.base import RegressorMixin
 
 from ..basics import annotated, checks
 from ..basics.checks import GpumError
-from ..basics.threads import blas_threads, with_jobs
+from ..basics.workers import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.functions import SampledFunction, functions
 from ..fitted.relevance import TITLE as LENGTHS

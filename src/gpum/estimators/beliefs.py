@@ -16,7 +16,7 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from ..basics.formats import number, percent, short
-from ..basics.threads import blas_threads, with_jobs
+from ..basics.workers import blas_threads, with_jobs
 from ..fitted.relevance import TITLE, with_lengths
 from ..geometry.candidate_set import CandidateSet
 from ..inference import classes, design, gp

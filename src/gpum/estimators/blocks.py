@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..basics.checks import GpumError, GpumTypeError
-from ..basics.threads import as_worker
+from ..basics.workers import as_worker
 from ..persistence import model_io
 from . import features
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from ..basics import annotated, renamed
 from ..basics.checks import GpumError
-from ..basics.threads import one_blas_thread
+from ..basics.workers import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
 from ..geometry.graphs import OF_CLUSTERS
 from ..geometry.options import KernelOptions

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..basics import checks
-from ..basics.threads import one_blas_thread
+from ..basics.workers import one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..fitted.cloud import SUBSET, with_subset
 from ..geometry import graphs

@@ -36,8 +36,7 @@ import numpy as np
 from ..basics import checks
 from ..basics.independence import independent
 from ..basics.progress import Reporter
-from ..basics.threads import at_once, one_blas_thread
-from ..basics.workers import Interrupted
+from ..basics.workers import Interrupted, at_once, one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..geometry.base import ScaledGeometry
 from ..geometry.build import (

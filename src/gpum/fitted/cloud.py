@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from ..basics import neighbours
 from ..basics.checks import GpumError
-from ..persistence.store import digest
 
 SUBSET = 3000  # rows from which geometries are learned where these show the shape of the cloud, in about a minute
 GRAPH_ROWS = 100_000  # rows on which graphs are built, at most
@@ -130,13 +130,13 @@ class Cloud:
     def _index(self, rows: np.ndarray) -> np.ndarray:
         """Indices in the cloud of scaled rows, -1 for new rows, [n]."""
         first = self._copies[0]
-        return np.array([first.get(digest(row), -1) for row in rows], int)
+        return np.array([first.get(_key(row), -1) for row in rows], int)
 
     @cached_property
-    def _copies(self) -> tuple[dict[str, int], np.ndarray]:
-        """The index of the first occurrence of each row: by the row's digest, and for each row, [N]."""
-        found: dict[str, int] = {}
-        return found, np.array([found.setdefault(digest(row), i) for i, row in enumerate(self.rows)], int)
+    def _copies(self) -> tuple[dict[bytes, int], np.ndarray]:
+        """The index of the first occurrence of each row: by the key of the row, and for each row, [N]."""
+        first: dict[bytes, int] = {}
+        return first, np.array([first.setdefault(_key(row), i) for i, row in enumerate(self.rows)], int)
 
     def __gpum_restored__(self) -> None:
         """Refuse a stored cloud that is not consistent."""
@@ -209,6 +209,11 @@ def _chosen(rows: np.ndarray, size: int, seed: int, random: bool) -> np.ndarray:
     missing = np.isnan(rows)
     whole = np.where(missing, np.nanmean(rows, 0), rows) if missing.any() else rows
     return neighbours.cover(whole, size, np.random.default_rng(seed), drawn)
+
+
+def _key(row: np.ndarray) -> bytes:
+    """A short name of a row by its content."""
+    return blake2b(row.tobytes(), digest_size=16).digest()
 
 
 def _are_rows(index: np.ndarray, n: int) -> bool:

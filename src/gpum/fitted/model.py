@@ -16,7 +16,7 @@ import numpy as np
 from .. import __version__
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..basics.threads import one_blas_thread
+from ..basics.workers import one_blas_thread
 from ..geometry.base import SurfaceGeometry
 from ..inference import design, goals
 from ..inference.prior_draws import draw
@@ -25,11 +25,10 @@ from .candidates import Candidates
 from .cloud import Cloud
 from .geometries import Geometries
 from .gradients import gradient
-from .html import table
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows, project_onto
-from .summary import summary
+from .summary import summary, table
 from .surfaces import FittedSurface, surfaces
 
 NORMAL_95 = 1.96

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..basics.threads import with_jobs
+from ..basics.workers import with_jobs
 from ..inference.outputs import Output, Summary
 from ..inference.posterior import RowsInSpaces
 from .rows import ProjectedRows

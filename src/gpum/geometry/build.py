@@ -24,8 +24,7 @@ from ..basics import checks, neighbours
 from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
-from ..basics.threads import at_once
-from ..basics.workers import Interrupted, results
+from ..basics.workers import Interrupted, at_once, results
 from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry

@@ -23,8 +23,7 @@ import jax
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..basics.threads import at_once, joblib_runs, one_blas_thread
-from ..basics.workers import still_wanted, within
+from ..basics.workers import at_once, joblib_runs, one_blas_thread, still_wanted, within
 from ..persistence.programs import cached_programs
 from ..persistence.store import Store
 from .models import Data, Model

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from ..basics import checks, renamed
 from ..basics.checks import NoSurface
-from ..basics.threads import one_blas_thread
+from ..basics.workers import one_blas_thread
 from ..manifold.atlas import SimplicialSurface, surface
 from ..manifold.surface import Location, Surface, span
 from .simplicial import on_stars

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
 from ..basics.checks import NoSurface
-from ..basics.threads import one_blas_thread
+from ..basics.workers import one_blas_thread
 
 BLOCK = 8  # columns: matrices are multiplied instead of vectors, with few more columns in all
 RESIDUAL = 1e-6  # |A⁻¹Mu - νu| / ν: eigenvalues are then exact to its square over their relative gap

@@ -1,4 +1,4 @@
-"""Find files, and write files so that they appear completely or not at all."""
+"""Find files and the folder of the user's cache, and write files so that they appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,16 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
+
+
+def user_cache() -> Path:
+    """The folder of this package in the user's cache: of the XDG standard, or as macOS and Windows have it."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "gpum" / "gpum"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "gpum"
+    named = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(named) if named else Path.home() / ".cache") / "gpum"
 
 
 def existing(path: Any) -> Path:

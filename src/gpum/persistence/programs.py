@@ -35,7 +35,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from ..basics.checks import ForkedProcess
 from ..basics.device import release_programs
-from ..basics.folders import user_cache
+from .atomic import user_cache
 
 VARIABLE = "GPUM_CACHE"
 OFF = ("off", "0", "no", "false")
