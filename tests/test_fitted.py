@@ -12,6 +12,7 @@ from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, NoSurface
+from gpum.basics import workers
 from gpum.basics.workers import one_blas_thread
 from gpum.fitted.summary import table as html_of
 
