@@ -64,8 +64,8 @@ def truth(cell: Any) -> float | None:
         return float(cell)
     if isinstance(cell, str) and cell.strip().lower() in TRUTH:
         return TRUTH[cell.strip().lower()]
-    found = as_number(cell)
-    return found if found in (0.0, 1.0) else None
+    number = as_number(cell)
+    return number if number in (0.0, 1.0) else None
 
 
 def is_date(text: str) -> bool:
@@ -114,8 +114,8 @@ def word(cell: Any) -> str:
     """A cell as a category: whole numbers without decimals, text without spaces around it."""
     if isinstance(cell, bool | np.bool_) or not isinstance(cell, Number):
         return str(cell).strip()
-    found = float(cell)  # type: ignore[arg-type]
-    return str(int(found)) if found.is_integer() else repr(found)
+    number = float(cell)  # type: ignore[arg-type]
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def could_be_number(cell: str) -> bool:

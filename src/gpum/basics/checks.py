@@ -172,12 +172,12 @@ def positive(value: Any, name: str, advice: str, zero: bool = False) -> float:
 def positives(values: Any, name: str, advice: str) -> np.ndarray:
     """A number or a sequence of numbers, all finite and positive, as float64 [n]."""
     try:
-        found = np.atleast_1d(np.asarray(values, float))
+        numbers = np.atleast_1d(np.asarray(values, float))
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if found.ndim != 1 or not len(found) or not np.all(np.isfinite(found)) or np.any(found <= 0):
+        numbers = np.zeros(0)
+    if numbers.ndim != 1 or not len(numbers) or not np.all(np.isfinite(numbers)) or np.any(numbers <= 0):
         raise GpumError(f"{name} must be positive and finite, got {shown(values)}; {advice}")
-    return found
+    return numbers
 
 
 def random_state(value: Any) -> np.random.RandomState:

@@ -39,22 +39,22 @@ class DeviceSearch:
             self.middle, self.unit = jnp.asarray(middle), float(unit)
             self.among, self.squares = _in_float32(self.points, self.middle, self.unit, self.n)
 
-    def __call__(self, queries: np.ndarray, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def __call__(self, queries: np.ndarray, itself: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Square distances, positions and exact distances [n, K] for at most `self.queries` queries [n, p].
 
-        `own` [n] are their own positions, which are left out.
+        `itself` [n] are their own positions, which are left out.
         """
         n = len(queries)
         q = np.zeros((self.queries, queries.shape[1]))
         q[:n] = queries
         not_to = np.full(self.queries, len(self.squares))  # out of bounds: nothing is left out
-        if own is not None:
-            not_to[:n] = own
+        if itself is not None:
+            not_to[:n] = itself
         with jax.enable_x64(True):
-            found = _search(
+            nearest = _search(
                 self.points, self.among, self.squares, q, not_to, self.middle, self.unit, self.group, self.K
             )
-            square, index, exact = (np.asarray(one)[:n] for one in found)
+            square, index, exact = (np.asarray(one)[:n] for one in nearest)
         return square, index, exact
 
 
@@ -67,15 +67,15 @@ def _in_float32(points: jax.Array, middle: jax.Array, unit: Any, n: int) -> tupl
 
 @partial(compiled, static_argnames=("group", "K"))
 def _search(
-    points: jax.Array, among: jax.Array, squares: jax.Array, q: jax.Array, own: jax.Array, middle: jax.Array,
+    points: jax.Array, among: jax.Array, squares: jax.Array, q: jax.Array, itself: jax.Array, middle: jax.Array,
     unit: Any, group: int, K: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:  # fmt: skip
     x = ((q - middle) / unit).astype(jnp.float32)
     d = jnp.sum(x**2, 1)[:, None] + squares - 2 * jnp.matmul(x, among.T, precision=lax.Precision.HIGHEST)
-    d = d.at[jnp.arange(len(q)), own].set(jnp.inf, mode="drop").reshape(len(q), -1, group)
+    d = d.at[jnp.arange(len(q)), itself].set(jnp.inf, mode="drop").reshape(len(q), -1, group)
     _, groups = lax.top_k(-d.min(2), K)
-    some = jnp.take_along_axis(d, groups[:, :, None], 1).reshape(len(q), -1)
-    square, slot = lax.top_k(-some, K)
+    in_groups = jnp.take_along_axis(d, groups[:, :, None], 1).reshape(len(q), -1)
+    square, slot = lax.top_k(-in_groups, K)
     index = jnp.take_along_axis(groups, slot // group, 1) * group + slot % group
     exact = jnp.sqrt(jnp.sum((points[index] - q[:, None]) ** 2, 2))
     return -square, index, exact

@@ -48,9 +48,9 @@ class TextColumns(GpumError):
 
     def __init__(self, reasons: dict[str, str]) -> None:
         self.reasons = reasons
-        said = "; ".join(list(reasons.values())[:NAMED])
+        why = "; ".join(list(reasons.values())[:NAMED])
         super().__init__(
-            f"{said}; leave such columns out, or make them numbers, dates (2024-12-31, 31.12.2024) or a few words; a "
+            f"{why}; leave such columns out, or make them numbers, dates (2024-12-31, 31.12.2024) or a few words; a "
             "column that is declared as a category (pandas' astype('category')) is encoded as it is"
         )
 
@@ -73,12 +73,12 @@ class Columns:
             return X
         if hasattr(X, "iloc") and hasattr(X, "columns"):
             series = [X.iloc[:, j] for j in range(X.shape[1])]
-            declared = [j for j, one in enumerate(series) if hasattr(one.dtype, "categories")]
-            return cls([str(name) for name in X.columns], [_of_pandas(one) for one in series], frozenset(declared))
+            declared = [j for j, column in enumerate(series) if hasattr(column.dtype, "categories")]
+            return cls(list(map(str, X.columns)), list(map(_of_pandas, series)), frozenset(declared))
         if hasattr(X, "get_columns"):
             series = X.get_columns()
-            declared = [j for j, one in enumerate(series) if str(one.dtype).startswith(("Categorical", "Enum"))]
-            return cls(list(X.columns), [_of_polars(one) for one in series], frozenset(declared))
+            declared = [j for j, column in enumerate(series) if str(column.dtype).startswith(("Categorical", "Enum"))]
+            return cls(list(X.columns), list(map(_of_polars, series)), frozenset(declared))
         X = np.asarray(X, object) if isinstance(X, list | tuple) else X
         if not isinstance(X, np.ndarray) or X.ndim != 2:
             return None
@@ -128,14 +128,14 @@ class Column:
     def note(self) -> str | None:
         """What was done, in a sentence; None for numbers."""
         n = len(self.categories)
-        said = {
+        sentences = {
             "category": f"has {n} categor{'y' if n == 1 else 'ies'} ({_listed(self.categories)}) and became "
             f"{counted(n, 'column')}, one a category",
             "truth": "is true or false and became 1 or 0",
             "date": f"holds dates and became the days since {of_cell.day_name(self.first)}",
             "span": "holds spans of time and became days",
         }
-        return f"column {self.name!r} {said[self.kind]}" if self.kind in said else None
+        return f"column {self.name!r} {sentences[self.kind]}" if self.kind in sentences else None
 
     def encoded(self, cells: np.ndarray) -> np.ndarray:
         """The cells of a column [n] as numbers [n, k], NaN where a value is missing."""
@@ -146,15 +146,15 @@ class Column:
         if self.kind == "span" and cells.dtype.kind == "m":
             return (cells / of_cell.DAYS)[:, None]
         if self.kind in ("number", "truth", "span") and cells.dtype.kind in "biuf":
-            found = cells.astype(float)
+            numbers = cells.astype(float)
         elif self.kind == "date" and cells.dtype.kind == "M":
-            found = (cells.astype("M8[us]") - np.datetime64(0, "us")) / of_cell.DAYS
+            numbers = (cells.astype("M8[us]") - np.datetime64(0, "us")) / of_cell.DAYS
         else:
-            found = np.array([self._number(row, cell) for row, cell in enumerate(cells)], float)
-        if np.isinf(found).any():
-            row = int(np.isinf(found).argmax())
+            numbers = np.array([self._number(row, cell) for row, cell in enumerate(cells)], float)
+        if np.isinf(numbers).any():
+            row = int(np.isinf(numbers).argmax())
             raise GpumError(f"column {self.name!r} of X is infinite in row {row}; correct it, or mark it as missing")
-        return (found - self.first)[:, None]
+        return (numbers - self.first)[:, None]
 
     def _check_zone(self, cells: np.ndarray) -> None:
         """Refuse dates with a time zone where the fit had none, and the reverse: they would be off by hours."""
@@ -169,23 +169,23 @@ class Column:
     def _number(self, row: int, cell: Any) -> float:
         if of_cell.is_missing(cell, among_words=False):
             return np.nan
-        found = PARSERS.get(self.kind, of_cell.as_number)(cell)
-        if found is None:
+        number = PARSERS.get(self.kind, of_cell.as_number)(cell)
+        if number is None:
             raise GpumError(
                 f"column {self.name!r} of X is {str(cell)[:40]!r} in row {row}, but in the fit it was "
                 f"{MEANT[self.kind]}; correct it, or mark it as missing by NaN"
             )
-        return found
+        return number
 
     def _indicators(self, cells: np.ndarray) -> np.ndarray:
         words = _words(cells)
         position = {word: k for k, word in enumerate(self.categories)}
-        found = np.zeros((len(cells), len(position)))
+        indicators = np.zeros((len(cells), len(position)))
         for row, word in enumerate(words):
             if word is None and NO_VALUE not in position:
-                found[row] = np.nan
+                indicators[row] = np.nan
             elif (word or NO_VALUE) in position:
-                found[row, position[word or NO_VALUE]] = MARK
+                indicators[row, position[word or NO_VALUE]] = MARK
         unseen = Counter(word for word in words if word is not None and word not in position)
         if unseen:
             warnings.warn(
@@ -193,7 +193,7 @@ class Column:
                 f"(in {counted(sum(unseen.values()), 'row')}); they are encoded as none of the known categories",
                 stacklevel=5,
             )
-        return found
+        return indicators
 
     def decoded(self, numbers: np.ndarray) -> list[Any]:
         """Encoded numbers [n, k] as a reader knows them: words, dates, or the number itself; None where missing."""
@@ -217,16 +217,16 @@ class Encoding:
     @classmethod
     def of(cls, table: Columns, missing: bool = True) -> Encoding:
         """The encoding of a table. Without `missing`, a missing category is a category of its own."""
-        found: list[Column] = []
+        columns: list[Column] = []
         reasons: dict[str, str] = {}
         for j, (name, cells) in enumerate(zip(table.names, table.cells, strict=True)):
             try:
-                found.append(_column(name, cells, j in table.declared, missing))
+                columns.append(_column(name, cells, j in table.declared, missing))
             except TextColumns as error:
                 reasons |= error.reasons
         if reasons:
             raise TextColumns(reasons)
-        return cls(found)
+        return cls(columns)
 
     def __gpum_restored__(self) -> None:
         """Refuse an encoding without columns."""
@@ -306,8 +306,8 @@ def _zoned(name: str, cells: np.ndarray) -> bool | None:
 
 def _category(name: str, cells: np.ndarray, missing: bool) -> Column:
     words = _words(cells)
-    found = sorted({word for word in words if word is not None})
-    return Column(name, "category", [*found, *[NO_VALUE] * (not missing and None in words)])
+    categories = sorted({word for word in words if word is not None})
+    return Column(name, "category", [*categories, *[NO_VALUE] * (not missing and None in words)])
 
 
 def _check_words(name: str, known: Any) -> None:
@@ -320,10 +320,10 @@ def _check_words(name: str, known: Any) -> None:
         )
     words = sorted({of_cell.word(cell) for cell in known})
     advice = [of_cell.number_advice(word) for word in words]
-    numbers = [word for word, said in zip(words, advice, strict=True) if said or of_cell.could_be_number(word)]
+    numbers = [word for word, hint in zip(words, advice, strict=True) if hint or of_cell.could_be_number(word)]
     others = [word for word in words if word not in set(numbers)]
     if numbers and len(numbers) >= len(others):
-        hint = f"; {next(said for said in advice if said)}" if any(advice) else ""
+        hint = f"; {next(filter(None, advice))}" if any(advice) else ""
         mixed = f"numbers and other words ({_listed(others)})" if others else f"no plain numbers ({_listed(numbers)})"
         raise TextColumns({name: f"column {name!r} of X holds {mixed}{hint}"})
     if len(words) > max(2, min(MOST, (len(known) + 1) // 2)):
@@ -335,7 +335,7 @@ def _check_words(name: str, known: Any) -> None:
 
 def _is_plain(cell: Any) -> bool:
     parsed = (of_cell.as_number(cell), of_cell.day(cell), of_cell.truth(cell))
-    return isinstance(cell, str) or any(found is not None for found in parsed)
+    return isinstance(cell, str) or any(value is not None for value in parsed)
 
 
 def _words(cells: np.ndarray) -> list[str | None]:

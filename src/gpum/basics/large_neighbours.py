@@ -43,9 +43,9 @@ def nearest(
     one after another, unless `device` says otherwise or there is little to compute. The rows found are the same, except
     among rows whose distances differ by rounding alone.
     """
-    own = queries is None
+    among_rows = queries is None
     queries = points if queries is None else queries
-    k = min(k, len(points) - own)
+    k = min(k, len(points) - among_rows)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(points))
     middle = np.median(points[order[:SAMPLE]], axis=0)
@@ -53,27 +53,27 @@ def nearest(
     typical = float(np.median(squares)) or 1.0
     near = squares <= FAR * typical
     columns = order[near[order]]
-    of_queries = squares if own else _squares(queries, middle)
+    of_queries = squares if among_rows else _squares(queries, middle)
     ask = np.flatnonzero((of_queries <= FAR * typical) & (len(columns) > k + MORE))
     position = np.full(len(points), -1)
     position[columns] = np.arange(len(columns))
-    where = lambda rows: position[rows] if own else None
+    where = lambda rows: position[rows] if among_rows else None
     search = _Search(points, columns, middle, float(np.sqrt(typical)), k, of_queries / typical)
     if len(ask) * len(columns) > DEVICE and accelerated() if device is None else device and len(ask):
-        step, found = search.on_device(queries, where, ask)
+        step, blocks = search.on_device(queries, where, ask)
     else:
         step = QUERIES
         if joblib_runs(n_jobs):  # each task carries the cloud: two for each worker
             step *= -(-len(ask) // (2 * effective_n_jobs(n_jobs) * QUERIES)) or 1
-        found = results(search.tasks(queries, where, ask, step), n_jobs)
+        blocks = results(search.tasks(queries, where, ask, step), n_jobs)
     distances, index = np.empty((len(queries), k)), np.empty((len(queries), k), int)
     sure = np.zeros(len(queries), bool)
-    for begin, one in zip(range(0, len(ask), step), found, strict=True):
+    for begin, block in zip(range(0, len(ask), step), blocks, strict=True):
         rows = ask[begin : begin + step]
-        distances[rows], index[rows], sure[rows] = one
+        distances[rows], index[rows], sure[rows] = block
     rest = np.flatnonzero(~sure)
     if len(rest):
-        distances[rest], index[rest] = _in_float64(points, queries, rest, k, own)
+        distances[rest], index[rest] = _in_float64(points, queries, rest, k, among_rows)
     return distances, index
 
 
@@ -98,9 +98,9 @@ class _Search:
         for begin in range(0, len(ask), step):
             rows = ask[begin : begin + step]
             together = rows[-1] - rows[0] + 1 == len(rows)  # then they need not be copied
-            some = queries[rows[0] : rows[-1] + 1] if together else queries[rows]
+            block = queries[rows[0] : rows[-1] + 1] if together else queries[rows]
             yield partial(
-                _blocks, self.points, self.columns, among, squares, some, where(rows), self.scale[rows],
+                _blocks, self.points, self.columns, among, squares, block, where(rows), self.scale[rows],
                 self.middle, self.unit, self.k,
             )  # fmt: skip
 
@@ -121,49 +121,49 @@ class _Search:
 
 def _blocks(
     points: np.ndarray, columns: np.ndarray, among: np.ndarray, squares: np.ndarray, queries: np.ndarray,
-    own: np.ndarray | None, scale: np.ndarray, middle: np.ndarray, unit: float, k: int,
+    itself: np.ndarray | None, scale: np.ndarray, middle: np.ndarray, unit: float, k: int,
 ) -> Found:  # fmt: skip
     """The k nearest rows of queries, QUERIES at a time."""
     parts = []
     for begin in range(0, len(queries), QUERIES):
-        some = slice(begin, begin + QUERIES)
-        x = ((queries[some] - middle) / unit).astype(np.float32)
-        square, found = _candidates(x, among, squares, k + MORE, None if own is None else own[some])
-        exact = _distances(points, queries[some], columns[found])
-        parts.append(_chosen(exact, columns[found], square[:, -1], scale[some], unit, k))
+        block = slice(begin, begin + QUERIES)
+        x = ((queries[block] - middle) / unit).astype(np.float32)
+        square, position = _candidates(x, among, squares, k + MORE, None if itself is None else itself[block])
+        exact = _distances(points, queries[block], columns[position])
+        parts.append(_chosen(exact, columns[position], square[:, -1], scale[block], unit, k))
     length, which, sure = (np.concatenate(one) for one in zip(*parts, strict=True))
     return length, which, sure
 
 
 def _chosen(
-    exact: np.ndarray, found: np.ndarray, last: np.ndarray, scale: np.ndarray, unit: float, k: int
+    exact: np.ndarray, candidates: np.ndarray, last: np.ndarray, scale: np.ndarray, unit: float, k: int
 ) -> Found:  # fmt: skip
-    """The k nearest of the candidates `found` at the distances `exact`, and whether no other row can be nearer, [n].
+    """The k nearest of `candidates` at the distances `exact`, and whether no other row can be nearer, [n].
 
     In units, all other rows have at least the square distance `last` [n] up to rounding; `scale` [n] are the square
     norms of the queries.
     """
-    sorting = np.lexsort((found, exact), axis=1)[:, :k]
-    length, which = np.take_along_axis(exact, sorting, 1), np.take_along_axis(found, sorting, 1)
+    sorting = np.lexsort((candidates, exact), axis=1)[:, :k]
+    length, which = np.take_along_axis(exact, sorting, 1), np.take_along_axis(candidates, sorting, 1)
     error = ROUNDING * (scale + (np.sqrt(scale) + np.sqrt(np.maximum(last, 0.0))) ** 2)
     return length, which, (length[:, -1] / unit) ** 2 < last - error
 
 
 def _candidates(
-    x: np.ndarray, among: np.ndarray, squares: np.ndarray, k: int, own: np.ndarray | None
+    x: np.ndarray, among: np.ndarray, squares: np.ndarray, k: int, itself: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Square distances, ascending, and positions [n, k] of the k nearest of `among`, as float32 has them."""
     n, norms = len(x), np.einsum("np,np->n", x, x)[:, None]
     best, which = np.full((n, k), np.inf, np.float32), np.zeros((n, k), int)
     for begin in range(0, len(among), CHUNK):
-        some = slice(begin, begin + CHUNK)
-        d = x @ among[some].T
+        chunk = slice(begin, begin + CHUNK)
+        d = x @ among[chunk].T
         d *= -2
-        d += squares[some]
+        d += squares[chunk]
         d += norms
-        if own is not None:
-            there = np.flatnonzero((own >= begin) & (own < begin + d.shape[1]))
-            d[there, own[there] - begin] = np.inf
+        if itself is not None:
+            there = np.flatnonzero((itself >= begin) & (itself < begin + d.shape[1]))
+            d[there, itself[there] - begin] = np.inf
         if not begin and d.shape[1] > 4 * k:
             bound = np.partition(d, k, axis=1)[:, k]  # strictly above the k-th unless there are ties
             bound = np.nextafter(bound, np.float32(np.inf))
@@ -191,22 +191,23 @@ def _squares(rows: np.ndarray, middle: np.ndarray) -> np.ndarray:
 
 def _distances(points: np.ndarray, queries: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Distance [n, k] of each query [n, p] to its candidates [n, k]."""
-    found = np.empty(index.shape)
+    length = np.empty(index.shape)
     step = max(1, SECOND // (index.shape[1] * points.shape[1]))
     for k in range(0, len(queries), step):
         gap = points[index[k : k + step]] - queries[k : k + step, None]
-        found[k : k + step] = np.sqrt(np.einsum("nkp,nkp->nk", gap, gap))
-    return found
+        length[k : k + step] = np.sqrt(np.einsum("nkp,nkp->nk", gap, gap))
+    return length
 
 
 def _in_float64(
-    points: np.ndarray, queries: np.ndarray, rows: np.ndarray, k: int, own: bool
+    points: np.ndarray, queries: np.ndarray, rows: np.ndarray, k: int, among_rows: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same for queries `rows`, by scikit-learn."""
     from sklearn.neighbors import NearestNeighbors
 
-    length, index = NearestNeighbors(n_neighbors=min(k + own, len(points))).fit(points).kneighbors(queries[rows])
-    if not own:
+    search = NearestNeighbors(n_neighbors=min(k + among_rows, len(points))).fit(points)
+    length, index = search.kneighbors(queries[rows])
+    if not among_rows:
         return length, index
     other = index != rows[:, None]  # a row that is not among its own neighbours has copies: leave out the last
     other[other.all(1), -1] = False

@@ -13,7 +13,6 @@ the mean lies between the sheets, but the completions lie on them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -55,37 +54,39 @@ class Filled:
     def nearest(self, X: np.ndarray, n: int) -> np.ndarray:
         """The n nearest rows of the cloud, nearest first, to rows X [m, p], NaN where a reading is missing, [m, n]."""
         n = min(n, len(self.rows))
-        some = np.isnan(X).any(1)
-        found = np.empty((len(X), n), int)
-        if not some.all():
-            found[~some] = neighbours.nearest(self.rows, n, X[~some])[1]
-        if some.any():
-            found[some] = self.donors(X[some], n)
-        return found
+        incomplete = np.isnan(X).any(1)
+        index = np.empty((len(X), n), int)
+        if not incomplete.all():
+            index[~incomplete] = neighbours.nearest(self.rows, n, X[~incomplete])[1]
+        if incomplete.any():
+            index[incomplete] = self.donors(X[incomplete], n)
+        return index
 
-    def donors(self, X: np.ndarray, n: int = DONORS, own: Any = None, among: np.ndarray | None = None) -> np.ndarray:
+    def donors(
+        self, X: np.ndarray, n: int = DONORS, position: np.ndarray | None = None, among: np.ndarray | None = None
+    ) -> np.ndarray:
         """The n nearest rows of the cloud, nearest first, to rows X [m, p], NaN where a reading is missing, [m, n].
 
-        `own` [m]: the row numbers of X in the cloud; no row is its own donor. `among` [N] of bool: only these may be
-        donors.
+        `position` [m]: the row numbers of X in the cloud; no row is its own donor. `among` [N] of bool: only these may
+        be donors.
         """
         asked = np.arange(len(self.rows)) if among is None else np.flatnonzero(among)
-        n = min(n, len(asked) - (own is not None))
+        n = min(n, len(asked) - (position is not None))
         middle = self.rows.mean(0)
         rows, square = self.rows[asked] - middle, (self.rows[asked] - middle) ** 2
         if self.variance.shape == self.rows.shape:
             square = square + self.variance[asked]
-        found = np.empty((len(X), n), int)
+        index = np.empty((len(X), n), int)
         step = max(1, BLOCK // len(self.rows))
         for a in range(0, len(X), step):
-            some = slice(a, a + step)
-            seen = ~np.isnan(X[some])
-            x = np.where(seen, X[some] - middle, 0.0)
+            block = slice(a, a + step)
+            seen = ~np.isnan(X[block])
+            x = np.where(seen, X[block] - middle, 0.0)
             d2 = seen.astype(float) @ square.T - 2 * x @ rows.T  # and Σ x², the same for all
-            if own is not None:
-                d2[asked == own[some, None]] = np.inf
-            found[some] = asked[np.argsort(d2, axis=1, kind="stable")[:, :n]]
-        return found
+            if position is not None:
+                d2[asked == position[block, None]] = np.inf
+            index[block] = asked[np.argsort(d2, axis=1, kind="stable")[:, :n]]
+        return index
 
     def completions(self, X: np.ndarray, donors: np.ndarray) -> np.ndarray:
         """Rows X [m, p] completed by each of their donors [m, n], [n, m, p].
@@ -97,9 +98,9 @@ class Filled:
         pairs = (self.axes[:, :, None] * self.axes[:, None]).reshape(len(self.axes), -1)
         normal = (seen @ pairs).reshape(len(X), k, k) + max(self.noise, np.finfo(float).tiny) * np.eye(k)
         whole = np.empty((donors.shape[1], *X.shape))
-        for n, own in enumerate(donors.T):
-            step = np.where(seen > 0, X - self.rows[own], 0.0) @ self.axes
-            moved = self.rows[own] + np.linalg.solve(normal, step[..., None])[..., 0] @ self.axes.T
+        for n, donor in enumerate(donors.T):
+            step = np.where(seen > 0, X - self.rows[donor], 0.0) @ self.axes
+            moved = self.rows[donor] + np.linalg.solve(normal, step[..., None])[..., 0] @ self.axes.T
             whole[n] = np.where(seen > 0, X, moved)
         return whole
 
@@ -108,34 +109,34 @@ def fill_in(X: np.ndarray) -> Filled:
     """Fill in a cloud [N, p], NaN where a reading is missing, from the nearest rows."""
     missing = np.isnan(X)
     rows, variance, axes, noise = _linear(X)
-    found = Filled(rows, variance, np.ones(len(X), bool), axes, noise)
-    some = np.flatnonzero(missing.any(1))
-    for _ in range(PASSES if len(some) else 0):
-        donors = found.donors(X[some], own=some)
-        whole = found.completions(X[some], donors)
-        rows, spread = found.rows.copy(), found.variance.copy()
-        rows[some] = np.where(missing[some], _likely(whole), X[some])
+    filled = Filled(rows, variance, np.ones(len(X), bool), axes, noise)
+    incomplete = np.flatnonzero(missing.any(1))
+    for _ in range(PASSES if len(incomplete) else 0):
+        donors = filled.donors(X[incomplete], position=incomplete)
+        whole = filled.completions(X[incomplete], donors)
+        rows, spread = filled.rows.copy(), filled.variance.copy()
+        rows[incomplete] = np.where(missing[incomplete], _likely(whole), X[incomplete])
         # A donor's own reading may be filled in, too: its variance is added.
-        spread[some] = np.where(missing[some], whole.var(0) + found.variance[donors].mean(1), 0.0)
-        found = replace(found, rows=rows, variance=spread)
-    return replace(found, sound=_sound(found.rows, missing.any(1)))
+        spread[incomplete] = np.where(missing[incomplete], whole.var(0) + filled.variance[donors].mean(1), 0.0)
+        filled = replace(filled, rows=rows, variance=spread)
+    return replace(filled, sound=_sound(filled.rows, missing.any(1)))
 
 
-def fill_in_others(filled: Filled, X: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def fill_in_others(filled: Filled, X: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows X [M, p] of a cloud of which `filled` is a subset, filled in, and which of them are sound, [M] of bool.
 
-    `own` [M] are their positions in the subset, -1 for other rows. These are filled in from the subset, and are sound
+    `position` [M] is theirs in the subset, -1 for other rows. These are filled in from the subset, and are sound
     if they lie within SOUND times the median distance of other rows to it.
     """
-    rows, sound, others = X.copy(), np.ones(len(X), bool), own < 0
-    rows[~others], sound[~others] = filled.rows[own[~others]], filled.sound[own[~others]]
-    some = np.flatnonzero(others & np.isnan(X).any(1))
+    rows, sound, others = X.copy(), np.ones(len(X), bool), position < 0
+    rows[~others], sound[~others] = filled.rows[position[~others]], filled.sound[position[~others]]
+    incomplete = np.flatnonzero(others & np.isnan(X).any(1))
     step = max(1, BLOCK // (DONORS * X.shape[1]))
-    for begin in range(0, len(some), step):
-        part = some[begin : begin + step]
+    for begin in range(0, len(incomplete), step):
+        part = incomplete[begin : begin + step]
         likely = _likely(filled.completions(X[part], filled.donors(X[part])))
         rows[part] = np.where(np.isnan(X[part]), likely, X[part])
-    if len(some):
+    if len(incomplete):
         away = neighbours.nearest(filled.rows[filled.sound], 1, rows[others])[0][:, 0]
         sound[others] = ~np.isnan(X[others]).any(1) | (away <= SOUND * np.median(away))
     return rows, sound
@@ -149,9 +150,9 @@ def together(X: np.ndarray) -> bool:
     one column of the user's table.
     """
     gone = np.isnan(X).astype(float)
-    some = (gone.mean(0) > 0) & (gone.mean(0) < 1)
-    two = np.array([len(np.unique(column[~np.isnan(column)])) <= 2 for column in X.T[some]], bool)
-    gone = gone[:, some]
+    partly = (gone.mean(0) > 0) & (gone.mean(0) < 1)
+    two = np.array([len(np.unique(column[~np.isnan(column)])) <= 2 for column in X.T[partly]], bool)
+    gone = gone[:, partly]
     gone = np.concatenate([gone[:, ~two], np.unique(gone[:, two], axis=1)], 1)
     if gone.shape[1] < 2:
         return False

@@ -89,27 +89,27 @@ def _farthest(points: np.ndarray, pool: np.ndarray, taken: np.ndarray, n: int) -
         gap = norms[others, None] + norms[rows] - 2 * among[others] @ among[rows].T
         return np.maximum(gap, 0.0)
 
-    found: list[int] = []
+    chosen: list[int] = []
     if len(taken):
         away = nearest(points[taken], 1, among)[0][:, 0] ** 2
         away[np.isin(pool, taken)] = -1.0
     elif n:
-        found = [int(np.argmax(np.sum((among - among.mean(0)) ** 2, 1)))]
-        away = squares(np.array(found))[:, 0]
-        away[found] = -1.0
-    while len(found) < n:
+        chosen = [int(np.argmax(np.sum((among - among.mean(0)) ** 2, 1)))]
+        away = squares(np.array(chosen))[:, 0]
+        away[chosen] = -1.0
+    while len(chosen) < n:
         order = np.argsort(-away, kind="stable")
         leaders, others = order[:LEADERS], away[order[LEADERS:]].max(initial=-1.0)
         apart, left = squares(leaders, leaders), away[leaders]
         new: list[int] = []
-        while len(found) + len(new) < n and (left[i := int(np.argmax(left))] >= others or not new):
+        while len(chosen) + len(new) < n and (left[i := int(np.argmax(left))] >= others or not new):
             new.append(i)
             left = np.minimum(left, apart[i])
             left[new] = -1.0
-        found += leaders[new].tolist()
+        chosen += leaders[new].tolist()
         away = np.minimum(away, squares(leaders[new]).min(1))
-        away[found] = -1.0
-    return np.concatenate([taken, pool[found]])
+        away[chosen] = -1.0
+    return np.concatenate([taken, pool[chosen]])
 
 
 def extent(points: np.ndarray) -> float:
@@ -163,16 +163,16 @@ def _bridges(points: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndar
     round at least halves the number of components. Where more than MOST_OUTSIDE rows are outside the largest component,
     the gap of a component is that of its first row.
     """
-    found: list[np.ndarray] = []
+    edges: list[np.ndarray] = []
     while (n_components := int(label.max()) + 1) > 1:
         leave = label != np.bincount(label).argmax()
-        own = np.flatnonzero(leave)
-        if len(own) > MOST_OUTSIDE:
-            own = own[np.unique(label[own], return_index=True)[1]]
-            gap, other = _nearest_of_others(points, label, own)
+        outside = np.flatnonzero(leave)
+        if len(outside) > MOST_OUTSIDE:
+            outside = outside[np.unique(label[outside], return_index=True)[1]]
+            gap, other = _nearest_of_others(points, label, outside)
         else:
-            gap, other = _nearest_outside(points, label, own)
-        first = own[order := np.lexsort((other, own, gap, label[own]))]
+            gap, other = _nearest_outside(points, label, outside)
+        first = outside[order := np.lexsort((other, outside, gap, label[outside]))]
         _, shortest = np.unique(label[first], return_index=True)
         i, j, gap = first[shortest], other[order][shortest], np.maximum(gap[order][shortest], TINY)
         # Two components may choose each other, and equal gaps may form a cycle, so a spanning tree of the edges is
@@ -183,9 +183,9 @@ def _bridges(points: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndar
         tree = coo_matrix(minimum_spanning_tree(choices))
         number = csr_matrix((once + 1, ends), shape=(n_components, n_components))
         chosen = np.asarray(number[tree.row, tree.col]).ravel() - 1
-        found.append(np.stack([i[chosen], j[chosen], gap[chosen]]))
+        edges.append(np.stack([i[chosen], j[chosen], gap[chosen]]))
         label = connected_components(tree, directed=False)[1][label]
-    i, j, gap = np.concatenate(found, axis=1)
+    i, j, gap = np.concatenate(edges, axis=1)
     return i.astype(int), j.astype(int), gap
 
 
@@ -197,9 +197,9 @@ def _nearest_of_others(points: np.ndarray, label: np.ndarray, rows: np.ndarray) 
     squares = np.einsum("np,np->n", among, among)
     step = max(1, BLOCK // len(points))
     for begin in range(0, len(rows), step):
-        some = rows[begin : begin + step]
-        apart = squares - 2 * among[some] @ among.T  # and the square of the row itself
-        apart[label[some, None] == label] = np.inf
+        block = rows[begin : begin + step]
+        apart = squares - 2 * among[block] @ among.T  # and the square of the row itself
+        apart[label[block, None] == label] = np.inf
         which[begin : begin + step] = apart.argmin(1)
     for begin in range(0, len(rows), step):
         pairs = np.stack([rows[begin : begin + step], which[begin : begin + step]], 1)
@@ -244,9 +244,9 @@ def mutual_neighbours(points: np.ndarray, k: int) -> np.ndarray:
 
 def reach(graph: csr_matrix) -> float:
     """Approximate diameter of a graph with lengths, within the connected component of its first node."""
-    start, found = 0, 0.0
+    start, diameter = 0, 0.0
     for _ in range(2):  # to the farthest node, and from there to the farthest
         ways = dijkstra(graph, directed=False, indices=start)
         ways[~np.isfinite(ways)] = 0.0
-        start, found = int(ways.argmax()), float(ways.max())
-    return found
+        start, diameter = int(ways.argmax()), float(ways.max())
+    return diameter

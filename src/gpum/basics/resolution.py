@@ -45,12 +45,12 @@ def enough(rows: np.ndarray, n: int, most: int, n_jobs: int | None = None) -> tu
         n = min(2 * n, len(rows))
 
 
-def _too_short(own: np.ndarray, with_others: np.ndarray) -> float:
+def _too_short(lengths: np.ndarray, with_others: np.ndarray) -> float:
     """The fraction of paths, of lengths [starts, n], that are LONGER if there are others between them [starts, m]."""
-    near = np.argsort(own, axis=1, kind="stable")[:, NEAREST : FARTHEST + 1]
+    near = np.argsort(lengths, axis=1, kind="stable")[:, NEAREST : FARTHEST + 1]
     if not near.size:
         return 0.0
-    change = np.log(np.take_along_axis(with_others, near, 1)) - np.log(np.take_along_axis(own, near, 1))
+    change = np.log(np.take_along_axis(with_others, near, 1)) - np.log(np.take_along_axis(lengths, near, 1))
     return float(np.mean(change > np.median(change) + LONGER))
 
 

@@ -53,8 +53,8 @@ class Scaling:
         centred = centred / unit
         if scale == "none":
             return cls(unit, offset, float(np.sqrt(mean(centred**2))))
-        found = spreads(centred, robust=scale == "robust")
-        return cls(unit, offset, found if fixed is None else np.where(fixed, 1 / unit, found))
+        of_columns = spreads(centred, robust=scale == "robust")
+        return cls(unit, offset, of_columns if fixed is None else np.where(fixed, 1 / unit, of_columns))
 
     def rows(self, S: np.ndarray) -> np.ndarray:
         """S [n, p] in the units of the model."""
@@ -76,12 +76,13 @@ def spreads(X: np.ndarray, *, robust: bool = False, constant: float = 1.0) -> np
     with np.errstate(all="ignore"):
         power = _power(np.nanmax(np.abs(X), axis=0))
         scaled = X / power
-        found = np.nanstd(scaled, axis=0)
+        spread = np.nanstd(scaled, axis=0)
         if robust:
             low, high = np.nanquantile(scaled, [0.25, 0.75], axis=0)
-            found = np.where(high > low, 0.7413 * (high - low), found)
-        found = found * power
-    return np.where((found > 0) & np.isfinite(found) & (np.nanmax(X, axis=0) > np.nanmin(X, axis=0)), found, constant)
+            spread = np.where(high > low, 0.7413 * (high - low), spread)
+        spread = spread * power
+    varies = (spread > 0) & np.isfinite(spread) & (np.nanmax(X, axis=0) > np.nanmin(X, axis=0))
+    return np.where(varies, spread, constant)
 
 
 def far_offsets(X: np.ndarray) -> np.ndarray | float:

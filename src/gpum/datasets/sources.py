@@ -39,10 +39,10 @@ def locate(source: Source, data_home: Any = None) -> Path:
     path = folder / source.name
     if path.is_file():
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != source.sha256:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != source.sha256:
             raise GpumError(
-                f"{path} is not the file that was published: its sha256 is {found}, not {source.sha256}; delete it, "
+                f"{path} is not the file that was published: its sha256 is {digest}, not {source.sha256}; delete it, "
                 "then it is downloaded again"
             )
         return path

@@ -90,10 +90,10 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
             for output, labels, more in zip(model.outputs, columns.T, targets, strict=True):
                 column, target = with_more(output, len(placed.cloud), placed.index, labels, more)
                 if complete:
-                    geometries, found = infer_with_lengths(geometries, column, target, store)
+                    geometries, updated = infer_with_lengths(geometries, column, target, store)
                 else:
-                    found = infer(more_labels.with_candidates_of(geometries, output), column, target)
-                outputs.append(found)
+                    updated = infer(more_labels.with_candidates_of(geometries, output), column, target)
+                outputs.append(updated)
             warn_of_edges(outputs)
             self._store_model(replace(model, geometries=geometries, outputs=outputs))
         return self
@@ -122,13 +122,13 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         """
         if return_std and return_cov:
             raise GpumError("return_std and return_cov are both True; ask for one of them")
-        found = self._predicted(X, include_noise, trials)
+        predictions = self._predicted(X, include_noise, trials)
         if return_cov:
-            return found.mean, found.cov
+            return predictions.mean, predictions.cov
         if return_std:
-            both = found.summary()
-            return both.mean, both.std
-        return found.mean
+            moments = predictions.summary()
+            return moments.mean, moments.std
+        return predictions.mean
 
     @blocks.lazy(blocks.of_quantiles)
     def predict_quantiles(
@@ -187,8 +187,8 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         return self.model_.sample_prior(shell.check_rows(self, X), n_samples, rng, noise)
 
     def _predicted(self, X: Any, include_noise: bool, trials: Any) -> Predictive:
-        found: Predictive = self.predictive(X).of_trials(trials)
-        return found if checks.flag(include_noise, "include_noise") else found.of_function()
+        predictions: Predictive = self.predictive(X).of_trials(trials)
+        return predictions if checks.flag(include_noise, "include_noise") else predictions.of_function()
 
     @property
     def transduction_(self) -> np.ndarray:
@@ -197,10 +197,10 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
 
     def predict_cloud(self, return_std: bool = False, include_noise: bool = True) -> Any:
         """Mean (and std) for every row of the fitted cloud, as `predict` returns them."""
-        found = (
+        predictions = (
             self.model_.of_cloud if checks.flag(include_noise, "include_noise") else self.model_.of_cloud.of_function()
         )
-        return (found.mean.copy(), found.std.copy()) if return_std else found.mean.copy()
+        return (predictions.mean.copy(), predictions.std.copy()) if return_std else predictions.mean.copy()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, trials: Any = None) -> float:
         """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs.
@@ -233,9 +233,9 @@ def infer_with_lengths(
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         Y = as_numbers(y[known], target)
-        found = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
-        candidate_set = found.candidate_set.under(target.priors, found.geometries.names)
-        return found.geometries, regress(candidate_set, found.at, y[known], target, known, store)
+        labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
+        candidate_set = labelled.candidate_set.under(target.priors, labelled.geometries.names)
+        return labelled.geometries, regress(candidate_set, labelled.at, y[known], target, known, store)
 
 
 @dataclass(frozen=True)
@@ -246,15 +246,15 @@ class NumberScores:
 
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of the labels."""
-        return sum(infer(geometries, *some).posterior.log_evidence for some in self.labels.scored())
+        return sum(infer(geometries, y, target).posterior.log_evidence for y, target in self.labels.scored())
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """For each column of labels the log evidence of flat space, of its member with one length, and of the graph."""
-        return [evidence_alone(geometries, *some, self.labels.store) for some in self.labels.scored()]
+        return [evidence_alone(geometries, y, target, self.labels.store) for y, target in self.labels.scored()]
 
     def left_out(self, geometries: Geometries) -> str:
         """How far each label is from what the others predict, in words."""
-        said = []
+        errors = []
         for column, target in self.labels.scored():
             output = infer_with_lengths(geometries, column, target, self.labels.store)[1]
             if len(output.labels) < 3:
@@ -262,13 +262,13 @@ class NumberScores:
             away = output.leave_one_out()[0] - output.labels
             if (period := target.period) is not None:
                 away = (away + period / 2) % period - period / 2
-            said.append(f"{np.sqrt(np.mean(away**2)):.3g}")
-        return f"the root mean square error of left-out labels is {', '.join(said)}"
+            errors.append(f"{np.sqrt(np.mean(away**2)):.3g}")
+        return f"the root mean square error of left-out labels is {', '.join(errors)}"
 
 
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
     """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
-    known, found = np.flatnonzero(~np.isnan(y)), {}
+    known, evidence_and_prior = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         Y = as_numbers(y[known], target)
         labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
@@ -285,14 +285,14 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
                 if names[candidate_set.geometry_of[candidate.space]] == name
             ]
             if candidates:
-                some = replace(candidate_set, candidates=candidates)
-                posterior = regress(some, labelled.at, y[known], target, known, store).posterior
+                alone_set = replace(candidate_set, candidates=candidates)
+                posterior = regress(alone_set, labelled.at, y[known], target, known, store).posterior
                 log_prior = logsumexp(
-                    [prior for prior, own in zip(candidate_set.log_priors, names, strict=True) if own == name]
+                    [prior for prior, other in zip(candidate_set.log_priors, names, strict=True) if other == name]
                 )
-                found[name] = posterior.log_evidence, log_prior
-    flat = np.array([found[name] for name in (FLAT, ONE_LENGTH) if name in found])
-    alone = {name: evidence - prior for name, (evidence, prior) in found.items()}
+                evidence_and_prior[name] = posterior.log_evidence, log_prior
+    flat = np.array([evidence_and_prior[name] for name in (FLAT, ONE_LENGTH) if name in evidence_and_prior])
+    alone = {name: evidence - prior for name, (evidence, prior) in evidence_and_prior.items()}
     return {**alone, FLAT: float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))} if len(flat) else alone
 
 

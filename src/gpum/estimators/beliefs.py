@@ -108,30 +108,30 @@ class Target(ABC):
         stored = [component for component in heavy if component.candidate.space < len(candidate_set.rows)]
 
         def of(row: int, others: np.ndarray) -> np.ndarray:
-            found = np.zeros(len(others))
+            total = np.zeros(len(others))
             for component in stored:
                 rows = candidate_set.rows[component.candidate.space]
-                found += component.weight * correlation(component.candidate.covariance, rows[[row]], rows[others])[0]
-            return found
+                total += component.weight * correlation(component.candidate.covariance, rows[[row]], rows[others])[0]
+            return total
 
         return of
 
     def weights_of(self, posterior: Any, geometry_of: Sequence[int]) -> dict[str, float]:
         """Weight of each geometry, heaviest first."""
-        found = dict.fromkeys(self.geometries.titles, 0.0)
+        weights = dict.fromkeys(self.geometries.titles, 0.0)
         for component in posterior.components:
             title = self.titles[geometry_of[component.candidate.space]]
-            found[title] = found.get(title, 0.0) + component.weight
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            weights[title] = weights.get(title, 0.0) + component.weight
+        return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
     def suggest(self, n: int, among: np.ndarray, belief: Belief) -> tuple[list[int], str, bool]:
         """The rows of `among` to label next by the exact fit, the expected gain in words, and whether to stop."""
-        found = self.fitted.suggestions(n, candidates=among)
-        text, stop = self.advice(found, belief)
-        return [int(row) for row in found.rows], text, stop
+        suggestions = self.fitted.suggestions(n, candidates=among)
+        text, stop = self.advice(suggestions, belief)
+        return [int(row) for row in suggestions.rows], text, stop
 
     @abstractmethod
-    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+    def advice(self, suggestions: design.Suggestions, belief: Belief) -> tuple[str, bool]:
         """The expected gain of the best suggestion, in words, and whether further labels no longer pay."""
 
 
@@ -154,9 +154,9 @@ class Numbers(Target):
         """Predictions from few candidates, to be shown at once."""
         rows, y = _arrays(labels)
         mean, scale = gp.units(y)
-        candidate_set, some = self.considered(before, labels)
+        candidate_set, used = self.considered(before, labels)
         whole = gp.average(
-            replace(candidate_set, candidates=[candidate_set.candidates[k] for k in some]), rows, (y - mean) / scale
+            replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used]), rows, (y - mean) / scale
         )
         drawn, located = self.heaviest(whole), RowsInSpaces.exactly(candidate_set.rows)
         middle, variance = drawn.moments(located)
@@ -172,18 +172,18 @@ class Numbers(Target):
         """Predictions from all candidates; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
         with blas_threads(len(rows)), with_jobs(self.fitted.settings.get("n_jobs")):
-            found = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
-            output = regress(found.candidate_set, found.at, y, TargetKind(), rows)
+            labelled = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
+            output = regress(labelled.candidate_set, labelled.at, y, TargetKind(), rows)
         if stop():
             return None
-        self.fitted = fitted = replace(self.fitted, geometries=found.geometries, outputs=[output])
+        self.fitted = fitted = replace(self.fitted, geometries=labelled.geometries, outputs=[output])
         candidate_set = (
-            found.candidate_set if fitted.cloud.subset is None else self.candidate_set
+            labelled.candidate_set if fitted.cloud.subset is None else self.candidate_set
         )  # the former has all rows
         interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
         values = fitted.of_cloud.mean, fitted.of_cloud.std
         return self._belief(
-            output.posterior, *values, interval, y, candidate_set, found.candidate_set.geometry_of, exact=True
+            output.posterior, *values, interval, y, candidate_set, labelled.candidate_set.geometry_of, exact=True
         )
 
     def _belief(
@@ -199,23 +199,23 @@ class Numbers(Target):
         )  # fmt: skip
 
     def _relevance(self) -> Relevance:
-        found = self.fitted.relevance
-        if found is None:
+        relevance = self.fitted.relevance
+        if relevance is None:
             return ()
-        names = self.columns or [f"column {j + 1}" for j in range(len(found))]
-        most = np.argsort(-found, kind="stable")[:LISTED]
-        return [(short(names[j]), round(float(found[j]), 4), percent(float(found[j]))) for j in most]
+        names = self.columns or [f"column {j + 1}" for j in range(len(relevance))]
+        most = np.argsort(-relevance, kind="stable")[:LISTED]
+        return [(short(names[j]), round(float(relevance[j]), 4), percent(float(relevance[j]))) for j in most]
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""
         return f"± {number(float(belief.spread.mean()))}"
 
-    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+    def advice(self, suggestions: design.Suggestions, belief: Belief) -> tuple[str, bool]:
         """By how much a label is expected to lower the typical uncertainty, in the units of the target."""
         now = float(np.mean(belief.spread**2))
-        before, after = np.sqrt(now), np.sqrt(max(now - float(found.gain[0]), 0.0))
-        if found.enough:
-            noise = np.sqrt(found.floor / design.NEGLIGIBLE)
+        before, after = np.sqrt(now), np.sqrt(max(now - float(suggestions.gain[0]), 0.0))
+        if suggestions.enough:
+            noise = np.sqrt(suggestions.floor / design.NEGLIGIBLE)
             return (
                 f"Stop here: one more label is expected to lower the typical uncertainty, ± {number(before)}, by less "
                 f"than one percent. The noise of the labels alone is ± {number(noise, 2)}."
@@ -246,11 +246,11 @@ class Classes(Target):
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
         """Predictions from few candidates, to be shown at once."""
         rows, codes, seen = self._codes(labels)
-        _, some = self.considered(before, labels)
-        candidate_set = replace(self.candidate_set, candidates=[self.candidate_set.candidates[k] for k in some])
+        _, used = self.considered(before, labels)
+        candidate_set = replace(self.candidate_set, candidates=[self.candidate_set.candidates[k] for k in used])
         atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
         whole = classes.classify(
-            candidate_set, rows, codes, len(seen), self.geometries.effective_dimensions[some], atypical
+            candidate_set, rows, codes, len(seen), self.geometries.effective_dimensions[used], atypical
         )
         drawn = self.heaviest(whole)
         p = drawn.probabilities(RowsInSpaces.exactly(self.candidate_set.rows))
@@ -291,17 +291,17 @@ class Classes(Target):
         """The average uncertainty in words."""
         return percent(float(belief.spread.mean()))
 
-    def advice(self, found: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+    def advice(self, suggestions: design.Suggestions, belief: Belief) -> tuple[str, bool]:
         """How many rows a label is expected to settle besides its own."""
-        rows = float(found.gain[0]) * len(self.X)
+        rows = float(suggestions.gain[0]) * len(self.X)
         missing = [name for name in self.names if name not in self.fitted.classes]
         label = "A label of the suggested row is expected to"
         if missing:
-            some = ", ".join(missing[:3]) + " and others" * (len(missing) > 3)
-            return f"No row has the label {some} yet: look for one, or go on with the suggested row.", False
-        if not found.trusted:
+            first = ", ".join(missing[:3]) + " and others" * (len(missing) > 3)
+            return f"No row has the label {first} yet: look for one, or go on with the suggested row.", False
+        if not suggestions.trusted:
             return "Go on: left-out labels come out right less often than their probabilities say.", False
-        if found.enough:
+        if suggestions.enough:
             return (
                 f"Stop here: {design.MORE} more labels would settle the class of hardly a row besides their own.",
                 True,

@@ -120,19 +120,19 @@ def _graph(estimator: Any, method: str, X: Any, given: dict[str, Any], answer: A
         X = X.rechunk({1: -1})  # a row is in one block
         chunks = (X.chunks[0], *((n,) for n in answer.stacked))
         axes = list(range(1, 1 + len(answer.stacked)))
-        found = X.map_blocks(
+        lazy_answer = X.map_blocks(
             _answers, sent=sent, **options, drop_axis=1, new_axis=axes, chunks=chunks, dtype=answer.dtype, meta=meta
         )
     elif hasattr(X, "_meta") and X.ndim == 2:  # a data frame
         features.check_names(estimator, X._meta)
         block, shape = delayed(_answers, pure=False), (nan, *answer.stacked)
-        blocks = [block(one, sent=sent, block_id=(k,), **options) for k, one in enumerate(X.to_delayed())]
-        found = array.concatenate(
-            [array.from_delayed(one, shape, meta=meta) for one in blocks], allow_unknown_chunksizes=True
+        blocks = [block(part, sent=sent, block_id=(k,), **options) for k, part in enumerate(X.to_delayed())]
+        lazy_answer = array.concatenate(
+            [array.from_delayed(part, shape, meta=meta) for part in blocks], allow_unknown_chunksizes=True
         )
     else:
         raise GpumTypeError(f"X is a {type(X).__name__} of dask; pass a dask array or data frame, rows by columns")
-    return found if answer.results == 1 else tuple(found[..., k] for k in range(answer.results))
+    return lazy_answer if answer.results == 1 else tuple(lazy_answer[..., k] for k in range(answer.results))
 
 
 def _answers(
@@ -143,8 +143,8 @@ def _answers(
         return np.empty((0, *answer.stacked), answer.dtype)
     try:
         with as_worker():
-            found = getattr(sent.estimator, method)(rows, **given)
+            result = getattr(sent.estimator, method)(rows, **given)
     except GpumError as error:
         error.add_note(f"This is block {block_id[0]} of X; rows are counted from its first.")
         raise
-    return found if answer.results == 1 else np.stack(found, -1)
+    return result if answer.results == 1 else np.stack(result, -1)

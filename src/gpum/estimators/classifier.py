@@ -126,8 +126,8 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
             everything = np.concatenate([model.classes[output.labels], _like(labels, model.classes)])
             self.classes_, codes = np.unique(everything, return_inverse=True)
             at = geometries if geometries.candidate_set.complete else more_labels.with_candidates_of(geometries, output)
-            found = infer(at, rows[order], codes[order], len(self.classes_), model.settings.get("priors"))
-            self._store_model(replace(model, geometries=geometries, outputs=[found], classes=self.classes_))
+            refitted = infer(at, rows[order], codes[order], len(self.classes_), model.settings.get("priors"))
+            self._store_model(replace(model, geometries=geometries, outputs=[refitted], classes=self.classes_))
         return self
 
     def _geometries(self, cloud: Cloud, labels: ClassLabels) -> Geometries:
@@ -198,15 +198,15 @@ class ClassLabels:
         if not labelled.any():
             raise GpumError(f"y has no labelled row; give the class of at least one row of each class; {FOLDS}")
         check_classification_targets(labels)
-        found, codes = np.unique(labels, return_inverse=True)
-        _check_classes(found, y, labelled, unlabelled)
-        return cls(np.flatnonzero(labelled), codes, found, priors)
+        classes, codes = np.unique(labels, return_inverse=True)
+        _check_classes(classes, y, labelled, unlabelled)
+        return cls(np.flatnonzero(labelled), codes, classes, priors)
 
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of some of them, of geometries; see `plan.LabelScores`."""
-        some = units.scored(len(self.known))
-        found = infer(geometries, self.known[some], self.codes[some], len(self.classes), self.priors)
-        return found.posterior.log_evidence
+        scored = units.scored(len(self.known))
+        output = infer(geometries, self.known[scored], self.codes[scored], len(self.classes), self.priors)
+        return output.posterior.log_evidence
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """Nothing: how far a chart may be ahead of the graph was not studied for classes."""
@@ -214,10 +214,10 @@ class ClassLabels:
 
     def left_out(self, geometries: Geometries) -> str:
         """How many labels the others predict, in words."""
-        some = units.scored(len(self.known))
-        found = infer(geometries, self.known[some], self.codes[some], len(self.classes), self.priors)
-        right = int(np.sum(found.posterior.left_out.argmax(1) == found.labels))
-        return f"{right} of {len(found.labels)} left-out labels are predicted rightly"
+        scored = units.scored(len(self.known))
+        output = infer(geometries, self.known[scored], self.codes[scored], len(self.classes), self.priors)
+        right = int(np.sum(output.posterior.left_out.argmax(1) == output.labels))
+        return f"{right} of {len(output.labels)} left-out labels are predicted rightly"
 
 
 def infer(
@@ -266,11 +266,11 @@ def _like(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return same if np.array_equal(same, labels) else labels
 
 
-def _check_classes(found: np.ndarray, y: np.ndarray, known: np.ndarray, unlabelled: Any) -> None:
+def _check_classes(classes: np.ndarray, y: np.ndarray, known: np.ndarray, unlabelled: Any) -> None:
     """Refuse labels of a single class; where -1 may have been meant as another one, say so."""
-    if len(found) > 1:
+    if len(classes) > 1:
         return
-    problem = f"y has one class only, {found[0].item()!r}"
+    problem = f"y has one class only, {classes[0].item()!r}"
     if is_auto(unlabelled) and split_labels(y, None)[0].sum() > known.sum():
         raise GpumError(
             f"{problem}, since -1 marks rows without a label; if -1 is a class, pass unlabelled=None (then only NaN, "

@@ -77,37 +77,37 @@ class EvidenceOverScale:
 
     def of(self, geometry: str) -> EvidenceOverScale:
         """The candidates of one geometry, with weights that add up to one."""
-        mine = np.flatnonzero([g == geometry for g in self.geometry])
-        if not len(mine):
+        index = np.flatnonzero([g == geometry for g in self.geometry])
+        if not len(index):
             known = ", ".join(map(repr, dict.fromkeys(self.geometry)))
             raise GpumError(f"geometry is {geometry!r}, which has no weight here; these have: {known}")
-        some = lambda values: [values[i] for i in mine]
+        those = lambda values: [values[i] for i in index]
         return EvidenceOverScale(
-            some(self.geometry),
-            some(self.smoothness),
-            some(self.level),
-            self.scale[mine],
-            self.ends[mine],
-            self.weight[mine] / self.weight[mine].sum(),
-            self.log_evidence[mine] - self.log_evidence[mine].max(),
+            those(self.geometry),
+            those(self.smoothness),
+            those(self.level),
+            self.scale[index],
+            self.ends[index],
+            self.weight[index] / self.weight[index].sum(),
+            self.log_evidence[index] - self.log_evidence[index].max(),
         )
 
     def curve(self, name: str, scales: np.ndarray) -> np.ndarray:
         """Weight of one smoothness at scales, each candidate spread over the distance to the neighbouring scales."""
-        mine = np.array([s == name for s in self.smoothness], bool)
-        step = np.log(self.ends[mine, 1] / self.ends[mine, 0]) / (SCALES - 1)
-        away = np.abs(np.log(scales[:, None] / self.scale[mine]))
+        same = np.array([s == name for s in self.smoothness], bool)
+        step = np.log(self.ends[same, 1] / self.ends[same, 0]) / (SCALES - 1)
+        away = np.abs(np.log(scales[:, None] / self.scale[same]))
         near = np.clip(1 - away / np.where(step > 0, step, 1.0), 0.0, None)  # linear between neighbouring scales
-        return near @ self.weight[mine]
+        return near @ self.weight[same]
 
 
 def leave_one_out(model: Any, output: int = 0) -> LeaveOneOut:
     """Each label of a fitted regressor as the others predict it; its row remains in the cloud, without the label."""
-    found = _output(model, output)
-    if len(found.rows) < 2:
-        raise GpumError(f"y has {len(found.rows)} label(s), and leaving one out needs at least 2; label more rows")
-    mean, std, ends = found.leave_one_out()
-    return LeaveOneOut(found.rows, found.labels, mean, std, *ends.T)
+    of_output = _output(model, output)
+    if len(of_output.rows) < 2:
+        raise GpumError(f"y has {len(of_output.rows)} label(s), and leaving one out needs at least 2; label more rows")
+    mean, std, ends = of_output.leave_one_out()
+    return LeaveOneOut(of_output.rows, of_output.labels, mean, std, *ends.T)
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class LeftOutClasses:
     @property
     def log_loss(self) -> float:
         """Mean of -log of the probability of the label."""
-        own = self.probabilities[np.arange(len(self.y)), self.y]
-        return float(-np.log(np.maximum(own, 1e-300)).mean())
+        of_label = self.probabilities[np.arange(len(self.y)), self.y]
+        return float(-np.log(np.maximum(of_label, 1e-300)).mean())
 
     @property
     def confusion(self) -> np.ndarray:
@@ -138,10 +138,10 @@ class LeftOutClasses:
 
 def left_out_classes(model: Any) -> LeftOutClasses:
     """Each label of a fitted classifier as the others predict it, from the cavities of expectation propagation."""
-    found = _output(model, 0)
-    if not hasattr(found.posterior, "left_out"):
+    of_output = _output(model, 0)
+    if not hasattr(of_output.posterior, "left_out"):
         raise GpumError(f"a {type(model).__name__} has no classes to leave out; leave_one_out is for numbers")
-    return LeftOutClasses(found.rows, found.labels, found.posterior.left_out)
+    return LeftOutClasses(of_output.rows, of_output.labels, of_output.posterior.left_out)
 
 
 def geometry_weights(model: Any, output: int = 0) -> dict[str, float]:
@@ -184,11 +184,11 @@ def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
     They add up to one; the weight of the chart itself is in `geometry_weights`. Empty if the chart has one domain or no
     weight, or if there is no chart.
     """
-    found = _output(model, output)
+    of_output = _output(model, output)
     geometries, shown = model.model_.geometries, model.model_.shown
     components = [
         component
-        for component in found.posterior.components
+        for component in of_output.posterior.components
         if geometries.candidate_set.geometry_of[component.candidate.space] == shown
     ]
     if not components or any(component.candidate.level is None for component in components):
@@ -223,9 +223,9 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     more than TORN times the length of the edge.
     """
     _check_chart(model)
-    some = learned_from(model, X)
-    pairs, away = spanning_tree(X[some], NEIGHBOURS)
-    pairs = some[pairs]
+    learned = learned_from(model, X)
+    pairs, away = spanning_tree(X[learned], NEIGHBOURS)
+    pairs = learned[pairs]
     ends = model.latent_[pairs].reshape(len(pairs), -1)
     ratio = evaluate(model.chart_, _length, ends) / np.maximum(away, np.median(away))
     worst = np.argsort(-ratio, kind="stable")

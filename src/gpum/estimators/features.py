@@ -142,13 +142,13 @@ def same_columns(estimator: BaseEstimator, other: BaseEstimator) -> None:
 
 def _encoded(estimator: Any, encoding: Encoding, table: Columns) -> np.ndarray:
     """The columns of a table as numbers; where missing readings are refused, the error names the column."""
-    found = encoding.encoded(table)
-    gaps = np.isnan(found)
+    numbers = encoding.encoded(table)
+    gaps = np.isnan(numbers)
     if gaps.any() and not estimator._takes_missing:
         row, column = map(int, np.argwhere(gaps)[0])
         name = encoding.columns[encoding.owners[column]].name
         raise GpumError(f"column {name!r} of X has no value in row {row}; remove or fill it; {checks.TAKE_NAN}")
-    return found
+    return numbers
 
 
 def _are_numbers(frame: Any) -> bool:

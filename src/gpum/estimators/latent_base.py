@@ -137,8 +137,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         array or data frame.
         """
         check_is_fitted(self, "chart_")
-        found = self._means(features.like_fitted(self, X))
-        return found if return_std else found[0]
+        coordinates = self._means(features.like_fitted(self, X))
+        return coordinates if return_std else coordinates[0]
 
     def inverse_transform(self, Z: Any, return_std: bool = False) -> Any:
         """Rows [n, p] of the surface at latent coordinates Z [n, q] (and their standard deviations, [n, p]).
@@ -148,11 +148,11 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         check_is_fitted(self, "chart_")
         Z = checks.cloud(Z, "Z", columns=self.latent_.shape[1])
         mapping = self.chart_.mapping
-        found = evaluate(mapping, "mean", Z) * self.unit_
+        rows = evaluate(mapping, "mean", Z) * self.unit_
         if not checks.flag(return_std, "return_std"):
-            return found
+            return rows
         spread = np.sqrt(np.maximum(evaluate(mapping, "variance", Z), 0.0))
-        return found, spread[:, None] * np.broadcast_to(np.asarray(self.scale_) * self.unit_, found.shape)
+        return rows, spread[:, None] * np.broadcast_to(np.asarray(self.scale_) * self.unit_, rows.shape)
 
     def _means(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`transform` for an array [n, p] that has been checked: means and sds, [n, q] each."""
@@ -162,14 +162,18 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
     def _projected(self, rows: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and sds of scaled rows [n, p], from the fitted rows near each [n, c]."""
         begin = self.latent_[near]
-        some = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
+        incomplete = np.isnan(rows).any(1)  # such rows have a posterior of their readings alone
         mu, s = np.empty((2, len(rows), self.latent_.shape[1]))
         with jax.enable_x64(True), cached_programs():
-            if not some.all():
+            if not incomplete.all():
                 dec, W = self._decoder()
-                mu[~some], s[~some] = project_rows(rows[~some] @ W.T, begin[~some], dec, self._as_points)
-            if some.any():
-                mu[some], s[some] = project_incomplete(rows[some], begin[some], self.chart_.mapping, self._as_points)
+                mu[~incomplete], s[~incomplete] = project_rows(
+                    rows[~incomplete] @ W.T, begin[~incomplete], dec, self._as_points
+                )
+            if incomplete.any():
+                mu[incomplete], s[incomplete] = project_incomplete(
+                    rows[incomplete], begin[incomplete], self.chart_.mapping, self._as_points
+                )
         return mu, np.sqrt(s)
 
     def _decoder(self) -> tuple[Decoder, np.ndarray]:
@@ -204,10 +208,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
-        found = {k: v for k, v in vars(self).items() if k not in ("_best", "_some", "_store")}
-        if "_finalists" in found:  # fitted: other attributes hold the rows' coordinates and inducing points
-            found["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
-        return found
+        state = {k: v for k, v in vars(self).items() if k not in ("_best", "_some", "_store")}
+        if "_finalists" in state:  # fitted: other attributes hold the rows' coordinates and inducing points
+            state["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
+        return state
 
     def __gpum_key__(self) -> Any:
         """What results that depend on it depend on: its settings and, where it is fitted, its chart and coordinates."""
@@ -228,14 +232,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
 
     def _different_fits(self) -> list[LatentModel]:
         """This fit, and the other finalists of the race whose charts are not the same up to a linear change."""
-        found: list[LatentModel] = [self]
+        different: list[LatentModel] = [self]
         for k, fit in enumerate(self._finalists[1:]):
             other = copy.copy(self)
             with jax.enable_x64(True), cached_programs():
                 other._finish([fit], np.random.default_rng([len(self._rows), k]))
-            if all(differ(other.latent_, one.latent_) for one in found):
-                found.append(other)
-        return found
+            if all(differ(other.latent_, one.latent_) for one in different):
+                different.append(other)
+        return different
 
     def _check(self, X: Any) -> np.ndarray:
         return check(self, self._dim, X)
@@ -264,16 +268,16 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
                 self._best = max(filter(None, (self._best, fit)), key=lambda one: (one.last.rows, one.bound))
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)
 
-        some = self._some = self._choose(model, rng)
-        few = None if some is None else RowSubset(data(self._rows[some]), self._grown)
-        among = slice(None) if some is None else some
-        begin = ((name, model.start(X[among], own)) for name, X, own in self._begin(q, rng))
+        subset = self._some = self._choose(model, rng)
+        few = None if subset is None else RowSubset(data(self._rows[subset]), self._grown)
+        among = slice(None) if subset is None else subset
+        begin = ((name, model.start(X[among], generator)) for name, X, generator in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
-        found = multistart(model, begin, data(self._rows), **options, see=see, store=store, few=few)
-        if collapsed(model, found.finalists[0]) and (self._dim == "auto" or not needs_surface):
+        result = multistart(model, begin, data(self._rows), **options, see=see, store=store, few=few)
+        if collapsed(model, result.finalists[0]) and (self._dim == "auto" or not needs_surface):
             whole = lambda fit: replace(fit, theta=self._grown(fit.theta))
-            found = MultistartResult(tuple(map(whole, found.finalists)), whole(found.held))
-        return found
+            result = MultistartResult(tuple(map(whole, result.finalists)), whole(result.held))
+        return result
 
     def _choose(self, model: Model, rng: np.random.Generator) -> np.ndarray | None:
         """The subset of a large cloud on which the starts are compared: rows that cover it; None: all rows."""
@@ -284,14 +288,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
 
     def _grown(self, theta: Any) -> Any:
         """Parameters of a subset of rows extended to all rows: the others are projected onto the surface."""
-        some = self._some
-        if some is None or len(theta.mu) == len(self._rows):
+        subset = self._some
+        if subset is None or len(theta.mu) == len(self._rows):
             return theta
-        rest = np.setdiff1d(np.arange(len(self._rows)), some)
-        dec, W = decoder(self._mapping(self._model().posterior(theta, self._rows[some])))
-        begin = theta.mu[neighbours.nearest(self._rows[some], NEAR, self._rows[rest])[1]]
+        rest = np.setdiff1d(np.arange(len(self._rows)), subset)
+        dec, W = decoder(self._mapping(self._model().posterior(theta, self._rows[subset])))
+        begin = theta.mu[neighbours.nearest(self._rows[subset], NEAR, self._rows[rest])[1]]
         mu, s = np.empty((2, len(self._rows), theta.mu.shape[1]))
-        mu[some], s[some] = theta.mu, np.exp(theta.log_s)
+        mu[subset], s[subset] = theta.mu, np.exp(theta.log_s)
         mu[rest], s[rest] = project_rows(self._rows[rest] @ np.asarray(W).T, begin, dec, self._as_points)
         return replace(theta, mu=mu, log_s=np.log(s))
 
@@ -303,8 +307,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         near = np.cumsum(sound) - 1
         if not sound.all():
             near[~sound] = near[self._whole.donors(self._rows[~sound], 1, among=sound)[:, 0]]
-        for name, X, own in starts.named(self._whole.rows[sound], q, start_list(self.starts), rng):
-            yield name, X if name == "given" or sound.all() else X[near], own
+        for name, X, generator in starts.named(self._whole.rows[sound], q, start_list(self.starts), rng):
+            yield name, X if name == "given" or sound.all() else X[near], generator
 
     def _settled(self, outcome: MultistartResult, needs_surface: bool) -> list[Fit]:
         """The fits to use, best first; warns where the best one did not converge or has a collapsed dimension."""
@@ -341,12 +345,12 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
             warnings.warn(trouble, ConvergenceWarning, stacklevel=4)
         return [outcome.held] if self.collapsed_ else list(outcome.finalists)
 
-    def _mapping(self, found: Posterior) -> Mapping:
+    def _mapping(self, posterior: Posterior) -> Mapping:
         """The posterior of φ in the units of the chart."""
         scale = np.broadcast_to(self.scale_, self._rows.shape[1:])
         mapping = Mapping.from_weights(
-            Z=found.Z, ell=found.ell, gamma=found.gamma, beta=found.beta, W=found.W * scale, Lam=found.Lam, R=found.R,
-            offset=self.offset_ / self.unit_, scale=scale,
+            Z=posterior.Z, ell=posterior.ell, gamma=posterior.gamma, beta=posterior.beta, W=posterior.W * scale,
+            Lam=posterior.Lam, R=posterior.R, offset=self.offset_ / self.unit_, scale=scale,
         )  # fmt: skip
         mapping = jax.tree.map(np.asarray, mapping)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mapping)):
@@ -360,19 +364,19 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
 
         mean_n G_dd(x_n) · var_n(x_nd): see docs/latent_dimension.md.
         """
-        found = self._model().posterior(fit.theta, self._rows)
-        G = evaluate(self._mapping(found), expected_metric, found.latent)
-        extent = np.einsum("ndd->nd", G).mean(0) * found.latent.var(0)
+        posterior = self._model().posterior(fit.theta, self._rows)
+        G = evaluate(self._mapping(posterior), expected_metric, posterior.latent)
+        extent = np.einsum("ndd->nd", G).mean(0) * posterior.latent.var(0)
         return extent / extent.max()
 
     def _finish(self, fits: list[Fit], rng: np.random.Generator) -> None:
         """Set the fitted attributes from the best fit; the other fits are stored beside it."""
         self._finalists, best, model = fits, fits[0], self._model()
         order = np.argsort(best.theta.log_ell, kind="stable")  # most relevant dimension first
-        found = model.posterior(model.reorder(best.theta, order), self._rows)
-        mapping = self._mapping(found)
+        posterior = model.posterior(model.reorder(best.theta, order), self._rows)
+        mapping = self._mapping(posterior)
         self.bound_, self.start_, self.converged_ = best.bound, best.start, best.converged
-        self.latent_, self.latent_variance_ = found.latent, found.variance
+        self.latent_, self.latent_variance_ = posterior.latent, posterior.variance
         self.latent_dim_ = self._n_features_out = self.latent_.shape[1]
         self.n_iter_ = max(1, sum(h["iterations"] for h in self.history_ if h["start"] == best.start))
         self.ard_ = 1 / mapping.ell**2

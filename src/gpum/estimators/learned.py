@@ -46,28 +46,34 @@ class LearnedGeometries:
 
     def __gpum_restored__(self) -> None:
         """Check the types, the ranges of indices, and the number of rows."""
-        found = self.geometries
+        geometries = self.geometries
         if not (
-            isinstance(found, Geometries)
-            and isinstance(found.cloud, Cloud)
-            and isinstance(found.candidate_set, CandidateSet)
+            isinstance(geometries, Geometries)
+            and isinstance(geometries.cloud, Cloud)
+            and isinstance(geometries.candidate_set, CandidateSet)
         ):
             raise GpumError("its geometries are missing")
-        candidate_set, n, N = found.candidate_set, len(found.candidate_set.spaces), len(found.cloud.learned)
-        graphs = N if found.cloud.many is None else len(found.cloud.many)
+        candidate_set, n, N = (
+            geometries.candidate_set,
+            len(geometries.candidate_set.spaces),
+            len(geometries.cloud.learned),
+        )
+        graphs = N if geometries.cloud.many is None else len(geometries.cloud.many)
         known = all(isinstance(setting, Candidate) and 0 <= setting.space < n for setting in candidate_set.candidates)
         if not (candidate_set.candidates and known):
             raise GpumError("its settings do not belong to its spaces")
         if not len(candidate_set.rows) == len(candidate_set.geometry_of) == n or not all(
-            0 <= o < len(found.members) for o in candidate_set.geometry_of
+            0 <= o < len(geometries.members) for o in candidate_set.geometry_of
         ):
             raise GpumError("its spaces do not belong to its geometries")
         if not all(
             isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) in (N, graphs) for rows in candidate_set.rows
         ):
             raise GpumError(f"a space does not have the {N} rows from which its geometry was learned")
-        if not all(isinstance(at, np.ndarray) and len(at) == len(found.cloud) for at in found.places.values()):
-            raise GpumError(f"a geometry does not have the {len(found.cloud)} rows of the cloud")
+        if not all(
+            isinstance(at, np.ndarray) and len(at) == len(geometries.cloud) for at in geometries.places.values()
+        ):
+            raise GpumError(f"a geometry does not have the {len(geometries.cloud)} rows of the cloud")
 
 
 def beside(table: Path) -> Path:
@@ -86,24 +92,24 @@ def stored(model: Any, X: np.ndarray, path: Path) -> Geometries | None:
                 "the table another name"
             )
     try:
-        found = model_io.read(path)
+        content = model_io.read(path)
     except GpumError:  # damaged, or of another format: geometries are learned again
         return None
-    ours = isinstance(found, LearnedGeometries) and found.about == about_fit(model, X)
-    return found.geometries if ours and found.geometries.cloud.X.shape == X.shape else None
+    ours = isinstance(content, LearnedGeometries) and content.about == about_fit(model, X)
+    return content.geometries if ours and content.geometries.cloud.X.shape == X.shape else None
 
 
 def learn(
-    model: Any, X: np.ndarray, path: Path, found: Geometries | None = None, like: Any = None, given: Any = None
+    model: Any, X: np.ndarray, path: Path, geometries: Geometries | None = None, like: Any = None, given: Any = None
 ) -> Any:  # fmt: skip
-    """`model` (with warm_start), fitted with the geometries `found`, or with new ones that are stored at `path`.
+    """`model` (with warm_start), fitted with these geometries, or with new ones that are stored at `path`.
 
     A new file has the permissions of the file `like`: it holds the numbers of the table. `given` are the columns of
     which X are the encoded numbers, if some of them are not numbers.
     """
     columns = X if given is None else given
-    if found is not None:
-        reuse(model, columns, found)
+    if geometries is not None:
+        reuse(model, columns, geometries)
     y = np.full(len(X), np.nan)
     y[list(DUMMY)] = 0.0, 1.0
     with warnings.catch_warnings():
@@ -111,7 +117,7 @@ def learn(
         model.fit(columns, y)
     if INTERRUPTED in model.notes_:  # a file of some of the geometries would be used as if they were all
         raise KeyboardInterrupt
-    if found is None:
+    if geometries is None:
         learned = model.model_.geometries
         plain = replace(learned, kernels=replace(learned.kernels, n_jobs=None, verbose=0))
         model_io.write(path, LearnedGeometries(about_fit(model, X), plain), force=True, like=like)

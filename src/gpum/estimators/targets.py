@@ -57,10 +57,10 @@ class Labels:
         """As `columns`, with no more labels than choose between units of the columns of X."""
         for column, target in self.columns():
             known = np.flatnonzero(~np.isnan(column))
-            some = units.scored(len(known))
+            scored = units.scored(len(known))
             few = np.full(len(column), np.nan)
-            few[known[some]] = column[known[some]]
-            yield few, target.only(some)
+            few[known[scored]] = column[known[scored]]
+            yield few, target.only(scored)
 
     def columns(self) -> Iterator[tuple[np.ndarray, Target]]:
         """Each column [N], with what it is."""
@@ -73,8 +73,8 @@ def more_of(
     """Further labels [n, k] of fitted outputs, NaN where a row has none, and what each column of them is."""
     y = read_numbers(y, n)
     if (y.ndim == 2) != several or (several and y.shape[1] != len(outputs)):
-        wanted = f"[{n}, {len(outputs)}]" if several else f"[{n}]"
-        raise GpumError(f"y has shape {y.shape}, but the model was fitted to {len(outputs)} output(s); give {wanted}")
+        shape = f"[{n}, {len(outputs)}]" if several else f"[{n}]"
+        raise GpumError(f"y has shape {y.shape}, but the model was fitted to {len(outputs)} output(s); give {shape}")
     kind = outputs[0].target
     weights = weights_of(kind, y, noise_std, sample_weight)
     if weights is not None:
@@ -94,29 +94,29 @@ def with_more(
     return column, target.only(np.argsort(rows))
 
 
-def score(found: Predictive, y: Any, weight: Any) -> float:
+def score(predictions: Predictive, y: Any, weight: Any) -> float:
     """R² of predictions (of angles its circular analogue) where y is not NaN, averaged over outputs."""
     from sklearn.metrics import r2_score  # its module takes a twentieth of a second
 
-    n = len(found.rows)
-    y, mean = read_numbers(y, n), found.mean.reshape(n, -1)
+    n = len(predictions.rows)
+    y, mean = read_numbers(y, n), predictions.mean.reshape(n, -1)
     weight = None if weight is None else np.asarray(weight, float)
     scores = []
-    for k, (output, label) in enumerate(zip(found.model.outputs, y.reshape(n, -1).T, strict=True)):
+    for k, (output, label) in enumerate(zip(predictions.model.outputs, y.reshape(n, -1).T, strict=True)):
         known = ~np.isnan(label)
         if known.sum() < 2:
             number = "1 labelled row" if known.any() else "no labelled row (all NaN)"
             raise GpumError(f"y has {number} to score, give the target of at least two rows; {FOLDS}")
-        true, guess, some = label[known], mean[known, k], None if weight is None else weight[known]
+        true, guess, weights = label[known], mean[known, k], None if weight is None else weight[known]
         if isinstance(output, Angle):
-            scores.append(circular_score(true, guess, output.period, some))
+            scores.append(circular_score(true, guess, output.period, weights))
             continue
         if output.of_successes:
-            trials = np.ones(n) if found.trials is None else found.trials[:, k]
+            trials = np.ones(n) if predictions.trials is None else predictions.trials[:, k]
             _check_successes(label[:, None], known[:, None], trials[:, None])
             true, guess = true / trials[known], guess / trials[known]
-            some = trials[known] if some is None else some * trials[known]
-        scores.append(float(r2_score(true, guess, sample_weight=some)))
+            weights = trials[known] if weights is None else weights * trials[known]
+        scores.append(float(r2_score(true, guess, sample_weight=weights)))
     return float(np.mean(scores))
 
 

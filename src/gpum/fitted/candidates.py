@@ -52,7 +52,7 @@ class Candidates:
         posterior, titles = output.posterior, model.geometries.titles
         considered, components = posterior.considered, posterior.components
         units = [getattr(member, "units", None) or model.cloud.units for member in members]
-        said = [
+        words_of = [
             f"{words}, and a length per column" if member.title == TITLE else words
             for member, words in zip(members, units, strict=True)
         ]
@@ -61,7 +61,7 @@ class Candidates:
             candidate = posterior.best.candidate
             owner, level = model.geometries.candidate_set.geometry_of[candidate.space], candidate.level
             columns: list[Any] = [
-                [titles[owner]], [said[owner]], [candidate.smoothness], [candidate.scale],
+                [titles[owner]], [words_of[owner]], [candidate.smoothness], [candidate.scale],
                 ["" if level is None else str(level)], [np.nan], [posterior.log_evidence], [1.0],
                 [np.nan] if density is None else density,
             ]  # fmt: skip
@@ -73,7 +73,7 @@ class Candidates:
         order = np.lexsort((-np.nan_to_num(considered.log_part, nan=-np.inf), -considered.weight))
         assert density is None or len(components) == np.sum(considered.weight > 0)
         whole = (
-            np.array(titles)[considered.geometry], np.array(said)[considered.geometry], considered.smoothness,
+            np.array(titles)[considered.geometry], np.array(words_of)[considered.geometry], considered.smoothness,
             considered.scale, considered.level, considered.log_prior, log_evidence, considered.weight, left_out,
         )  # fmt: skip
         return cls(*(column[order] for column in whole))

@@ -57,10 +57,10 @@ class Cloud:
 
     def changed(self, **fields: Any) -> Cloud:
         """A cloud with other `fields`; what was computed of its rows is not computed again unless the rows change."""
-        found = replace(self, **fields)
-        if np.array_equal(found.unit, self.unit) and np.array_equal(found.offset, self.offset):
-            vars(found).update({name: vars(self)[name] for name in OF_ROWS if name in vars(self)})
-        return found
+        changed = replace(self, **fields)
+        if np.array_equal(changed.unit, self.unit) and np.array_equal(changed.offset, self.offset):
+            vars(changed).update({name: vars(self)[name] for name in OF_ROWS if name in vars(self)})
+        return changed
 
     @property
     def original(self) -> np.ndarray:
@@ -169,8 +169,8 @@ def with_subset(
     subset = distinct if 1 < len(distinct) < n else None
     if subset is not None:
         copies = n - len(distinct)
-        said = "1 row is a copy of another" if copies == 1 else f"{copies:,} rows are copies of others"
-        notes.append(f"{said}: the geometries were learned from the {len(distinct):,} distinct rows")
+        copied = "1 row is a copy of another" if copies == 1 else f"{copies:,} rows are copies of others"
+        notes.append(f"{copied}: the geometries were learned from the {len(distinct):,} distinct rows")
     if len(distinct) == 1 and n > SUBSET:
         subset = np.arange(COPIES)
         notes.append(f"all {n:,} rows are equal: the geometries were learned from {COPIES} of them")

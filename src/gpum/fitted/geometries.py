@@ -136,28 +136,28 @@ class Geometries:
 
     def weights(self, posterior: Any) -> np.ndarray:
         """The posterior weight of each member, [members]."""
-        found = np.zeros(len(self.members))
+        weights = np.zeros(len(self.members))
         for component in posterior.components:
-            found[self.candidate_set.geometry_of[component.candidate.space]] += component.weight
-        return found
+            weights[self.candidate_set.geometry_of[component.candidate.space]] += component.weight
+        return weights
 
     def labelled(self, known: np.ndarray, beside: int = 0) -> tuple[CandidateSet, np.ndarray]:
         """A family that contains the cloud's rows `known`, and the positions of these rows in it.
 
         Where it does not contain the whole cloud, it has `beside` other rows, drawn at random.
         """
-        own = self.cloud._learned_at(known)
+        learned_at = self.cloud._learned_at(known)
         if self.cloud.many is None and np.all(
-            own >= 0
+            learned_at >= 0
         ):  # rows, or copies of rows, that all geometries are learned from
-            return self.candidate_set, own
+            return self.candidate_set, learned_at
         others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(self.cloud)), known))[:beside]
         asked = np.concatenate([known, others])
         there = [space is not None for space in self.candidate_set.spaces]  # a file holds those with weight
         projected = self._project(self.cloud.rows[asked], asked, frozenset(map(int, np.flatnonzero(there))))
         rows: list[Any] = [SpaceRows(projected, k) if has else None for k, has in enumerate(there)]
         if len(asked) <= HELD:
-            rows = [None if some is None else some[np.arange(len(asked))] for some in rows]
+            rows = [None if of_space is None else of_space[np.arange(len(asked))] for of_space in rows]
         return replace(self.candidate_set, rows=rows), np.arange(len(known))
 
     def _project(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
@@ -168,13 +168,13 @@ class Geometries:
         missing = np.isnan(rows).any(1)
         n_rows = {self.candidate_set.geometry_of[k]: len(self.candidate_set.rows[k]) for k in needed}
         positions = {n: np.where(missing, -1, self.cloud._learned_at(index, n)) for n in set(n_rows.values())}
-        own = {k: positions[n_rows[k]] for k in sorted(n_rows)}
+        learned_at = {k: positions[n_rows[k]] for k in sorted(n_rows)}
         in_cloud = np.where(missing, -1, index)
         projections = {}
-        for k, known in own.items():
+        for k, known in learned_at.items():
             if len(new := np.flatnonzero(known < 0)):
                 projections[k] = self._projected(k, rows[new], in_cloud[new])
-        return ProjectedRows(rows, index, own, missing, projections, self.candidate_set, needed)
+        return ProjectedRows(rows, index, learned_at, missing, projections, self.candidate_set, needed)
 
     def _coordinates(self, k: int) -> np.ndarray:
         """Coordinates of all rows of the cloud on member k, which has a chart, [N, q]."""

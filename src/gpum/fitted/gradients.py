@@ -56,7 +56,7 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
 
     def of_surface(k: int, member: SurfaceGeometry) -> Slopes:
         if k not in on:
-            own, number = rows.own[k], rows.number[k]
+            own, number = rows.learned_at[k], rows.number[k]
             places = np.empty((len(rows), member.places.shape[1]))
             places[own >= 0] = member.places[own[own >= 0]]
             if (own < 0).any():

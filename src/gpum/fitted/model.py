@@ -76,11 +76,11 @@ class FittedModel:
         ]  # fmt: skip
         if not asked:
             return []
-        some = np.unique(np.linspace(0, len(self.cloud) - 1, ASKED).astype(int))
-        at = self._predictive(self.geometries._project(self.cloud.rows[some], some, self._needed))
+        index = np.unique(np.linspace(0, len(self.cloud) - 1, ASKED).astype(int))
+        at = self._predictive(self.geometries._project(self.cloud.rows[index], index, self._needed))
         assert isinstance(at, Predictive)
-        found = at.summary()
-        low = (found.mean - NORMAL_95 * found.std).reshape(len(some), -1)
+        summary_of_rows = at.summary()
+        low = (summary_of_rows.mean - NORMAL_95 * summary_of_rows.std).reshape(len(index), -1)
         below = [float(np.mean(low[:, k] < 0)) for k in asked]
         return [
             f"all labels{f' of output {k}' if self.several else ''} are above 0, and {part:.0%} of the 95 % intervals "
@@ -97,28 +97,29 @@ class FittedModel:
     @property
     def best_setting(self) -> Any:
         """A description of the setting with the largest weight, one for each output."""
-        found = [output.posterior.best.candidate.described() for output in self.outputs]
-        return found if self.several else found[0]
+        described = [output.posterior.best.candidate.described() for output in self.outputs]
+        return described if self.several else described[0]
 
     @cached_property
     def weights(self) -> np.ndarray:
         """The posterior weight of each geometry for each output, [outputs, geometries]; it cannot be written to."""
-        found = np.array([self.geometries.weights(output.posterior) for output in self.outputs])
-        found.setflags(write=False)
-        return found
+        weights = np.array([self.geometries.weights(output.posterior) for output in self.outputs])
+        weights.setflags(write=False)
+        return weights
 
     @property
     def geometry_weights(self) -> Any:
         """The posterior weight of each kind of geometry by name; a list of these for several outputs."""
         names = np.array(self.geometries.names)
-        found = [{name: float(w[names == name].sum()) for name in dict.fromkeys(names.tolist())} for w in self.weights]
-        return found if self.several else found[0]
+        kinds = dict.fromkeys(names.tolist())
+        by_name = [{name: float(w[names == name].sum()) for name in kinds} for w in self.weights]
+        return by_name if self.several else by_name[0]
 
     @cached_property
     def candidates(self) -> Any:
         """All candidates that the labels weighed, as a table; a list of these for several outputs."""
-        found = [Candidates.of(self, k) for k in range(len(self.outputs))]
-        return found if self.several else found[0]
+        tables = [Candidates.of(self, k) for k in range(len(self.outputs))]
+        return tables if self.several else tables[0]
 
     @property
     def relevance(self) -> np.ndarray | None:
@@ -126,11 +127,11 @@ class FittedModel:
 
         None where no output has a length scale for each column; see `fitted.relevance.relevances`.
         """
-        found = relevances(self.geometries, [output.posterior for output in self.outputs])
-        if all(one is None for one in found):
+        of_outputs = relevances(self.geometries, [output.posterior for output in self.outputs])
+        if all(one is None for one in of_outputs):
             return None
         nothing = np.full(self.cloud.rows.shape[1], np.nan)
-        each = np.array([nothing if one is None else one for one in found])
+        each = np.array([nothing if one is None else one for one in of_outputs])
         return each if self.several else each[0]
 
     @cached_property
@@ -212,15 +213,15 @@ class FittedModel:
         """Latent coordinates of rows, [n, q]; rows of the cloud keep their fitted coordinates. None without a chart."""
         if self.latent is None:
             return None
-        found, new = self.latent[np.maximum(rows.index, 0)], rows.index < 0
+        coordinates, new = self.latent[np.maximum(rows.index, 0)], rows.index < 0
         if new.any():
             assert self._mapped is not None
-            if self._mapped in rows.projections:  # of the rows with own = -1, to which new rows belong
+            if self._mapped in rows.projections:  # of the rows with learned_at = -1, to which new rows belong
                 places = rows.projections[self._mapped].points[rows.number[self._mapped][new]]
             else:  # a chart without weight
                 places = project_onto(self.geometries._projector(self._mapped, rows.X[new]), rows.X[new]).points
-            found[new] = self._charted.coordinates(rows.X[new], places)
-        return found
+            coordinates[new] = self._charted.coordinates(rows.X[new], places)
+        return coordinates
 
     def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient along the surface at rows X [n, p], and its standard deviations; see `GPUMRegressor`."""
@@ -270,12 +271,12 @@ class FittedModel:
 
     def _outlying(self, rows: ProjectedRows) -> np.ndarray:
         """Which rows are rows that geometries were learned from, lie far from all others and have no label, [n]."""
-        own = np.where(rows.missing, -1, self.cloud._learned_at(rows.index))
-        found = self.geometries.outlying.copy()
+        learned_at = np.where(rows.missing, -1, self.cloud._learned_at(rows.index))
+        outlying = self.geometries.outlying.copy()
         for output in self.outputs:
             learned = self.cloud._learned_at(output.rows)
-            found[learned[learned >= 0]] = False
-        return (own >= 0) & found[np.maximum(own, 0)]
+            outlying[learned[learned >= 0]] = False
+        return (learned_at >= 0) & outlying[np.maximum(learned_at, 0)]
 
     def sample_prior(self, X: np.ndarray, n: int, rng: np.random.Generator, noise: bool) -> np.ndarray:
         """Draws at rows X before any label; see `GPUMRegressor.sample_prior`."""
@@ -288,11 +289,11 @@ class FittedModel:
             )
         rows = self.cloud._scaled(X)
         at = geometries._project(rows, self.cloud._index(rows), frozenset(range(len(candidate_set.spaces)))).whole
-        found = []
+        draws = []
         for output in self.outputs:
             f, sd = draw(candidate_set.under(output.target.priors, geometries.names), at, rng, n)
-            found.append(output.of_prior(rng, f, sd, noise))
-        return np.stack(found, 1) if self.several else found[0]
+            draws.append(output.of_prior(rng, f, sd, noise))
+        return np.stack(draws, 1) if self.several else draws[0]
 
     def suggestions(
         self, n: int = 1, criterion: str = "variance", candidates: Any = None, goal: str = "information",
@@ -362,8 +363,8 @@ class FittedModel:
         return table(self.summary())
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name} {weight:.0%}" for name, weight in self.summary()["targets"][0]["geometry"].items())
-        return f"<FittedModel of {len(self.cloud):,} rows and {len(self.outputs)} output(s): {said}>"
+        weights = ", ".join(f"{name} {weight:.0%}" for name, weight in self.summary()["targets"][0]["geometry"].items())
+        return f"<FittedModel of {len(self.cloud):,} rows and {len(self.outputs)} output(s): {weights}>"
 
     def _shaped(self, values: list[float]) -> Any:
         """One number for each output: an array where y had two dimensions, else a number."""
@@ -374,19 +375,19 @@ def _candidates(given: Any, lacking: np.ndarray) -> np.ndarray:
     """Indices of the rows to choose from; `lacking` says which rows have no label."""
     N = len(lacking)
     if given is None:
-        found = np.flatnonzero(lacking)
-        if not len(found):
+        index = np.flatnonzero(lacking)
+        if not len(index):
             raise GpumError(f"every one of the {N} rows of the cloud has a label; there is none left to suggest")
-        return found
-    found = np.asarray(given)
-    if found.dtype == bool and found.shape == (N,):
-        found = np.flatnonzero(found)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found):
+        return index
+    index = np.asarray(given)
+    if index.dtype == bool and index.shape == (N,):
+        index = np.flatnonzero(index)
+    if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
         raise GpumError(f"candidates must be rows of the cloud [n] or a mask [{N}] of it, got {given!r}; pass these")
-    outside = (found < 0) | (found >= N)
+    outside = (index < 0) | (index >= N)
     if outside.any():
-        raise GpumError(f"candidates has {int(found[outside][0])}, no row of a cloud of {N}; count rows from 0")
-    if not lacking[found].all():
-        row = int(found[~lacking[found]][0])
+        raise GpumError(f"candidates has {int(index[outside][0])}, no row of a cloud of {N}; count rows from 0")
+    if not lacking[index].all():
+        row = int(index[~lacking[index]][0])
         raise GpumError(f"candidates has row {row}, which has a label already; leave such rows out")
-    return np.unique(found)
+    return np.unique(index)

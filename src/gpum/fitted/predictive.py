@@ -94,10 +94,10 @@ class Predictive(AtRows):
         """
         levels = _checked_levels(levels) if len(levels) else np.zeros(0)
         noise = self.include_noise
-        found = self._in_blocks(
+        blocks_of_outputs = self._in_blocks(
             lambda output, block: output.summary(block, levels, noise, noise and not levels_of_function)
         )
-        of_outputs = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in found]
+        of_outputs = [[np.concatenate(v) for v in zip(*one, strict=True)] for one in blocks_of_outputs]
         return Summary(*(self._stacked(list(v)) for v in zip(*of_outputs, strict=True)))
 
     def quantiles(self, levels: Any = (0.025, 0.5, 0.975)) -> np.ndarray:
@@ -119,29 +119,29 @@ class Predictive(AtRows):
 
     def _in_blocks(self, of: Callable[[Output, RowsInSpaces], T]) -> list[tuple[T, ...]]:
         """What `of` computes for each block of rows, for each output."""
-        found = self._each_block(lambda block, some: [of(output, block) for output in self._outputs(some)])
-        return list(zip(*found, strict=True))
+        blocks = self._each_block(lambda block, positions: [of(output, block) for output in self._outputs(positions)])
+        return list(zip(*blocks, strict=True))
 
-    def _outputs(self, some: slice) -> list[Output]:
+    def _outputs(self, positions: slice) -> list[Output]:
         """The outputs for some of the rows, with the trials of these rows."""
         if self.trials is None:
             return self.model.outputs
-        return [output.of_trials(self.trials[some, k]) for k, output in enumerate(self.model.outputs)]
+        return [output.of_trials(self.trials[positions, k]) for k, output in enumerate(self.model.outputs)]
 
     def _checked_trials(self, trials: Any) -> np.ndarray:
         if not all(output.of_successes for output in self.model.outputs):
             raise GpumError("trials was given, but the model does not count successes; use likelihood='binomial'")
         shape = (len(self.rows), len(self.model.outputs))
         try:
-            found = np.asarray(trials, float)
+            counts = np.asarray(trials, float)
         except (TypeError, ValueError) as error:
             raise GpumError(f"trials must hold numbers, but {error}; give a number, or one a row") from None
-        found = found[:, None] if found.ndim == 1 else found
-        if found.ndim and found.shape not in (shape, (shape[0], 1)):
-            raise GpumError(f"trials has shape {found.shape}, but X has {shape[0]} rows; give a number, or one a row")
-        if not np.all((found >= 1) & (found == np.round(found)) & np.isfinite(found)):
+        counts = counts[:, None] if counts.ndim == 1 else counts
+        if counts.ndim and counts.shape not in (shape, (shape[0], 1)):
+            raise GpumError(f"trials has shape {counts.shape}, but X has {shape[0]} rows; give a number, or one a row")
+        if not np.all((counts >= 1) & (counts == np.round(counts)) & np.isfinite(counts)):
             raise GpumError("trials must be whole numbers from 1; give the number of trials of each row")
-        return np.broadcast_to(found, shape)
+        return np.broadcast_to(counts, shape)
 
     def _stacked(self, values: list[np.ndarray]) -> np.ndarray:
         return np.stack(values, -1) if self.model.several else values[0]

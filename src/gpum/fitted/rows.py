@@ -33,10 +33,10 @@ class ProjectedRows:
 
     X : the rows, [n, p].
     index : their indices in the fitted cloud, -1 for new rows, [n].
-    own : for each geometry that is needed, their positions among the rows that it was learned from, -1 for projected
-        rows, [n].
+    learned_at : for each geometry that is needed, their positions among the rows that it was learned from, -1 for
+        projected rows, [n].
     missing : which rows lack readings, so that their coordinates are uncertain even in the cloud, [n] of bool.
-    projections : for each geometry that needs one, the projection of the rows with own = -1, in their order.
+    projections : for each geometry that needs one, the projection of the rows with learned_at = -1, in their order.
     outlying : which rows have the prior in the spaces `joining`, since they lie far from all others, [n] of bool.
     uncertain : for each geometry whose learned rows have uncertain coordinates, points around each of them.
     exact : which learned rows count as exact all the same, since they have a label, [N] of bool.
@@ -44,7 +44,7 @@ class ProjectedRows:
 
     X: np.ndarray
     index: np.ndarray
-    own: dict[int, np.ndarray]
+    learned_at: dict[int, np.ndarray]
     missing: np.ndarray
     projections: dict[int, Projection]
     candidate_set: CandidateSet
@@ -59,10 +59,10 @@ class ProjectedRows:
 
     def far(self, weights: np.ndarray) -> np.ndarray:
         """Which new rows are far from geometries with more than half of the weights [geometries], [n] of bool."""
-        found = np.zeros(len(self))
+        weight = np.zeros(len(self))
         for k, projection in self.projections.items():
-            found[self.own[k] < 0] += weights[k] * projection.far
-        return (found > 0.5) & (self.index < 0)
+            weight[self.learned_at[k] < 0] += weights[k] * projection.far
+        return (weight > 0.5) & (self.index < 0)
 
     def each_block(self, of: Callable[[RowsInSpaces, slice], T], n_jobs: int | None) -> list[T]:
         """What `of` computes for each block of rows in the spaces, with the positions of its rows; in threads."""
@@ -71,8 +71,8 @@ class ProjectedRows:
         size = BLOCK // PARTS
 
         def part(begin: int) -> T:
-            some = slice(begin, begin + size)
-            return of(self.in_spaces(some), some)
+            block = slice(begin, begin + size)
+            return of(self.in_spaces(block), block)
 
         return list(results((partial(part, begin) for begin in range(0, len(self), size)), n_jobs, here=True))
 
@@ -83,62 +83,59 @@ class ProjectedRows:
 
     @cached_property
     def number(self) -> dict[int, np.ndarray]:
-        """For each geometry, the position of each row with own = -1 among the rows of its projection, [n]."""
-        return {k: np.cumsum(own < 0) - 1 for k, own in self.own.items()}
+        """For each geometry, the position of each row with learned_at = -1 among the rows of its projection, [n]."""
+        return {k: np.cumsum(learned_at < 0) - 1 for k, learned_at in self.learned_at.items()}
 
-    def in_spaces(self, some: slice | np.ndarray) -> RowsInSpaces:
-        """Some of the rows in every space that is needed."""
-        unseen, geometry_of = self.index[some] < 0, self.candidate_set.geometry_of
-        owns = {geometry: own[some] for geometry, own in self.own.items()}
-        seen = {geometry for geometry, own in owns.items() if not len(own) or own.max() >= 0}  # not only new rows
-        rows = [
-            _learned(r, owns[geometry_of[k]]) if k in self.needed and geometry_of[k] in seen else None
-            for k, r in enumerate(self.candidate_set.rows)
-        ]
-        located = RowsInSpaces(rows, [[] for _ in rows], list(np.zeros((len(rows), len(unseen)), bool)))
-        if self.outlying is not None and self.outlying[some].any():
+    def in_spaces(self, part: slice | np.ndarray) -> RowsInSpaces:
+        """A part of the rows in every space that is needed."""
+        new, geometry_of = self.index[part] < 0, self.candidate_set.geometry_of
+        rows: list[np.ndarray | None] = [None] * len(geometry_of)
+        located = RowsInSpaces(rows, [[] for _ in rows], list(np.zeros((len(rows), len(new)), bool)))
+        if self.outlying is not None and self.outlying[part].any():
             for k in self.needed & self.joining:
-                located.far[k][self.outlying[some]] = True
-        of_geometry: dict[int, list[int]] = {}
-        for k in sorted(self.needed):
-            of_geometry.setdefault(geometry_of[k], []).append(k)
-        for geometry, spaces in of_geometry.items():
-            own, number = owns[geometry], self.number[geometry][some]
-            each = [self.candidate_set.spaces[k] for k in spaces]
-            new = np.flatnonzero(own < 0)
-            several: list[tuple[np.ndarray, int, list[np.ndarray]]] = []  # rows, further points of each, in every space
-            if len(new):
-                # A complete row of the cloud that is projected has these coordinates, without uncertainty.
-                unsure = np.flatnonzero((own < 0) & (unseen | self.missing[some]))
-                projection = self.projections[geometry]
-                points = projection.points[number[new]]
-                sigma_points = [p[number[unsure]] for p in (*projection.sigma_points, *projection.others)]
-                values = at_each(each, np.concatenate([points, *sigma_points]))
-                far = projection.far[number[unsure]] & unseen[unsure]
-                for k, found in zip(spaces, values, strict=True):
-                    located.at[k] = _with(located.at[k], new, found[: len(new)])
-                    located.far[k][unsure] = far
-                if len(unsure) and sigma_points:
-                    several.append((unsure, len(sigma_points), [found[len(new) :] for found in values]))
-            if learned := self.uncertain.get(geometry):
-                assert self.exact is not None
-                unsure = np.flatnonzero((own >= 0) & ~self.exact[own])
-                if len(unsure):
-                    sigma_points = [points[own[unsure]] for points in learned]
-                    several.append((unsure, len(sigma_points), at_each(each, np.concatenate(sigma_points))))
-            for unsure, count, values in several:
-                for k, found in zip(spaces, values, strict=True):
-                    if len(unsure) == len(unseen):
-                        located.sigma_points[k] = list(found.reshape(count, len(unsure), -1))
-                        continue
-                    at = located.at[k]
-                    assert at is not None
-                    known = located.sigma_points[k] or [at]
-                    total = lcm(len(known), count)  # points are equally likely, so that all may be repeated as often
-                    located.sigma_points[k] = [known[j % len(known)].copy() for j in range(total)]
-                    for j, rows_around in enumerate(located.sigma_points[k]):
-                        rows_around[unsure] = found.reshape(count, len(unsure), -1)[j % count]
+                located.far[k][self.outlying[part]] = True
+        for geometry in sorted({geometry_of[k] for k in self.needed}):
+            self._locate(located, [k for k in sorted(self.needed) if geometry_of[k] == geometry], geometry, part, new)
         return located
+
+    def _locate(
+        self, located: RowsInSpaces, numbers: list[int], geometry: int, part: slice | np.ndarray, new: np.ndarray
+    ) -> None:
+        """Put a part of the rows, of which some are `new`, into the spaces of one geometry, which have these numbers.
+
+        Rows that it was learned from are gathered, the others take their values at the places onto which they were
+        projected.
+        """
+        spaces = [self.candidate_set.spaces[k] for k in numbers]
+        learned_at, number = self.learned_at[geometry][part], self.number[geometry][part]
+        if not len(learned_at) or learned_at.max() >= 0:
+            for k in numbers:
+                located.at[k] = _learned(self.candidate_set.rows[k], learned_at)
+        several: list[tuple[np.ndarray, int, list[np.ndarray]]] = []  # rows, further points of each, in every space
+        projected = np.flatnonzero(learned_at < 0)
+        if len(projected):
+            # A complete row of the cloud that is projected has these coordinates, without uncertainty.
+            unsure = np.flatnonzero((learned_at < 0) & (new | self.missing[part]))
+            projection = self.projections[geometry]
+            points = projection.points[number[projected]]
+            sigma_points = [p[number[unsure]] for p in (*projection.sigma_points, *projection.others)]
+            values = at_each(spaces, np.concatenate([points, *sigma_points]))
+            far = projection.far[number[unsure]] & new[unsure]
+            for k, of_space in zip(numbers, values, strict=True):
+                located.at[k] = _with(located.at[k], projected, of_space[: len(projected)])
+                located.far[k][unsure] = far
+            if len(unsure) and sigma_points:
+                several.append((unsure, len(sigma_points), [of_space[len(projected) :] for of_space in values]))
+        if learned := self.uncertain.get(geometry):
+            assert self.exact is not None
+            unsure = np.flatnonzero((learned_at >= 0) & ~self.exact[learned_at])
+            if len(unsure):
+                sigma_points = [points[learned_at[unsure]] for points in learned]
+                several.append((unsure, len(sigma_points), at_each(spaces, np.concatenate(sigma_points))))
+        for unsure, count, values in several:
+            for k, of_space in zip(numbers, values, strict=True):
+                around = of_space.reshape(count, len(unsure), -1)
+                located.sigma_points[k] = _around(located.at[k], located.sigma_points[k], unsure, around)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,30 +155,43 @@ class SpaceRows:
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
         """Some of the rows, [n, k]; of a row with several completions their mean (see `IncompleteGeometry`)."""
-        k = self.space
-        found = replace(self.projected, needed=frozenset([k])).in_spaces(index)
-        sigma_points, projection = (
-            found.sigma_points[k],
-            self.projected.projections.get(self.projected.candidate_set.geometry_of[k]),
-        )
-        at = (
-            np.mean(sigma_points, axis=0)
-            if sigma_points and projection is not None and projection.others
-            else found.at[k]
-        )
+        k, projected = self.space, self.projected
+        located = replace(projected, needed=frozenset([k])).in_spaces(index)
+        projection = projected.projections.get(projected.candidate_set.geometry_of[k])
+        if projection is not None and projection.others and located.sigma_points[k]:
+            return np.mean(located.sigma_points[k], axis=0)
+        at = located.at[k]
         assert at is not None
         return at
 
 
-def _learned(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """The learned rows at positions `own` [n]; those of new rows, -1, are not set yet."""
-    known = own >= 0
+def _learned(rows: np.ndarray, learned_at: np.ndarray) -> np.ndarray:
+    """The learned rows at positions `learned_at` [n]; those of new rows, -1, are not set yet."""
+    known = learned_at >= 0
     if known.all():
-        return rows[own]
-    some = rows[own[known]]
-    found = np.empty((len(own), some.shape[1]), some.dtype)
-    found[known] = some
-    return found
+        return rows[learned_at]
+    of_known = rows[learned_at[known]]
+    features = np.empty((len(learned_at), of_known.shape[1]), of_known.dtype)
+    features[known] = of_known
+    return features
+
+
+def _around(
+    at: np.ndarray | None, known: list[np.ndarray], unsure: np.ndarray, around: np.ndarray
+) -> list[np.ndarray]:  # fmt: skip
+    """Sets of points [n, k] of rows that are `at` [n, k]: unsure rows [m] have those `around` [count, m, k], in turn.
+
+    The points of a row are equally likely, so that all may be repeated as often. `known` are sets of other rows.
+    """
+    assert at is not None
+    if len(unsure) == len(at):
+        return list(around)
+    known = known or [at]
+    total = lcm(len(known), len(around))
+    sets = [known[j % len(known)].copy() for j in range(total)]
+    for j, points in enumerate(sets):
+        points[unsure] = around[j % len(around)]
+    return sets
 
 
 def _with(rows: np.ndarray | None, new: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ class Many:
     """
 
     rows: np.ndarray
-    own: np.ndarray
+    position: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class Built:
 
     def only(self, kinds: Sequence[str]) -> Built:
         """The geometries of some kinds."""
-        some = [k for k, geometry in enumerate(self.geometries) if geometry.name in kinds]
-        return Built([self.geometries[k] for k in some], [self.log_priors[k] for k in some], self.notes)
+        numbers = [k for k, geometry in enumerate(self.geometries) if geometry.name in kinds]
+        return Built([self.geometries[k] for k in numbers], [self.log_priors[k] for k in numbers], self.notes)
 
     def beside(self, other: Built) -> Built:
         """The geometries of both, which are of different kinds."""
@@ -133,7 +133,7 @@ def rows_of(X: np.ndarray, many: Many | None, kinds: Sequence[str]) -> tuple[dic
     found = {kind: Rows(filled.rows[filled.sound], filled, X) for kind in GEOMETRIES}
     notes = [_missing(X, filled)]
     if many is not None and "graph" in kinds:
-        on, sound = fill_in_others(filled, many.rows, many.own)
+        on, sound = fill_in_others(filled, many.rows, many.position)
         found["graph"] = Rows(on[sound], filled, many.rows, sound)
         if not sound.all():
             notes.append(f"of the rows of graphs, {np.sum(~sound):,} cannot be filled in; they are projected onto them")
@@ -220,10 +220,10 @@ def _together(tasks: Sequence[Task], done: dict[int, Outcome], alone: bool) -> B
                 if alone and len(of_kind) == 1:
                     raise result
                 notes.append(f"one {kind} is left out: {result}")
-        found = [result for result in made if not isinstance(result, NoSurface)]
-        for some in found:
-            geometries += some
-            log_priors += [-log(len(found) * len(some))] * len(some)
+        ready = [result for result in made if not isinstance(result, NoSurface)]
+        for geometries_of_task in ready:
+            geometries += geometries_of_task
+            log_priors += [-log(len(ready) * len(geometries_of_task))] * len(geometries_of_task)
     return Built(geometries, log_priors, notes)
 
 

@@ -150,7 +150,8 @@ class SeparateSpace(ScaledSpace):
     @staticmethod
     def at_each(spaces: Sequence[SeparateSpace], points: np.ndarray) -> list[np.ndarray]:
         """As `at` of each of several spaces; those of the same components find each point's only once."""
-        number = {key: one.at(points) for key, one in {id(s.components): s.components for s in spaces}.items()}
+        of_spaces = {id(space.components): space.components for space in spaces}
+        number = {key: components.at(points) for key, components in of_spaces.items()}
         return [space._with(points, number[id(space.components)]) for space in spaces]
 
     def _with(self, points: np.ndarray, number: np.ndarray) -> np.ndarray:

@@ -92,14 +92,14 @@ def _graph_space(
         h = float(nearest[np.isfinite(nearest)].max())
     w = np.maximum(np.exp(-0.5 * (edges.data / (width * h)) ** 2), FAINT)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=graph.shape)
-    found = _eigenfunctions(affinity, n_modes, n_jobs=n_jobs, first=first)
-    alpha, phi, W = found.alpha, found.phi, found.W
+    pairs = _eigenfunctions(affinity, n_modes, n_jobs=n_jobs, first=first)
+    alpha, phi, W = pairs.alpha, pairs.phi, pairs.W
     squares = csr_matrix((edges.data**2, (edges.row, edges.col)), shape=graph.shape)
     time = 0.5 * float(W.multiply(squares).sum() / W.sum()) or 1.0
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info = {"n_neighbors": k, "width": width}
     values, missing = np.maximum(1 - alpha, 0.0) / time, _asked(X, n_modes) - len(alpha)
-    return GraphSpace(X, values, phi.astype(np.float32), info, missing, found.residual, n_components), found.block
+    return GraphSpace(X, values, phi.astype(np.float32), info, missing, pairs.residual, n_components), pairs.block
 
 
 def graph_spaces(
@@ -171,9 +171,9 @@ def _neighbour_graphs(
     The neighbours of a large cloud are searched for once, for the largest number.
     """
     asked = sorted(n_neighbors)
-    found = large_neighbours.nearest(X, asked[-1], n_jobs=n_jobs) if len(X) > LARGE else None
+    nearest_rows = large_neighbours.nearest(X, asked[-1], n_jobs=n_jobs) if len(X) > LARGE else None
     for k in asked:
-        length, index = nearest(X, k) if found is None else (found[0][:, :k], found[1][:, :k])
+        length, index = nearest(X, k) if nearest_rows is None else (nearest_rows[0][:, :k], nearest_rows[1][:, :k])
         yield k, connected(X, symmetric_graph(length, index)), length[:, -1]
 
 
@@ -187,12 +187,12 @@ def _cluster_space(
     w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
     n_modes = len(X) if len(X) <= ALL else MODES
-    found = _eigenfunctions(affinity, n_modes, even=False, n_jobs=n_jobs, first=first)
-    alpha, phi = found.alpha, found.phi
+    pairs = _eigenfunctions(affinity, n_modes, even=False, n_jobs=n_jobs, first=first)
+    alpha, phi = pairs.alpha, pairs.phi
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
     info, missing = {"n_neighbors": k, "width": "local"}, _asked(X, n_modes) - len(alpha)
     vectors = phi.astype(np.float32)
-    return GraphSpace(X, np.maximum(1 - alpha, 0.0), vectors, info, missing, found.residual, joined[1]), found.block
+    return GraphSpace(X, np.maximum(1 - alpha, 0.0), vectors, info, missing, pairs.residual, joined[1]), pairs.block
 
 
 def diffusion_space(
@@ -217,8 +217,8 @@ def diffusion_space(
         squares = cdist(X, X, "sqeuclidean") if squares is None else squares
         near = np.sum(squares <= bandwidth**2, 1)
         w = np.exp(-squares / (4 * bandwidth**2))
-    found = _eigenfunctions(w, n_pairs)
-    alpha, phi, degree = found.alpha, found.phi, found.q
+    pairs = _eigenfunctions(w, n_pairs)
+    alpha, phi, degree = pairs.alpha, pairs.phi, pairs.q
     missing = _asked(X, n_pairs) - len(alpha)
     n_pairs = max(int(np.sum(alpha >= EXTENDS)), min(2, len(alpha)))
     alpha, phi = np.maximum(alpha[:n_pairs], LEAST), phi[:, :n_pairs]
@@ -295,8 +295,8 @@ def _eigenfunctions(
         residual, block = pairs.residual, pairs.block
     elif thin:
         D = csr_matrix(diags_array(degree))
-        found = lowest(D - W, D, k)
-        alpha, U = 1 - found.values, found.vectors
+        lowest_pairs = lowest(D - W, D, k)
+        alpha, U = 1 - lowest_pairs.values, lowest_pairs.vectors
     else:
         try:
             alpha, U = eigsh(_scaled(W, root), k, which="LA", v0=np.ones(N), ncv=min(k + max(k // 2, SPARE), N))

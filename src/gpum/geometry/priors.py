@@ -131,27 +131,27 @@ def _on_ratios(normals: Normals) -> np.ndarray:
     """Log weights of RATIOS under a mixture of normal distributions of log₁₀ r."""
     total = sum(weight for weight, _, _ in normals)
     of_one = lambda mean, sd: log_softmax(-0.5 * ((np.log10(RATIOS) - mean) / sd) ** 2)
-    found = np.logaddexp.reduce([log(weight / total) + of_one(mean, sd) for weight, mean, sd in normals])
-    found.setflags(write=False)
-    return found
+    log_weights = np.logaddexp.reduce([log(weight / total) + of_one(mean, sd) for weight, mean, sd in normals])
+    log_weights.setflags(write=False)
+    return log_weights
 
 
 def _items(given: Any, name: str) -> tuple[Any, ...]:
     try:
-        found = tuple(given)
+        items = tuple(given)
     except TypeError:
-        found = ()
-    if not found:
+        items = ()
+    if not items:
         raise GpumError(f"{name} must be a sequence, got {given!r}; see gpum.Priors")
-    return found
+    return items
 
 
 def _numbers(given: Any, name: str, count: int | None, what: str) -> tuple[float, ...]:
     """A tuple of finite numbers."""
     try:
-        found = tuple(float(one) for one in _items(given, name))
+        numbers = tuple(float(one) for one in _items(given, name))
     except (TypeError, ValueError):
-        found = ()
-    if not found or (count is not None and len(found) != count) or not np.isfinite(found).all():
+        numbers = ()
+    if not numbers or (count is not None and len(numbers) != count) or not np.isfinite(numbers).all():
         raise GpumError(f"{name} must hold {what}, got {given!r}; see gpum.Priors")
-    return found
+    return numbers

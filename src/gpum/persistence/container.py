@@ -129,11 +129,11 @@ def _payload(path: Path) -> bytes:
     start = START.match(data)
     if start and int(start[1]) != FORMAT:
         by, form = start[2].decode(errors="replace"), int(start[1])
-        said = f"{path} was written by gpum {by} in format {form}, but gpum {__version__} reads format {FORMAT}"
+        what = f"{path} was written by gpum {by} in format {form}, but gpum {__version__} reads format {FORMAT}"
         if form > FORMAT:
-            raise GpumError(f"{said}; install a later gpum")
+            raise GpumError(f"{what}; install a later gpum")
         raise GpumError(
-            f"{said}. Fit again: the same table, settings and seed give the same model. Or predict with that older "
+            f"{what}. Fit again: the same table, settings and seed give the same model. Or predict with that older "
             "gpum, if you trust the file: format 1 was a pickle, which can run any code when it is read"
         )
     if not header:
@@ -187,12 +187,12 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> b
 
 def _parsed(path: Path, members: dict[str, bytes]) -> dict[str, Any]:
     try:
-        found = json.loads(members[DOCUMENT].decode(), parse_constant=_no_constant)
+        parsed = json.loads(members[DOCUMENT].decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"its document is no JSON ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise _refused(path, "its document is no JSON object")
-    return found
+    return parsed
 
 
 def _no_constant(name: str) -> None:

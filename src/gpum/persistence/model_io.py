@@ -38,8 +38,8 @@ class Fitted:
     @property
     def encoding(self) -> Encoding:
         """How the columns of the table became those of X."""
-        found = getattr(self.model, "encoding_", None)
-        return Encoding([Column(name, "number") for name in self.features]) if found is None else found
+        encoding = getattr(self.model, "encoding_", None)
+        return Encoding([Column(name, "number") for name in self.features]) if encoding is None else encoding
 
     @property
     def columns(self) -> list[str]:
@@ -48,15 +48,15 @@ class Fitted:
 
     def __gpum_summary__(self) -> dict[str, Any]:
         """The summary of the model, with column names and the labels of each target."""
-        found = self.model.__gpum_summary__() if hasattr(self.model, "__gpum_summary__") else {}
-        for y, target in zip(self.y.T, found.get("targets", []), strict=True):
+        of_model = self.model.__gpum_summary__() if hasattr(self.model, "__gpum_summary__") else {}
+        for y, target in zip(self.y.T, of_model.get("targets", []), strict=True):
             if hasattr(self.model, "classes_"):
                 counts = np.bincount(y[~np.isnan(y)].astype(int), minlength=len(self.model.classes_))
                 target["classes"] = [[str(c), int(n)] for c, n in zip(self.model.classes_, counts, strict=True)]
             else:
                 target["range"] = [float(np.nanmin(y)), float(np.nanmax(y))]
         about = {k: v for k, v in self.about.items() if k != "settings"}
-        return {**found, "features": self.columns, "names": self.targets, "about": about}
+        return {**of_model, "features": self.columns, "names": self.targets, "about": about}
 
     def __gpum_restored__(self) -> None:
         """Refuse a table whose sizes do not match."""
@@ -72,23 +72,23 @@ def save(fitted: Fitted, path: Any, *, force: bool = False, max_mb: float | None
 
 def load(path: Any) -> Fitted:
     """Read a model file. One without a table (of `model.save`) gets it from the estimator, columns numbered from 1."""
-    found = read(path)
-    if isinstance(found, Fitted):
-        return found
-    if not hasattr(found, "__gpum_table__"):
-        kind = type(found).__name__
-        how = f"load it in Python with {kind}.load" if hasattr(found, "load") else "give a file that `gpum fit` wrote"
+    content = read(path)
+    if isinstance(content, Fitted):
+        return content
+    if not hasattr(content, "__gpum_table__"):
+        kind = type(content).__name__
+        how = f"load it in Python with {kind}.load" if hasattr(content, "load") else "give a file that `gpum fit` wrote"
         raise GpumError(f"{path} holds a {kind}, which predicts nothing; {how}")
-    return found.__gpum_table__()
+    return content.__gpum_table__()
 
 
 def summary(path: Any) -> dict[str, Any]:
     """The summary in a file, as plain words and numbers; no array is read."""
     document = container.document(path)
-    found = document.get("summary")
-    if not isinstance(found, dict):
+    content = document.get("summary")
+    if not isinstance(content, dict):
         raise GpumError(f"{path} has no summary; fit again")
-    return found
+    return content
 
 
 def write(

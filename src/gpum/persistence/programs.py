@@ -169,7 +169,7 @@ def tidy(folder: Path) -> None:
         if file.name.endswith(ENDING):
             with suppress(FileNotFoundError):  # another process may tidy at the same time
                 programs.append((file.lstat(), file))
-    for about, file in sorted(programs, key=lambda one: -max(one[0].st_atime, one[0].st_mtime)):
+    for about, file in sorted(programs, key=lambda program: -max(program[0].st_atime, program[0].st_mtime)):
         if stat.S_ISREG(about.st_mode):
             total += about.st_size
             if total > LARGEST:

@@ -191,23 +191,23 @@ class Reader:
             raise GpumError(f"an array of shape {shape} at {offset} reaches beyond the {len(flat)} numbers there")
         key = name, offset, shape
         if key not in self._copies:
-            found = flat[offset : offset + prod(shape)].reshape(shape)
-            self._room -= found.nbytes
+            view = flat[offset : offset + prod(shape)].reshape(shape)
+            self._room -= view.nbytes
             if self._room < 0:
                 raise GpumError("its arrays lie over one another and would take much memory")
-            self._copies[key] = found.copy()  # aligned in memory as numpy does it: same rounding
+            self._copies[key] = view.copy()  # aligned in memory as numpy does it: same rounding
             self._copies[key].flags.writeable = False  # several objects may use it
         return self._copies[key]
 
     def _dict(self, node: Any) -> dict[Any, Any]:
-        found = {}
+        entries = {}
         for pair in _list(node):
             key, value = _list(pair, 2)
             key = self.value(key)
             if not isinstance(key, str | int | float | None):
                 raise GpumError("a key is no word and no number")
-            found[key] = self.value(value)
-        return found
+            entries[key] = self.value(value)
+        return entries
 
     def _object(self, node: Any) -> Any:
         if not _whole(node) or node >= len(self._built):
@@ -216,12 +216,12 @@ class Reader:
 
     def _random_state(self, node: Any) -> np.random.RandomState:
         kind, *state = (self.value(n) for n in _list(node, 5))
-        found = np.random.RandomState()
+        generator = np.random.RandomState()
         try:
-            found.set_state((kind, *state))
+            generator.set_state((kind, *state))
         except (TypeError, ValueError) as error:
             raise GpumError(f"a random state is malformed ({error})") from None
-        return found
+        return generator
 
     def _made(self, cls: type, state: dict[str, Any]) -> Any:
         """Make an object of a known class; fields that the class does not have are refused."""
@@ -231,18 +231,18 @@ class Reader:
                 raise GpumError(f"a {cls.__name__} has no field {name[:40]!r}")
             if not _fits(value, known[name]):
                 raise GpumError(f"{name} of a {cls.__name__} is a {type(value).__name__}")
-        found: Any
+        made: Any
         try:
             if is_dataclass(cls):
-                found = cls(**state)
+                made = cls(**state)
             else:
-                found = object.__new__(cls)
-                found.__dict__.update(state)
+                made = object.__new__(cls)
+                made.__dict__.update(state)
             if hasattr(cls, "__gpum_restored__"):
-                found.__gpum_restored__()
+                made.__gpum_restored__()
         except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
             raise GpumError(f"a {cls.__name__} does not fit together ({error})") from None
-        return found
+        return made
 
     def _fields(self, cls: type, state: dict[str, Any]) -> dict[str, Any]:
         """The allowed attributes of an object with their types; a name that the class itself defines is not allowed."""
@@ -311,10 +311,10 @@ def _words(reader: Reader, node: Any) -> np.ndarray:
 
 
 def _transposed(reader: Reader, node: Any) -> np.ndarray:
-    found = reader.value(node)
-    if not isinstance(found, np.ndarray):
+    array = reader.value(node)
+    if not isinstance(array, np.ndarray):
         raise GpumError("what is transposed is no array")
-    return found.T
+    return array.T
 
 
 def _slice(reader: Reader, node: Any) -> slice:

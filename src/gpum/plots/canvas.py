@@ -29,12 +29,12 @@ def values_of(values: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 def numbers_of(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Values as an array of that shape."""
     try:
-        found = np.asarray(values, float)
+        numbers = np.asarray(values, float)
     except (TypeError, ValueError):
         raise GpumError(f"{name} must be numbers, got {values!r}; give one for each row") from None
-    if found.shape != shape:
-        raise GpumError(f"{name} must have the shape {shape}, got {found.shape}; give one for each row")
-    return found
+    if numbers.shape != shape:
+        raise GpumError(f"{name} must have the shape {shape}, got {numbers.shape}; give one for each row")
+    return numbers
 
 
 def label_axes(ax: Axes) -> Axes:

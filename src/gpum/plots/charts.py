@@ -134,8 +134,8 @@ def plot_boundary(
     shown = inside.reshape(n, n).astype(float)
     for a in range(2):  # crop to the inside and a margin
         seen = np.flatnonzero(shown.any(1 - a))
-        some = slice(max(seen[0] - n // 15, 0), seen[-1] + n // 15)
-        axes[a], shown = axes[a][some], shown[some] if a == 0 else shown[:, some]
+        cropped = slice(max(seen[0] - n // 15, 0), seen[-1] + n // 15)
+        axes[a], shown = axes[a][cropped], shown[cropped] if a == 0 else shown[:, cropped]
     shown = shown.T
     if fill:
         ax.set_facecolor("0.55")

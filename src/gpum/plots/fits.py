@@ -22,9 +22,9 @@ MOST_COLUMNS = 30  # that a picture of relevance shows
 def plot_geometries(model: Any, *, output: int = 0, ax: Axes | None = None) -> Axes:
     """Posterior weight of each geometry of a fitted regressor, heaviest on top."""
     ax = axes_of(ax)
-    found = diagnostics.geometry_weights(model, output)
-    bars = ax.barh(list(found), list(found.values()), color="#0072b2", height=0.6)
-    ax.bar_label(bars, [f"{weight:.1%}" for weight in found.values()], padding=4)
+    weights = diagnostics.geometry_weights(model, output)
+    bars = ax.barh(list(weights), list(weights.values()), color="#0072b2", height=0.6)
+    ax.bar_label(bars, [f"{weight:.1%}" for weight in weights.values()], padding=4)
     ax.invert_yaxis()
     ax.set(xlim=(0, 1.15), xlabel="weight", ylabel="geometry", title="what the labels say of the geometry")
     return ax
@@ -99,14 +99,14 @@ def plot_relevance(model: Any, *, output: int = 0, ax: Axes | None = None) -> Ax
     """
     if isinstance(model, LatentModel):
         return _plot_dimensions(model, axes_of(ax))
-    found = getattr(model, "relevance_", None)
-    if found is None:
+    relevances = getattr(model, "relevance_", None)
+    if relevances is None:
         raise GpumError(
             "the model has no length scale for each column (relevance_ is None): these belong to flat space, and need "
             "at least ten labels"
         )
     ax = axes_of(ax)
-    relevance = np.atleast_2d(found)[output]
+    relevance = np.atleast_2d(relevances)[output]
     names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(len(relevance))])
     order = np.argsort(relevance, kind="stable")[-MOST_COLUMNS:]
     ax.barh(np.arange(len(order)), relevance[order], color="#0072b2")
@@ -132,9 +132,9 @@ def plot_leave_one_out(model: Any, *, output: int = 0, ax: Axes | None = None) -
     """Each label against the prediction from the other labels, with its 95 % interval."""
     ax = axes_of(ax)
     left = diagnostics.leave_one_out(model, output)
-    for some, color, label in ((left.inside, "#0072b2", "inside"), (~left.inside, "#d55e00", "outside")):
-        spread = np.abs(np.stack([left.low, left.high])[:, some] - left.mean[some])
-        ax.errorbar(left.y[some], left.mean[some], spread, fmt="o", ms=3.5, color=color, elinewidth=0.9, label=label)
+    for which, color, label in ((left.inside, "#0072b2", "inside"), (~left.inside, "#d55e00", "outside")):
+        spread = np.abs(np.stack([left.low, left.high])[:, which] - left.mean[which])
+        ax.errorbar(left.y[which], left.mean[which], spread, fmt="o", ms=3.5, color=color, elinewidth=0.9, label=label)
     ends = [float(min(left.y.min(), left.mean.min())), float(max(left.y.max(), left.mean.max()))]
     ax.plot(ends, ends, color="0.4", linewidth=0.9)
     title = f"{int(left.inside.sum())} of {len(left.y)} labels in their interval, RMSE {left.rmse:.3g}"
@@ -163,11 +163,11 @@ def plot_evidence(
     """
     ax = axes_of(ax)
     geometry = geometry or next(iter(diagnostics.geometry_weights(model, output)))
-    found = diagnostics.evidence_over_scale(model, output).of(geometry)
-    scales = np.geomspace(found.ends[:, 0].min() / 1.2, found.ends[:, 1].max() * 1.2, 200)
-    names = sorted(set(found.smoothness), key=lambda name: -sum(found.curve(name, found.scale)))
+    evidence = diagnostics.evidence_over_scale(model, output).of(geometry)
+    scales = np.geomspace(evidence.ends[:, 0].min() / 1.2, evidence.ends[:, 1].max() * 1.2, 200)
+    names = sorted(set(evidence.smoothness), key=lambda name: -sum(evidence.curve(name, evidence.scale)))
     colors = [KERNEL_COLORS.get(name, "0.5") for name in names]
-    ax.stackplot(scales, [found.curve(name, scales) for name in names], labels=names, colors=colors, alpha=0.85)
+    ax.stackplot(scales, [evidence.curve(name, scales) for name in names], labels=names, colors=colors, alpha=0.85)
     ax.set(xscale="log", xlabel="scale (√t of a heat kernel), a length on the surface", ylabel="weight")
     ax.set_title(f"what the labels say of the kernel\n({geometry})")
     ax.legend()

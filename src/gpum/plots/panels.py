@@ -77,17 +77,19 @@ def _map(model: Any, output: int, ax: Any) -> None:
 
 def _classes(ax: Any, x: np.ndarray, y: np.ndarray, likeliest: np.ndarray, classes: np.ndarray, size: float) -> None:
     for k, name in enumerate(classes):
-        mine = likeliest == k
+        of_class = likeliest == k
         marker = MARKERS[(k + k // 10) % len(MARKERS)]
         label = str(name) if k < NAMED else None
-        ax.scatter(x[mine], y[mine], s=size, color=CLASS_COLORS[k % 10], marker=marker, linewidth=0, label=label)
+        ax.scatter(
+            x[of_class], y[of_class], s=size, color=CLASS_COLORS[k % 10], marker=marker, linewidth=0, label=label
+        )
     beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}
     ax.legend(title="class", fontsize="small", markerscale=1.2, **beside)
 
 
-def _confusion(found: diagnostics.LeftOutClasses, classes: np.ndarray, ax: Any) -> None:
+def _confusion(left_out: diagnostics.LeftOutClasses, classes: np.ndarray, ax: Any) -> None:
     """Left-out labels as a table: true and predicted classes."""
-    counts = found.confusion
+    counts = left_out.confusion
     ax.imshow(counts, cmap="Blues", vmax=1.3 * counts.max())
     if len(classes) <= NAMED:
         for (i, j), n in np.ndenumerate(counts):
@@ -98,7 +100,9 @@ def _confusion(found: diagnostics.LeftOutClasses, classes: np.ndarray, ax: Any) 
             ticks, [str(name) for name in classes], rotation=90 if max(map(len, map(str, classes))) > 3 else 0
         )
         ax.set_yticks(ticks, [str(name) for name in classes])
-    right = int(found.right.sum())
+    right = int(left_out.right.sum())
     ax.set(
-        xlabel="predicted without the label", ylabel="class", title=f"{right} of {len(found.y)} left-out labels right"
+        xlabel="predicted without the label",
+        ylabel="class",
+        title=f"{right} of {len(left_out.y)} left-out labels right",
     )
