@@ -182,3 +182,10 @@ def test_private_names_stay_private():
     for path, own in modules():
         if own not in ("estimators", "fitted"):
             assert not list(private_names(path)), path.name
+
+
+def test_the_files_that_contributing_names_exist():
+    text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(rf"\b(?:{'|'.join(LEVEL)})/[a-z_/]+\.py", text))
+    assert len(named) > 30
+    assert not [name for name in named if not (ROOT / name).exists()]
