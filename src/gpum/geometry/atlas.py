@@ -9,7 +9,7 @@ import numpy as np
 from ..heat.atlas import Atlas, atlas_unless_rough
 from ..heat.spectra import Spectrum
 from .base import SurfaceGeometry
-from .candidate_set import CandidateSet, spectral_candidates, unreached
+from .candidate_set import CandidateSet, on_eigenfunctions, unreached
 from .features import NodeFeatures
 from .options import KernelTask
 
@@ -48,8 +48,5 @@ class AtlasGeometry:
         jumps = task.options.method == "brownian"
         pairs = self.atlas.spectrum_of_jumps(task.options.n_modes or ATLAS_MODES) if jumps else self.pairs
         space = NodeFeatures(pairs.functions.astype(np.float32), pairs.values)
-        rows = space.at(geometry.places)
-        candidates = spectral_candidates(
-            pairs.values, rows, self.atlas.dim, task.smoothness, 0.0, task.options.max_time
-        )
-        return geometry, CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, pairs)])
+        members = [on_eigenfunctions(space, geometry.places, self.atlas.dim, task)]
+        return geometry, CandidateSet.of(members, [*notes, *unreached(self.title, pairs)])

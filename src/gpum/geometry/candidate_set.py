@@ -21,7 +21,8 @@ from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..heat.covariances import SMOOTHNESS, Covariance, Spectral, Stationary
 from ..heat.spectra import varying
-from .features import Space
+from .features import NodeFeatures, Space
+from .options import KernelTask
 from .priors import Priors
 
 SCALES = 12  # length scales on each space
@@ -33,6 +34,8 @@ BOUND = 4.0
 # still changes up to larger scales.
 LARGEST_HEAT, LARGEST_MATERN = 0.7, 2.0
 NO_BOUNDARY = "none"  # the level of candidates without a boundary
+
+Member = tuple[Space, np.ndarray, Sequence["Candidate"]]  # a space, the rows of the cloud in it, and candidates on it
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,7 @@ class CandidateSet:
         return replace(self, priors=priors, candidates=candidates, log_priors=log_priors.tolist())
 
     @classmethod
-    def of(
-        cls, members: Sequence[tuple[Space, np.ndarray, Sequence[Candidate]]], notes: Sequence[str] = ()
-    ) -> CandidateSet:
+    def of(cls, members: Sequence[Member], notes: Sequence[str] = ()) -> CandidateSet:
         """Candidates on one geometry: for each space the rows of the cloud in it, and the candidates on it."""
         spaces, rows = [space for space, _, _ in members], [rows for _, rows, _ in members]
         candidates = [replace(candidate, space=k) for k, (_, _, on) in enumerate(members) for candidate in on]
@@ -160,6 +161,24 @@ def join(candidate_sets: Sequence[CandidateSet], log_priors: Sequence[float] | N
         geometry_of += [owner] * len(candidate_set.spaces)
     notes = [note for candidate_set in candidate_sets for note in candidate_set.notes]
     return CandidateSet(spaces, candidates, rows, geometry_of, notes, list(log_priors))
+
+
+def on_eigenfunctions(
+    space: NodeFeatures, points: np.ndarray, dim: int, task: KernelTask, log_prior: float = 0.0, **about: Any
+) -> Member:
+    """Heat and Matérn kernels on the eigenfunctions of a surface; `points` are the rows of the cloud on it."""
+    rows, values = space.at(points), np.asarray(space.eigenvalues)
+    return space, rows, spectral_candidates(
+        values, rows, dim, task.smoothness, log_prior, task.options.max_time, **about
+    )  # fmt: skip
+
+
+def on_coordinates(
+    space: Space, points: np.ndarray, task: KernelTask, log_prior: float = 0.0, **about: Any
+) -> Member:  # fmt: skip
+    """Stationary kernels of coordinates; `points` are the rows of the cloud."""
+    rows = space.at(points)
+    return space, rows, stationary_candidates(rows, task.smoothness, log_prior, task.options.max_time, **about)
 
 
 def scale_grid(

@@ -27,7 +27,7 @@ from ..manifold.surface import Surface
 from ..persistence.model_io import Sealed
 from ..persistence.store import Store
 from .base import SurfaceGeometry
-from .candidate_set import NO_BOUNDARY, Candidate, CandidateSet, spectral_candidates, stationary_candidates
+from .candidate_set import NO_BOUNDARY, CandidateSet, Member, on_coordinates, on_eigenfunctions
 from .chart_mesh import ChartMesh, coordinate_mesh
 from .domains import Domain, domain_of, judged, levels_of
 from .features import NodeFeatures
@@ -148,7 +148,7 @@ class ChartGeometry:
                 report.advance(f"eigenfunctions of domain {k + 1} of {len(levels)}", 1)
         surface = self._surface(task)
         places = self._places(surface)
-        members: list[tuple[Any, np.ndarray, list[Candidate]]] = []
+        members: list[Member] = []
         notes = []
         for domain, (level, log_prior) in zip(domains, levels, strict=True):
             called = f"{self.title}, " + (
@@ -161,23 +161,17 @@ class ChartGeometry:
             weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
             at_nodes = domain.pairs[0].vectors if self.mesh is None else domain.at(_coordinates(surface))
             space = NodeFeatures(at_nodes.astype(np.float32), domain.values)
-            rows = space.at(places)
-            candidates = spectral_candidates(
-                domain.values, rows, chart.dim, task.smoothness, weight, task.options.max_time, level=level
-            )
-            members.append((space, rows, candidates))
+            members.append(on_eigenfunctions(space, places, chart.dim, task, weight, level=level))
         if with_plane:
             members.append(self._plane(chart, task))
         return CandidateSet.of(members, notes)
 
-    def _plane(self, chart: Chart, task: KernelTask) -> tuple[Any, np.ndarray, list[Candidate]]:
+    def _plane(self, chart: Chart, task: KernelTask) -> Member:
         """No boundary at all: the chart unrolled, with a stationary kernel of its even coordinates."""
         surface = self._surface(task)
         make = lambda: NodeFeatures(straighten(chart).coordinates(_coordinates(surface)))
         space = self.store.once(("plane", chart, _coordinates(surface)), make, NodeFeatures)
-        rows = space.at(self._places(surface))
-        candidates = stationary_candidates(rows, task.smoothness, log(PLANE), task.options.max_time, level=NO_BOUNDARY)
-        return space, rows, candidates
+        return on_coordinates(space, self._places(surface), task, log(PLANE), level=NO_BOUNDARY)
 
     def _brownian(self, chart: Chart, task: KernelTask) -> CandidateSet:
         with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
@@ -185,7 +179,7 @@ class ChartGeometry:
         starts, n_modes = self._starts, task.options.n_modes or N_MODES
         surface = self._surface(task)
         places = self._places(surface)
-        members: list[tuple[Any, np.ndarray, list[Candidate]]] = []
+        members: list[Member] = []
         with Reporter(task.verbose, len(levels), "simulating Brownian paths") as report:
             for k, (level, nodes, log_prior) in enumerate(levels):
                 at = self._at_level(chart, level)[0]
@@ -193,11 +187,7 @@ class ChartGeometry:
                 if nodes is not None:
                     law = partial(of_jumps, nodes, n_modes, *starts)
                     space = self.store.once(("jumps", at, *starts, n_modes), law, NodeFeatures)
-                    rows, values = space.at(places), np.asarray(space.eigenvalues)
-                    candidates = spectral_candidates(
-                        values, rows, chart.dim, task.smoothness, weight, task.options.max_time, level=level
-                    )
-                    members.append((space, rows, candidates))
+                    members.append(on_eigenfunctions(space, places, chart.dim, task, weight, level=level))
                 else:
                     key = "paths", at, self.rows, *starts, *_of_paths(task)
                     paths = self.store.once(key, partial(self._paths, at, task), PathFeatures)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .base import InDataSpace, SurfaceGeometry
-from .candidate_set import CandidateSet, stationary_candidates
+from .candidate_set import CandidateSet, Member, on_coordinates
 from .features import Components, NodeFeatures, together_and_apart
 from .options import KernelTask
 
@@ -42,14 +42,14 @@ class FlatGeometry(InDataSpace):
 
     def built(self, task: KernelTask) -> tuple[FlatGeometry, CandidateSet]:
         """Itself, and one space a scale; two where the cloud has several connected components."""
-        members = []
+        members: list[Member] = []
         for scale in self.scales:
             both = together_and_apart(scale, self.components)
             prior = -log(len(self.scales) * len(both))
             about = {"stretch": tuple(scale.tolist())} if scale.ndim else {}
-            rows = both[0].at(self.rows)
-            candidates = stationary_candidates(rows, task.smoothness, prior, task.options.max_time, about=about)
-            members += [(space, space.at(self.rows), candidates) for space in both]
+            together, rows, candidates = on_coordinates(both[0], self.rows, task, prior, about=about)
+            members.append((together, rows, candidates))
+            members += [(apart, apart.at(self.rows), candidates) for apart in both[1:]]
         return self, CandidateSet.of(members)
 
 
@@ -68,8 +68,6 @@ class PlaneGeometry:
         members = []
         for scale in self.scales:
             space = NodeFeatures(geometry.surface.coordinates / scale)
-            rows, about = space.at(geometry.places), {"stretch": tuple(scale.tolist())}
-            prior = -log(len(self.scales))
-            candidates = stationary_candidates(rows, task.smoothness, prior, task.options.max_time, about=about)
-            members.append((space, rows, candidates))
+            prior, about = -log(len(self.scales)), {"stretch": tuple(scale.tolist())}
+            members.append(on_coordinates(space, geometry.places, task, prior, about=about))
         return geometry, CandidateSet.of(members)

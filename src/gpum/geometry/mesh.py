@@ -8,7 +8,7 @@ import numpy as np
 
 from ..heat.meshes import Mesh
 from .base import SurfaceGeometry
-from .candidate_set import CandidateSet, spectral_candidates, unreached
+from .candidate_set import CandidateSet, on_eigenfunctions, unreached
 from .features import NodeFeatures
 from .options import KernelTask
 
@@ -35,8 +35,5 @@ class MeshGeometry:
         solve = self.mesh.spectrum_of_jumps if task.options.method == "brownian" else self.mesh.spectrum
         spectrum = solve(task.options.n_modes or MESH_MODES)
         space = NodeFeatures(spectrum.functions.astype(np.float32), spectrum.values)
-        rows = space.at(geometry.places)
-        candidates = spectral_candidates(
-            spectrum.values, rows, self.mesh.dim, task.smoothness, 0.0, task.options.max_time
-        )
-        return geometry, CandidateSet.of([(space, rows, candidates)], [*notes, *unreached(self.title, spectrum)])
+        members = [on_eigenfunctions(space, geometry.places, self.mesh.dim, task)]
+        return geometry, CandidateSet.of(members, [*notes, *unreached(self.title, spectrum)])
