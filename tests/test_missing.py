@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, SwissRoll
 from gpum.app.cli import app
 from gpum.basics.missing import fill_in, fill_in_others, together
-from gpum.gplvm import bound, likelihood, models, patterns
+from gpum.gplvm import bound, likelihood, models, optimise, patterns
 from gpum.gplvm.incomplete import project_incomplete
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
+from gpum.gplvm.optimise import value_and_gradient
 from gpum.gplvm.projection import decoder, project_rows
 from gpum.manifold.metric import expected_metric
 
@@ -46,7 +47,8 @@ AT_ONCE = """
 from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
-from gpum.gplvm import bound, patterns
+from gpum.gplvm import bound, models, patterns
+from gpum.gplvm.optimise import value_and_gradient
 
 rng = np.random.default_rng(0)
 mu, S = rng.standard_normal((200, 2)), rng.standard_normal((200, 10))
@@ -57,7 +59,7 @@ cloud = patterns.compress(S)
 
 def work(_):
     with jax.enable_x64(True):
-        return [float(patterns.negative_bound(theta, cloud)[0]) for _ in range(100)]
+        return [float(value_and_gradient(models.Variational(), theta, cloud)[0]) for _ in range(100)]
 
 with ThreadPoolExecutor(2) as pool:
     found = list(pool.map(work, range(2)))
@@ -97,7 +99,7 @@ def dense_bound(S, theta):
 def test_the_bound_is_that_of_the_readings_alone(problem):
     S, theta, _ = problem
     with jax.enable_x64(True):
-        value, gradient = patterns.negative_bound(theta, patterns.compress(S))
+        value, gradient = value_and_gradient(models.Variational(), theta, patterns.compress(S))
         assert -float(value) == pytest.approx(dense_bound(S, theta), rel=1e-9)
         for name in ("mu", "Z", "log_ell"):
             at = np.zeros(np.shape(getattr(theta, name)))
@@ -120,7 +122,7 @@ def test_the_likelihood_is_that_of_the_readings_alone(problem):
         cov = K[np.ix_(rows, rows)] + noise * np.eye(rows.sum())
         expected += multivariate_normal(cov=cov).logpdf(column[rows])
     with jax.enable_x64(True):
-        value, _ = patterns.negative_log_likelihood(theta, patterns.compress(S))
+        value, _ = value_and_gradient(models.PointGPLVM(), theta, patterns.compress(S))
     assert -float(value) == pytest.approx(expected, rel=1e-9)
 
 
@@ -131,8 +133,8 @@ def test_without_gaps_patterns_agree_with_the_whole(problem):
     with jax.enable_x64(True):
         whole, some = models.data(S), patterns.compress(S)
         assert isinstance(whole, bound.Cloud)  # nothing changes where nothing is missing
-        assert float(patterns.negative_bound(theta, some)[0]) == pytest.approx(
-            float(bound.negative_bound(theta, whole)[0]), rel=1e-10
+        assert float(value_and_gradient(models.Variational(), theta, some)[0]) == pytest.approx(
+            float(value_and_gradient(models.Variational(), theta, whole)[0]), rel=1e-10
         )
         P, Lam, R = bound.inducing_posterior(theta)
         for a, b in zip((P @ S, Lam, R @ R.T), _squared(patterns.inducing_posterior(theta, S)), strict=True):
@@ -153,7 +155,7 @@ def test_no_batch_of_matrices_waits_for_the_threads_it_holds(problem):
     filled, live = bound.filled(theta, len(cloud.weight))
     with jax.enable_x64(True):
         programs = [
-            patterns._negative_bound.lower(filled, cloud, live).as_text(),
+            optimise._value_and_gradient.lower(models.Variational.objective, filled, (cloud, live)).as_text(),
             patterns._inducing_posterior.lower(filled, cloud.seen, live).as_text(),
         ]
     for program in programs:

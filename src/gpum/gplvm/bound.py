@@ -11,6 +11,7 @@ most N columns, and the cost no longer depends on p.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -81,19 +82,21 @@ def bound(theta: Parameters, cloud: Cloud, jitter: float | Array = JITTER, live:
     N = jnp.sum(weight)
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
     live = jnp.ones(len(theta.Z)) if live is None else live
-    K, Psi1, Psi2 = _statistics(theta, weight, live, jitter)
+    K, Psi1, Psi2 = statistics(theta, weight, live, jitter)
     C = beta * jnp.sqrt(gamma) * Psi1.T @ cloud.factor
     fit = collapsed(K, Psi2, C, beta * gamma, p)
     fit += 0.5 * N * p * (theta.log_beta - jnp.log(2 * jnp.pi) - beta * gamma) - 0.5 * beta * cloud.trace
     return fit - weight @ jnp.sum(divergence(theta.mu, theta.log_s), 1)
 
 
-def _statistics(theta: Parameters, weight: Array, live: Array, jitter: float | Array) -> tuple[Array, Array, Array]:
-    """Kuu, ψ1 and ψ2 in kernel units."""
+def statistics(
+    theta: Parameters, weight: Array, live: Array, jitter: float | Array, second: Callable[..., Array] = psi2
+) -> tuple[Array, Array, Array]:
+    """Kuu, ψ1 and ψ2 in kernel units; `second` is ψ2 as a function of mu, s, Z and the weights of rows."""
     mu, s, Z = in_kernel_units(theta)
     both = live[:, None] * live
     K = both * unit_gram(Z, jitter) + jnp.diag((1 - live) * (1 + jitter))
-    return K, live * psi1(mu, s, Z), both * psi2(mu, s, Z, weight)
+    return K, live * psi1(mu, s, Z), both * second(mu, s, Z, weight)
 
 
 def in_kernel_units(theta: Parameters) -> tuple[Array, Array, Array]:
@@ -164,18 +167,6 @@ def divergence(mu: Array, log_s: Array) -> Array:
     return 0.5 * (mu**2 + jnp.exp(log_s) - log_s - 1)
 
 
-def negative_bound(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
-    """-F and its gradient. The padding that the compiled program needs is added before it and removed after it."""
-    begin, live = filled(theta, len(cloud.weight))
-    value, gradient = _negative_bound(begin, cloud, live)
-    return value, cut(gradient, len(theta.mu), len(theta.Z))
-
-
-@compiled
-def _negative_bound(theta: Parameters, cloud: Cloud, live: Array) -> tuple[Array, Parameters]:
-    return jax.value_and_grad(lambda t: -bound(t, cloud, JITTER, live))(theta)
-
-
 def filled(theta: Parameters, rows: int) -> tuple[Parameters, np.ndarray]:
     """theta padded to `rows` rows, its inducing inputs padded too, and which of these are not padding."""
     m = padding.size(len(theta.Z), padding.INDUCING)
@@ -221,7 +212,7 @@ def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.nd
 @compiled
 def _inducing_posterior(theta: Parameters, live: Array, weight: Array, jitter: float) -> tuple[Array, Array, Array]:
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    K, Psi1, Psi2 = _statistics(theta, weight, live, jitter)
+    K, Psi1, Psi2 = statistics(theta, weight, live, jitter)
     Li, B, LBi = factors(K, Psi2, beta * gamma)
     R = (LBi @ Li).T / jnp.sqrt(gamma)
     Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li

@@ -48,12 +48,6 @@ def log_likelihood(theta: Parameters, cloud: Cloud) -> Array:
     return -0.5 * (weight.sum() * p * jnp.log(2 * jnp.pi) + jnp.sum(a * a)) - p * jnp.sum(jnp.log(jnp.diag(L)))
 
 
-def negative_log_likelihood(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
-    """-log p(S | X) and its gradient. The padding that the compiled program needs is added and removed here."""
-    value, gradient = _negative(filled(theta, len(cloud.weight)), cloud)
-    return value, cut(gradient, len(theta.X))
-
-
 def filled(theta: Parameters, rows: int) -> Parameters:
     """theta padded to `rows` rows."""
     return replace(theta, X=padding.fill(theta.X, rows))
@@ -62,11 +56,6 @@ def filled(theta: Parameters, rows: int) -> Parameters:
 def cut(theta: Parameters, N: int) -> Parameters:
     """theta without the rows that are padding."""
     return replace(theta, X=theta.X[:N])
-
-
-@compiled
-def _negative(theta: Parameters, cloud: Cloud) -> tuple[Array, Parameters]:
-    return jax.value_and_grad(lambda t: -log_likelihood(t, cloud))(theta)
 
 
 def typical_steps(theta: Parameters, cloud: Any) -> Parameters:

@@ -48,9 +48,6 @@ class Model(Climbed, Protocol):
     def start(self, X: np.ndarray, rng: np.random.Generator) -> Any:
         """theta with the rows at the coordinates X [N, q], and small noise."""
 
-    def negative(self, theta: Any, data: Data) -> tuple[Any, Any]:
-        """The negative objective (nats), and its gradient as a theta."""
-
     def reorder(self, theta: Any, order: np.ndarray) -> Any:
         """theta with its latent dimensions in another order."""
 
@@ -80,12 +77,6 @@ class Variational:
             log_gamma=np.asarray(0.0),
             log_beta=np.asarray(-np.log(HELD_NOISE)),
         )
-
-    def negative(self, theta: bound.Parameters, data: Data) -> tuple[Any, bound.Parameters]:
-        """The negative variational bound, and its gradient."""
-        if isinstance(data, Patterns):
-            return patterns.negative_bound(theta, data)
-        return bound.negative_bound(theta, data)
 
     @staticmethod
     def objective(theta: bound.Parameters, data: tuple[Data, Any]) -> Any:
@@ -131,12 +122,6 @@ class PointGPLVM:
     def start(self, X: np.ndarray, rng: np.random.Generator) -> likelihood.Parameters:
         """Latent rows at X."""
         return likelihood.Parameters(X, np.zeros(X.shape[1]), np.asarray(0.0), np.asarray(-np.log(HELD_NOISE)))
-
-    def negative(self, theta: likelihood.Parameters, data: Data) -> tuple[Any, likelihood.Parameters]:
-        """The negative log likelihood, and its gradient."""
-        if isinstance(data, Patterns):
-            return patterns.negative_log_likelihood(theta, data)
-        return likelihood.negative_log_likelihood(theta, data)
 
     @staticmethod
     def objective(theta: likelihood.Parameters, data: Data) -> Any:

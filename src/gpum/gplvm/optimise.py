@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
 
 from ..basics.checks import NoSurface
+from ..basics.device import compiled
 from . import lbfgs
 
 Theta = TypeVar("Theta")
@@ -122,6 +124,17 @@ def maximise(
 def value_at(model: Climbed, theta: Any, data: Any) -> float:
     """The value of -model.objective at theta, by the program that a round runs."""
     return -float(_round(model, theta, model.steps(theta, data), data, 0)[1].start)
+
+
+def value_and_gradient(model: Climbed, theta: Any, data: Any) -> tuple[Any, Any]:
+    """model.objective at theta, and its gradient as a theta; what the compiled program pads is removed again."""
+    value, gradient = _value_and_gradient(model.objective, *model.filled(theta, data))
+    return value, model.cut(gradient, theta)
+
+
+@partial(compiled, static_argnames=("objective",))
+def _value_and_gradient(objective: Callable[[Any, Any], Any], theta: Any, data: Any) -> tuple[Any, Any]:
+    return jax.value_and_grad(objective)(theta, data)
 
 
 def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> tuple[Any, lbfgs.Minimum]:

@@ -29,7 +29,7 @@ from ..basics import padding
 from ..basics.device import compiled
 from . import bound, likelihood
 from .kernel import JITTER, unit_gram
-from .psi import STORED, psi1, psi2_by_pattern
+from .psi import STORED, psi2_by_pattern
 
 BATCH = 256  # patterns whose posteriors are in memory at once
 FACTORISING = 50  # the factorisation of a pattern costs as much as this number of columns
@@ -99,7 +99,7 @@ def variational_bound(
     """The bound F, a scalar (nats); `live` as in `bound.bound`."""
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
     live = jnp.ones(len(theta.Z)) if live is None else live
-    K, Psi1, Psi2 = _statistics(theta, jnp.asarray(cloud.seen), live, jitter)
+    K, Psi1, Psi2 = bound.statistics(theta, jnp.asarray(cloud.seen), live, jitter, psi2_by_pattern)
     C = beta * jnp.sqrt(gamma) * jnp.einsum("nm,gnr->gmr", Psi1, cloud.factor)
     collapsed = lambda psi2, c, n_columns: bound.collapsed(K, psi2, c, beta * gamma, n_columns)
     if Psi2.size > STORED:
@@ -107,26 +107,6 @@ def variational_bound(
     fit = jnp.sum(jax.vmap(collapsed)(Psi2, C, jnp.asarray(cloud.n_columns)))
     fit += 0.5 * cloud.readings * (theta.log_beta - jnp.log(2 * jnp.pi) - beta * gamma) - 0.5 * beta * cloud.trace
     return fit - jnp.asarray(cloud.weight) @ jnp.sum(bound.divergence(theta.mu, theta.log_s), 1)
-
-
-def _statistics(theta: bound.Parameters, seen: Array, live: Array, jitter: float | Array) -> tuple[Array, Array, Array]:
-    """Kuu [m, m], ψ1 [N, m] and ψ2 [G, m, m] in kernel units."""
-    mu, s, Z = bound.in_kernel_units(theta)
-    both = live[:, None] * live
-    K = both * unit_gram(Z, jitter) + jnp.diag((1 - live) * (1 + jitter))
-    return K, live * psi1(mu, s, Z), both * psi2_by_pattern(mu, s, Z, seen)
-
-
-def negative_bound(theta: bound.Parameters, cloud: Patterns) -> tuple[Array, bound.Parameters]:
-    """-F and its gradient, as `bound.negative_bound`."""
-    filled, live = bound.filled(theta, len(cloud.weight))
-    value, gradient = _negative_bound(filled, cloud, live)
-    return value, bound.cut(gradient, len(theta.mu), len(theta.Z))
-
-
-@compiled
-def _negative_bound(theta: bound.Parameters, cloud: Patterns, live: Array) -> tuple[Array, bound.Parameters]:
-    return jax.value_and_grad(lambda t: -variational_bound(t, cloud, JITTER, live))(theta)
 
 
 def inducing_posterior(theta: bound.Parameters, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -152,7 +132,7 @@ def inducing_posterior(theta: bound.Parameters, S: np.ndarray) -> tuple[np.ndarr
 def _inducing_posterior(theta: bound.Parameters, seen: Array, live: Array) -> tuple[Array, Array, Array]:
     """beta ψ1 [N, m], Lam and A⁻¹ of every pattern [G, m, m]."""
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    K, Psi1, Psi2 = _statistics(theta, seen, live, JITTER)
+    K, Psi1, Psi2 = bound.statistics(theta, seen, live, JITTER, psi2_by_pattern)
 
     def of_pattern(psi2: Array) -> tuple[Array, Array]:
         Li, B, LBi = bound.factors(K, psi2, beta * gamma)
@@ -178,17 +158,6 @@ def log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> Array:
 
     blocks = jax.tree.map(jnp.asarray, (cloud.factor, cloud.seen, cloud.n_columns))
     return jnp.sum(jax.lax.map(jax.checkpoint(of_block), blocks))
-
-
-def negative_log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> tuple[Array, likelihood.Parameters]:
-    """-log p(S | X) and its gradient, as `likelihood.negative_log_likelihood`."""
-    value, gradient = _negative_likelihood(likelihood.filled(theta, len(cloud.weight)), cloud)
-    return value, likelihood.cut(gradient, len(theta.X))
-
-
-@compiled
-def _negative_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> tuple[Array, likelihood.Parameters]:
-    return jax.value_and_grad(lambda t: -log_likelihood(t, cloud))(theta)
 
 
 def point_posterior(theta: likelihood.Parameters, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
