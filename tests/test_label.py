@@ -396,6 +396,42 @@ def test_from_no_label_to_advice(label_session):
     assert low < value[state["queue"][0]] < high
 
 
+def test_the_goal_decides_which_rows_are_asked_for(label_session):
+    """sin(row/5): largest at row 8 and at the end, smallest at 24, 0.5 at rows 3, 13 and 34; no label changes."""
+    for row in (0, 5, 12, 19, 29, 34):
+        give(label_session, row)
+    settled(label_session)
+    version = label_session.belief_number
+
+    def aim(name, level=""):
+        label_session.aim(name, level)
+        return settled(label_session)
+
+    state = aim("minimum")
+    assert state["goal"] == ["minimum", None]
+    assert abs(state["queue"][0] - 24) <= 3
+    assert ["Best so far", "-0.612", "row r19"] in state["figures"]
+    assert re.fullmatch(
+        r"The suggested row is expected to fall below the best value so far, −?-?0.612, by \S+\.", state["advice"]
+    )
+    assert min(abs(state["queue"][0] - row) for row in (8, 39)) > 3
+    state = aim("maximum")
+    assert min(abs(state["queue"][0] - row) for row in (8, 39)) <= 3
+    state = aim("level", "0.5")
+    assert state["goal"] == ["level", 0.5]
+    assert re.search(r"of 40 rows may be on either side of 0\.5 \(95 %\)", state["advice"])
+    assert min(abs(state["queue"][0] - row) for row in (3, 13, 34)) <= 3
+    assert aim("information")["goal"] == ["information", None]
+    assert label_session.belief_number == version  # the predictions stay
+    for name, level, message in (("best", "", "goal must be one of"), ("level", "", "nothing is written")):
+        with pytest.raises(ValueError, match=message):
+            label_session.aim(name, level)
+    for row in range(N):
+        if row not in label_session.labels:
+            give(label_session, row)
+    assert aim("maximum")["advice"] == "Every row has a label or is skipped."
+
+
 def test_nearest_labelled_rows_are_nearest_along_the_surface(label_session):
     """A curve of nearly a whole turn: its last row is near the first in the data, and far along the curve."""
     for row in (9, 20, 25, 39):

@@ -256,6 +256,32 @@ def test_a_laptop_shows_all_that_labelling_needs(browser, tmp_path, dark, height
         assert faults(browser) == []
 
 
+def test_the_goal_is_chosen_on_the_page(browser, label_table):
+    """The next row follows the goal; map, row, choice and counters fit into 1280 × 657."""
+    session = make_session(label_table)
+    with closing(session), serving(session) as server:
+        for row in (0, 5, 12, 19, 29, 34):
+            give(session, row)
+        settled(session)
+        browser.open(server.address, 1280, 657)
+        browser.wait("return state.value && state.advice")
+        choose = "const g = document.getElementById('goal'); g.value = '{}'; g.dispatchEvent(new Event('change'))"
+        browser.run(choose.format("maximum"))
+        browser.wait("return state.goal[0] === 'maximum' && state.advice.includes('best value so far')", 30)
+        assert min(abs(shown_row(browser) - row) for row in (8, 39)) <= 3
+        browser.run(choose.format("level"))
+        browser.keys("0.5" + ENTER)
+        browser.wait("return state.goal[1] === 0.5", 30)
+        assert min(abs(shown_row(browser) - row) for row in (3, 13, 34)) <= 3
+        ends = browser.run(
+            "return ['map', 'figures', 'advice', 'goal', 'level', 'skip', 'near'].map("
+            "id => document.getElementById(id).getBoundingClientRect()).map(r => [r.top, r.bottom, r.width])"
+        )
+        assert all(top >= 0 and bottom <= 657 and width > 40 for top, bottom, width in ends)
+        assert session.labels == {row: parse_number(truth(row)) for row in (0, 5, 12, 19, 29, 34)}
+        assert faults(browser) == []
+
+
 @pytest.mark.slow
 def test_two_hundred_kills_between_key_and_answer(browser, label_table):
     """A label by keyboard, SIGKILL at a random moment of it, a new start, and the page goes on."""

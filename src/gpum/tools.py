@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .basics.workers import as_worker
     from .datasets.swiss_roll import swiss_roll_function, swiss_roll_points
     from .estimators import learned
-    from .estimators.beliefs import Belief, Classes, Labels, Numbers, parse_number
+    from .estimators.beliefs import Belief, Classes, Goal, Labels, Numbers, parse_number
     from .estimators.blocks import Sent
     from .estimators.features import by_column
     from .estimators.shell import check_rows
@@ -51,7 +51,7 @@ _HOMES = {
     "basics.progress": "Reporter",
     "basics.workers": "as_worker",
     "datasets.swiss_roll": "swiss_roll_function swiss_roll_points",
-    "estimators.beliefs": "Belief Classes Labels Numbers parse_number",
+    "estimators.beliefs": "Belief Classes Goal Labels Numbers parse_number",
     "estimators.blocks": "Sent",
     "estimators.features": "by_column",
     "estimators.shell": "check_rows",
@@ -72,6 +72,7 @@ __all__ = [
     "Column",
     "Columns",
     "Encoding",
+    "Goal",
     "Labels",
     "Numbers",
     "Reporter",

@@ -34,12 +34,24 @@ QUICK, POINTS = (
 )  # candidates of the quick map: at least QUICK, and more if rows × candidates stays below POINTS
 CONSIDERED, MANY = 100, 6  # candidates from which they are chosen, if there are MANY labels
 INTERVAL = np.array([0.025, 0.975])
+NORMAL = 1.96  # standard deviations on each side of the middle that hold 95 % of a normal distribution
+EXTREMES: dict[str, Callable[[np.ndarray], float]] = {"maximum": np.max, "minimum": np.min}
 SHOWN = 40  # characters of what was typed
 ENOUGH_FOR_ERROR = 3  # labels from which a left-out error is reported
 HEAVIEST = 8  # components, over which correlations of rows are averaged
 LISTED = 12  # columns of which the page says how relevant they are
 
 Labels = dict[int, str]  # by row
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What labels are asked for: "information" on all rows, a "maximum" or "minimum" of y, or where y is at a level."""
+
+    name: str = "information"
+    level: float | None = None
+
+
 Relevance = Sequence[tuple[str, float, str]]  # names of columns, relevance from 0 to 1, and in words
 
 
@@ -124,14 +136,14 @@ class Target(ABC):
             weights[title] = weights.get(title, 0.0) + component.weight
         return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
-    def suggest(self, n: int, among: np.ndarray, belief: Belief) -> tuple[list[int], str, bool]:
+    def suggest(self, n: int, among: np.ndarray, belief: Belief, goal: Goal) -> tuple[list[int], str, bool]:
         """The rows of `among` to label next by the exact fit, the expected gain in words, and whether to stop."""
-        suggestions = self.fitted.suggestions(n, candidates=among)
-        text, stop = self.advice(suggestions, belief)
+        suggestions = self.fitted.suggestions(n, candidates=among, goal=goal.name, level=goal.level)
+        text, stop = self.advice(suggestions, belief, goal)
         return [int(row) for row in suggestions.rows], text, stop
 
     @abstractmethod
-    def advice(self, suggestions: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+    def advice(self, suggestions: design.Suggestions, belief: Belief, goal: Goal) -> tuple[str, bool]:
         """The expected gain of the best suggestion, in words, and whether further labels no longer pay."""
 
 
@@ -210,8 +222,12 @@ class Numbers(Target):
         """The average uncertainty in words."""
         return f"± {number(float(belief.spread.mean()))}"
 
-    def advice(self, suggestions: design.Suggestions, belief: Belief) -> tuple[str, bool]:
-        """By how much a label is expected to lower the typical uncertainty, in the units of the target."""
+    def advice(self, suggestions: design.Suggestions, belief: Belief, goal: Goal) -> tuple[str, bool]:
+        """What the label of the suggested row is expected to give, in the units of the target."""
+        if goal.name in EXTREMES:
+            return self._advice_on_extreme(suggestions, goal)
+        if goal.level is not None:
+            return self._advice_on_level(suggestions, belief, goal.level)
         now = float(np.mean(belief.spread**2))
         before, after = np.sqrt(now), np.sqrt(max(now - float(suggestions.gain[0]), 0.0))
         if suggestions.enough:
@@ -224,6 +240,23 @@ class Numbers(Target):
             f"A label of the suggested row is expected to lower the typical uncertainty from ± {number(before)} to "
             f"± {number(after)}, by {percent(1 - after / before)}."
         ), False
+
+    def _advice_on_extreme(self, suggestions: design.Suggestions, goal: Goal) -> tuple[str, bool]:
+        labels, gain = self.fitted.outputs[0].labels, float(suggestions.gain[0])
+        best, beyond = EXTREMES[goal.name](labels), "exceed" if goal.name == "maximum" else "fall below"
+        if suggestions.enough:
+            return f"Stop here: no row is expected to {beyond} {number(best)} by more than the noise hides.", True
+        return (
+            f"The suggested row is expected to {beyond} the best value so far, {number(best)}, by {number(gain, 2)}.",
+            False,
+        )
+
+    def _advice_on_level(self, suggestions: design.Suggestions, belief: Belief, level: float) -> tuple[str, bool]:
+        open_ = int(np.sum(np.abs(belief.value - level) < NORMAL * belief.spread))
+        state = f"{open_:,} of {len(self.X):,} rows may be on either side of {number(level)} (95 %)"
+        if suggestions.enough:
+            return f"Stop here: {state}, and one more label hardly changes that.", True
+        return f"{state}. A label of the suggested row says most about that.", False
 
 
 class Classes(Target):
@@ -291,7 +324,7 @@ class Classes(Target):
         """The average uncertainty in words."""
         return percent(float(belief.spread.mean()))
 
-    def advice(self, suggestions: design.Suggestions, belief: Belief) -> tuple[str, bool]:
+    def advice(self, suggestions: design.Suggestions, belief: Belief, goal: Goal) -> tuple[str, bool]:
         """How many rows a label is expected to settle besides its own."""
         rows = float(suggestions.gain[0]) * len(self.X)
         missing = [name for name in self.names if name not in self.fitted.classes]

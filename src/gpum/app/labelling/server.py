@@ -214,6 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
             session.undo(id, str(asked.get("of")))
         elif name == "skip":
             session.skip(id, asked.get("row"))
+        elif name == "goal":
+            session.aim(str(asked.get("goal")), str(asked.get("level", "")))
         elif name == "export":
             done = session.export()
         else:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gpum.tools import Belief, Classes, Labels, Numbers, is_missing, percent, short
+from gpum.tools import Belief, Classes, Goal, Labels, Numbers, is_missing, number, option, parse_number, percent, short
 
 from ..report.findings import the
 from ..tables import labelled
@@ -30,6 +30,8 @@ SETTLE = 0.3  # seconds without a new label, after which the exact fit starts
 CANDIDATES, WITNESSES = 300, 1000  # rows that are compared, and rows to which distances are computed, without a model
 NEIGHBOURS = 5  # labelled rows that are shown beside a row
 LISTED = 60  # columns of a row that are shown
+GOALS = ("information", "maximum", "minimum", "level")
+EXTREMES: dict[str, Callable[..., int]] = {"maximum": max, "minimum": min}
 
 
 class Refused(ValueError):
@@ -75,6 +77,7 @@ class Session:
         self.belief: Belief | None = None
         self.belief_number, self.belief_round = 0, -1
         self.run = token_hex(4)  # distinguishes versions of different runs
+        self.goal = self.queue_goal = Goal()  # the chosen one, and that of the present suggestions
         self.trouble = self.advice = ""
         self.stop_here = self.closed = False
         self._read()
@@ -122,6 +125,17 @@ class Session:
         with self.changed:
             if id not in self.file:
                 self._add(Line(id, "skip", self.work.target, row, self.work.names[row], "", self.checks[row]), row)
+
+    def aim(self, name: str, level: str) -> None:
+        """Choose what labels are asked for; `level` is a number where the goal is one, else ""."""
+        if option(name, "goal", GOALS) != "information" and isinstance(self.target, Classes):
+            raise Refused("Classes have no largest and no smallest value.")
+        goal = Goal(name, float(parse_number(level)) if name == "level" else None)
+        with self.changed:
+            self.goal = goal
+            if self.belief is None:
+                self.queue_goal = goal  # without a model rows are spread out, whatever the goal
+            self._notify()
 
     def export(self) -> str:
         """Write the labels into the table; what was done, in a sentence."""
@@ -182,15 +196,25 @@ class Session:
     def _follow(
         self, find: Callable[[Labels, Callable[[], bool]], Belief | None], then: Callable[[Labels, Belief], None]
     ) -> None:
-        """Compute predictions after every change of the labels, and publish them unless better ones exist already."""
-        seen = -1
+        """Compute predictions after every change of the labels, and publish them unless better ones exist already.
+
+        After a change of the goal alone, `then` is called again.
+        """
+        seen, goal, belief = -1, self.goal, None
         outdated = lambda: self.closed or self.round != seen
+        stale = lambda: outdated() or self.goal != goal
         while True:
             with self.changed:
-                self.changed.wait_for(outdated)
+                self.changed.wait_for(stale)
                 if self.closed:
                     return
+                goal, same = self.goal, self.round == seen
                 seen, labels = self.round, dict(self.labels)
+            if same:
+                if belief is not None:
+                    then(labels, belief)
+                continue
+            belief = None
             if not self.target.ready(labels):
                 self._publish(None, seen)
                 continue
@@ -218,13 +242,14 @@ class Session:
     def _suggest(self, labels: Labels, belief: Belief) -> None:
         with self.changed:
             among = np.setdiff1d(self._open(), list(labels))  # a label may have been cancelled since
+            goal = self.goal
         found = (
-            self.target.suggest(AHEAD, among, belief)
+            self.target.suggest(AHEAD, among, belief, goal)
             if len(among)
             else ([], "Every row has a label or is skipped.", True)
         )
         with self.changed:
-            rows, self.advice, self.stop_here = found
+            (rows, self.advice, self.stop_here), self.queue_goal = found, goal
             self.queue = [row for row in rows if row in self._open()] or self._spread_out()
             self._notify()
 
@@ -280,9 +305,12 @@ class Session:
             "new": len(self.given.order),
             "last": None if last is None else {"id": last.id, "row": last.row, "name": last.name, "value": last.value},
             "queue": self.queue,
-            "fitting": self.belief_round != self.round or (belief is not None and not belief.exact),
+            "fitting": self.belief_round != self.round
+            or self.queue_goal != self.goal
+            or (belief is not None and not belief.exact),
             "advice": self.advice,
             "stop": self.stop_here,
+            "goal": [self.queue_goal.name, self.queue_goal.level],
             "trouble": self.trouble,
             "figures": self._figures(belief),
             "relevance": [] if belief is None else list(belief.relevance),
@@ -306,6 +334,9 @@ class Session:
                 found.append(["Left-out labels right", belief.left_out, "labelled rows only, the hard ones"])
             elif belief.left_out:
                 found.append(["Left-out error", belief.left_out, "labelled rows only, the hard ones"])
+            if self.goal.name in EXTREMES:
+                row = EXTREMES[self.goal.name](self.labels, key=lambda row: float(self.labels[row]))
+                found.append(["Best so far", number(float(self.labels[row])), f"row {self.work.names[row]}"])
             title, weight = next(iter(belief.weights.items()))
             found.append(["Geometry", percent(weight), f"of the weight is on {the(title)}"])
         return found

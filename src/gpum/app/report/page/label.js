@@ -96,7 +96,7 @@ function older(next) {
 
 function apply(next) {
   if (older(next)) return; // it was on its way while a label was stored
-  const fresh = "value" in next;
+  const fresh = "value" in next, aimed = String(state.goal || "information,") !== String(next.goal || state.goal);
   state = { ...state, ...next };
   page.labels = new Map(state.labels);
   page.about.clear();
@@ -109,7 +109,7 @@ function apply(next) {
   $("export").disabled = !state.new;
   if (state.trouble) complain(state.trouble);
   const label = page.labels.get(page.row) || "";
-  if (page.row < 0 || (label !== page.previous && !page.jumped && !typed())) show(state.queue[0] ?? 0);
+  if (page.row < 0 || ((aimed || label !== page.previous) && !page.jumped && !typed())) show(state.queue[0] ?? 0);
   else { $("back").hidden = !page.jumped; detail(page.row); }
   paint();
   document.documentElement.dataset.ready = "yes";
@@ -207,6 +207,17 @@ function chances(probabilities) {
   });
 }
 
+// What labels are asked for.
+const GOALS = { information: "what helps all rows", maximum: "the largest value", minimum: "the smallest value", level: "where it is at" };
+
+function aim() {
+  const goal = $("goal").value, level = $("level").value.trim();
+  $("level").hidden = goal !== "level";
+  if (goal === "level" && !level) { $("level").focus(); return; }
+  complain("");
+  act("goal", { goal, level }, "The suggestions follow in a moment.");
+}
+
 const COLOURS = {
   value: { name: "Prediction", title: () => `Prediction of ${setup.target}`, ramp: "viridis", values: () => state.value },
   spread: { name: "Uncertainty", title: () => (setup.classes ? "Chance that the class is wrong" : "Uncertainty: ± one standard deviation"), ramp: "magma", values: () => state.spread },
@@ -295,7 +306,7 @@ function jump(text) {
 
 function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !$("keys").checked) return;
-  const typing = event.target.id === "find" || event.target.tagName === "SELECT";
+  const typing = ["find", "level"].includes(event.target.id) || event.target.tagName === "SELECT";
   if (typing) return;
   const k = event.key, digit = setup.classes ? setup.classes.find((_, i) => classKey(i) === k) : undefined;
   const found = { s: skip, u: undo, b: () => page.jumped && show(state.queue[0] ?? page.row), "/": () => $("find").focus() }[k];
@@ -356,6 +367,11 @@ async function start() {
   $("view").addEventListener("change", (e) => choose(Number(e.target.value)));
   fillChoices($("colour"), "colour", Object.entries(COLOURS).map(([k, c]) => [k, c.name]), page.colour, (k) => { page.colour = k; paint(); });
   $("form").addEventListener("submit", (e) => { e.preventDefault(); if (!setup.classes) label($("field").value); });
+  $("goal-choice").hidden = Boolean(setup.classes);
+  for (const [name, text] of Object.entries(GOALS)) { const o = element("option", text); o.value = name; $("goal").append(o); }
+  $("goal").addEventListener("change", aim);
+  $("level").addEventListener("change", aim);
+  $("level").addEventListener("keydown", (e) => { if (e.key === "Enter") { e.preventDefault(); aim(); } });
   $("skip").addEventListener("click", skip);
   $("undo").addEventListener("click", undo);
   $("back").addEventListener("click", () => show(state.queue[0] ?? page.row));
