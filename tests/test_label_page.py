@@ -279,6 +279,9 @@ def test_the_goal_is_chosen_on_the_page(browser, label_table):
         )
         assert all(top >= 0 and bottom <= 657 and width > 40 for top, bottom, width in ends)
         assert session.labels == {row: parse_number(truth(row)) for row in (0, 5, 12, 19, 29, 34)}
+        browser.open(server.address, 1280, 657)  # a reload shows what is asked for
+        browser.wait("return document.getElementById('goal').value === 'level'")
+        assert browser.run("return document.getElementById('level').value") == "0.5"
         assert faults(browser) == []
 
 

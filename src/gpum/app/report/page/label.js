@@ -103,6 +103,7 @@ function apply(next) {
   fillFigures($("figures"), state.figures);
   $("advice").textContent = state.advice || (state.value ? "" : first());
   $("advice").classList.toggle("stop", Boolean(state.stop));
+  if (aimed) showGoal();
   relevance(state.relevance || []);
   $("undo").disabled = !state.last;
   $("undo").title = state.last ? `Take back ${state.last.value} of ${state.last.name}` : "";
@@ -208,14 +209,23 @@ function chances(probabilities) {
 }
 
 // What labels are asked for.
+const FOLLOW = "The suggestions follow in a moment.";
 const GOALS = { information: "what helps all rows", maximum: "the largest value", minimum: "the smallest value", level: "where it is at" };
+
+function showGoal() { // also if another tab has chosen it
+  const [goal, level] = state.goal;
+  $("goal").value = goal;
+  $("level").hidden = goal !== "level";
+  if (known(level)) $("level").value = level;
+  if (page.message === FOLLOW) say("");
+}
 
 function aim() {
   const goal = $("goal").value, level = $("level").value.trim();
   $("level").hidden = goal !== "level";
   if (goal === "level" && !level) { $("level").focus(); return; }
   complain("");
-  act("goal", { goal, level }, "The suggestions follow in a moment.");
+  act("goal", { goal, level }, FOLLOW);
 }
 
 const COLOURS = {
