@@ -29,7 +29,8 @@ from gpum import (
 from gpum.app.cli import app
 from gpum.app.labelling.session import Session, Work
 from gpum.app.labelling.views import setup
-from gpum.app.report.document import View, edges_of, write_report
+from gpum.app.report.document import write_report
+from gpum.app.report.maps import View, edges_of
 from gpum.app.tables.labels import LabelFile, beside
 from gpum.basics.encoding import Columns, Encoding
 from gpum.estimators import learned

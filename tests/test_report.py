@@ -54,7 +54,7 @@ def test_pictures_show_columns_in_the_units_of_the_fit():
     t = rng.standard_normal((60, 2))
     X = np.c_[t, t + 0.1 * rng.standard_normal((60, 2)), 1e4 * rng.standard_normal((60, 2))]
     y = np.where(np.arange(60) % 2, t[:, 0], np.nan)[:, None]
-    model = GPUMRegressor(geometry="flat", scale="standard", random_state=0).fit(X, y[:, 0])
+    model = GPUMRegressor(geometry="flat", scale="standard", hyperparameters="evidence", random_state=0).fit(X, y[:, 0])
     found = contents(render(Fitted(model, list("abcdef"), ["y"], X, y, [str(i) for i in range(60)], {})))
     for axes in (found["chart"]["axes"], found["cloud"]["axes"][:2]):
         rest = t - np.array(axes).T @ np.linalg.lstsq(np.array(axes).T, t - t.mean(0), rcond=None)[0] - t.mean(0)
@@ -121,6 +121,43 @@ def test_known_chart(sheet_page):
     assert (min(x), max(x), min(y), max(y)) == pytest.approx((2, 12.5, 0, 12), abs=0.1)
 
 
+def test_the_map_is_drawn_by_what_has_the_weight():
+    """A graph by its own layout, where clusters lie apart; lengths of columns by the columns that matter."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(90) % 3
+    X = 6 * rng.normal(size=(3, 9))[kind] + 0.3 * rng.normal(size=(90, 9))
+    y = np.where(np.arange(90) % 4 == 0, kind + 0.01 * rng.normal(size=90), np.nan)[:, None]
+    page = lambda model: contents(
+        render(Fitted(model, list("abcdefghi"), ["y"], X, y, [str(i) for i in range(90)], {}))
+    )
+    found = page(GPUMRegressor(geometry="graph", smoothness="heat", random_state=0).fit(X, y[:, 0]))
+    assert (found["chart"]["kind"], found["chart"]["title"]) == ("graph", "Map of the graph")
+    drawn = np.array(found["chart"]["axes"]).T
+    nearest = np.argsort(((drawn[:, None] - drawn) ** 2).sum(-1), 1)[:, 1:4]
+    assert (kind[nearest] == kind[:, None]).mean() > 0.9  # by chance 0.33
+    assert "near along the graph" in found["targets"][0]["map_text"]
+    X = rng.uniform(size=(90, 9))
+    y = np.where(np.arange(90) % 2, np.sin(6 * X[:, 3]) + np.cos(5 * X[:, 7]) + X[:, 1] ** 2, np.nan)[:, None]
+    found = page(GPUMRegressor(geometry="flat", random_state=0).fit(X, y[:, 0]))
+    assert found["chart"]["title"] == "The rows in the columns that matter most"
+    assert set(found["chart"]["names"]) == {"d", "h"}
+    assert set(found["cloud"]["names"]) == {"b", "d", "h"}
+    assert found["chart"]["axes"][0] == pytest.approx(X[:, "abcdefghi".index(found["chart"]["names"][0])], rel=1e-3)
+
+
+def test_the_heaviest_candidates_are_a_table(curve_fit, curve_page):
+    found = contents(curve_page)["targets"][0]["candidates"]
+    table = curve_fit.model.candidates_[0]
+    shown = min(8, int((table.weight > 0).sum()))
+    assert f"{len(table):,} were weighed" in found["text"]
+    assert [row[4] for row in found["rows"]] == pytest.approx(table.weight[:shown], abs=1e-4)
+    assert [row[0].split(",")[0] for row in found["rows"]] == table.geometry[:shown].tolist()
+    best = GPUMRegressor(geometry="flat", hyperparameters="evidence").fit(curve_fit.X, curve_fit.y[:, 0])
+    only = contents(render(replace(curve_fit, model=best, targets=["y"], y=curve_fit.y[:, :1])))["targets"][0]
+    assert "a single setting" in only["candidates"]["text"]
+    assert len(only["candidates"]["rows"]) == 1
+
+
 def test_a_closed_surface_has_an_atlas_and_no_map(ring_page):
     found = contents(ring_page)
     (target,) = found["targets"]
@@ -128,7 +165,7 @@ def test_a_closed_surface_has_an_atlas_and_no_map(ring_page):
     assert "Many small maps, glued, have most of the weight" in target["geometry_text"]
     assert "The surface is closed" in target["geometry_text"]
     assert "no single flat map" in target["geometry_text"]
-    assert target["map_text"] == "No geometry of this model has a flat map."
+    assert target["map_text"].startswith("No geometry of this model has a flat map. Each dot is a row")
     assert found["chart"]["kind"] == "directions"
     assert [found["magnification"], found["extents"], found["ard"], target["outline"], target["levels"]] == [
         None,
@@ -206,7 +243,7 @@ def test_the_weights_in_words(curve_fit, weights, words):
     ],
 )
 def test_a_light_map_is_called_that(curve_fit, weight, words):
-    assert re.search(words, findings.the_map(weighed(curve_fit, chart=weight, flat=1 - weight), 0))
+    assert re.search(words, findings.the_map(weighed(curve_fit, chart=weight, flat=1 - weight), 0, "learned", 3))
 
 
 def test_three_dimensions_one_label_one_setting():

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.manifold import TSNE
 
-from gpum.tools import Classes, column, columns, evaluate, fill_in, magnification, nearest, short, spacing
+from gpum.tools import Classes, column, columns, evaluate, fill_in, magnification, short, spacing
 
-from ..report.document import View, edges_of
 from ..report.findings import atlas_of
+from ..report.maps import View, edges_of, graph_layout
 from .pictures import Pixels
 from .session import Session
 
 CHARTS = 3  # at most, from which the user can choose
 EDGES = 6000  # of an atlas: with more the picture is unreadable
-DIRECTIONS, EMBEDDED, FEWEST = 25, 1000, 12  # eigenvectors of a graph, and rows, from which its map is made
 STRETCH = "How much surface one unit of the map represents: like a world map, it stretches some regions more."
 SPARSE = "How far the nearest other row is: where rows are sparse, little is known about the surface."
 
@@ -64,7 +62,19 @@ def views(model: Any, X: np.ndarray, features: list[str], candidate_set: Any) ->
                 "geometry_note": STRETCH,
             }
         )
-    found += _of_graph(candidate_set, titles, X)
+    graph = next((title for title in titles if title.startswith("graph")), "")
+    layout = graph_layout(candidate_set, titles, graph, len(X))
+    if layout is not None:
+        found.append(
+            {
+                "title": f"map ({graph})",
+                "axes": columns(layout),
+                "names": ["map coordinate 1", "map coordinate 2"],
+                "geometry": column(spacing(X)),
+                "geometry_name": "Distance to the nearest row",
+                "geometry_note": SPARSE,
+            }
+        )
     seen = View(X, geometries.cloud.unit)
     names = [short(name) for name in features] if seen.pca is None else [f"main direction {d}" for d in (1, 2, 3)]
     data: dict[str, Any] = {
@@ -81,39 +91,3 @@ def views(model: Any, X: np.ndarray, features: list[str], candidate_set: Any) ->
         if edges["of"] <= EDGES:
             data["lines"] = {"axes": edges["axes"], "pairs": edges["pairs"]}
     return [*found, data]
-
-
-def _of_graph(candidate_set: Any, titles: list[str], X: np.ndarray) -> list[dict[str, Any]]:
-    """The rows on a map of a graph, on which rows that are near along the graph are near.
-
-    Classes that the graph tells apart have places of their own there; along main directions of the data they overlap.
-    """
-    for space, rows in enumerate(candidate_set.rows):
-        title = titles[candidate_set.geometry_of[space]]
-        if title.startswith("graph") and rows.shape[1] > 2 and len(rows) == len(X) >= FEWEST:
-            values = np.asarray(candidate_set.spaces[space].values[1 : 1 + DIRECTIONS], float)
-            smooth = rows[:, 1 : 1 + DIRECTIONS] / np.sqrt(np.maximum(values, 1e-3 * values[-1]))  # commute times
-            return [
-                {
-                    "title": f"map ({title})",
-                    "axes": columns(embedded(smooth)),
-                    "names": ["map coordinate 1", "map coordinate 2"],
-                    "geometry": column(spacing(X)),
-                    "geometry_name": "Distance to the nearest row",
-                    "geometry_note": SPARSE,
-                }
-            ]
-    return []
-
-
-def embedded(vectors: np.ndarray) -> np.ndarray:
-    """Rows at vectors [N, k] in two dimensions [N, 2], by t-SNE, so that neighbours stay neighbours.
-
-    It starts at the first two columns. Of a large graph EMBEDDED rows are embedded, and each other row is at the
-    mean of its nearest ones.
-    """
-    some = np.unique(np.linspace(0, len(vectors) - 1, EMBEDDED).round().astype(int))
-    first = vectors[some, :2] / max(vectors[some, 0].std(), 1e-300)
-    method = TSNE(perplexity=min(15.0, (len(some) - 1) / 8), init=1e-4 * first, max_iter=500, random_state=0)
-    found = method.fit_transform(vectors[some]).astype(float)
-    return found if len(some) == len(vectors) else found[nearest(vectors[some], 3, vectors)[1]].mean(1)

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
-from sklearn.decomposition import PCA
 
 from gpum import diagnostics, model_io
 from gpum.tools import (
@@ -31,21 +29,21 @@ from gpum.tools import (
     evaluate,
     fill_in,
     magnification,
-    nearest,
     needs,
     replacing,
     short,
 )
 
 from . import classes, findings, verdict
+from .maps import FlatMap, View, edges_of, flat_map, outline, relevant_columns
 
 SHOWN_FEATURES = 6  # feature values that are shown for a row: those of the columns that vary most
 SHOWN_LABELS = 1000  # points of the calibration plot
-PIXELS = 240  # along a side, for the outline
 CURVE = 80  # points of the curve over scale
 SHOWN_ROWS = (4000, 2000, 1000, 500)  # of a cloud at most: the first number whose page is not larger than LARGEST
 SHOWN_EDGES = 5  # of an atlas, for each row that may be shown
 LARGEST = 2_000_000  # bytes of the page
+SHOWN_CANDIDATES = 8
 SHOWN_COLUMNS = 15  # of which the report says how relevant they are
 
 
@@ -97,20 +95,28 @@ def _packed(text: str) -> str:
 
 def _contents(fitted: model_io.Fitted) -> dict[str, Any]:
     model, X = fitted.model, fitted.X
-    outlines: dict[Any, Any] = {}
-    view = View(X, model.model_.cloud.unit)
+    view = View(X, model.model_.cloud.unit, relevant_columns(model))
+    flat = flat_map(fitted, view)
     named = hasattr(model, "classes_")
-    targets = classes.targets(fitted, _common(fitted, 0, outlines)) if named else _targets(fitted, outlines)
+    outlines: dict[Any, Any] = {}
+    common = [_common(fitted, k, flat, outlines) for k in range(len(fitted.targets))]
+    targets = classes.targets(fitted, common[0]) if named else _targets(fitted, common)
     settings = fitted.about.get("settings") or model.model_.settings
     worth = diagnostics.suggestions(model)
-    charted, learned = model.chart_ is not None, model.latent_model_ is not None
+    charted, learned = flat.charted, flat.kind == "learned"
     next_rows = [] if worth is None else worth.rows.tolist()
     return {
         "rows": [short(name) for name in fitted.rows],
-        "chart": _chart(fitted, view),
+        "chart": {
+            "axes": columns(flat.rows),
+            "dim": model.chart_.dim if charted else flat.rows.shape[1],
+            "names": flat.names,
+            "kind": flat.kind,
+            "title": findings.MAPS[flat.kind] if fitted.X.shape[1] > 2 or charted else "The rows in their columns",
+        },
         "cloud": {
             "axes": columns(view.at(X)),
-            "names": [short(name) for name in fitted.features[:3]],
+            "names": [short(fitted.features[j]) for j in view.relevant[:3]],
             "fractions": view.fractions,
         },
         "magnification": column(evaluate(model.chart_, magnification, model.latent_)) if charted else None,
@@ -134,7 +140,7 @@ def _shown(contents: dict[str, Any], fitted: model_io.Fitted, limit: int) -> dic
     rows = _shown_rows(len(X), targets, contents["next"]["rows"], limit)
     some = contents if len(rows) == len(X) else _thinned(contents, rows, len(X))
     titles = {t["atlas"] for t in targets if t["atlas"] is not None}
-    view = View(X, fitted.model.model_.cloud.unit)
+    view = View(X, fitted.model.model_.cloud.unit, relevant_columns(fitted.model))
     edges = {title: edges_of(fitted.model, title, X[rows], view, SHOWN_EDGES * limit) for title in titles}
     return {**some, "atlases": edges}
 
@@ -196,64 +202,7 @@ def _thinned(contents: dict[str, Any], shown: np.ndarray, n: int) -> dict[str, A
     return {**thin, "messages": [said, *contents["messages"]]}
 
 
-class View:
-    """The view of the cloud: its own columns, or the first three principal components of more columns.
-
-    The components are those of columns in the `unit` of the fit: one in large numbers would be all that is seen.
-    """
-
-    def __init__(self, X: np.ndarray, unit: np.ndarray | float) -> None:
-        self.unit = unit
-        self.pca = _main_directions(X / unit, 3) if X.shape[1] > 3 else None
-        fractions = [] if self.pca is None else np.nan_to_num(self.pca.explained_variance_ratio_)
-        self.fractions = [findings.percent(fraction) for fraction in fractions]
-
-    def at(self, X: np.ndarray) -> np.ndarray:
-        """Coordinates of rows in this view, [n, at most 3]."""
-        return X if self.pca is None else self.pca.transform(X / self.unit)
-
-
-def _main_directions(X: np.ndarray, k: int) -> PCA:
-    """The first k principal components; if all rows are equal, their fractions of the variance are 0/0."""
-    with np.errstate(invalid="ignore"):
-        return PCA(k, svd_solver="full").fit(X)
-
-
-def _chart(fitted: model_io.Fitted, view: View) -> dict[str, Any]:
-    """The flat map: the chart of largest weight, or the first two principal components if there is no chart."""
-    model = fitted.model
-    if model.chart_ is None:
-        scaled = fitted.X / view.unit
-        plain = fitted.X if fitted.X.shape[1] < 3 else _main_directions(scaled, 2).transform(scaled)
-        own = [short(name) for name in fitted.features]
-        names = own if plain is fitted.X else ["main direction 1", "main direction 2"]
-        return {"axes": columns(plain), "dim": plain.shape[1], "names": names, "kind": "directions"}
-    kind = "known" if model.latent_model_ is None else "learned"
-    return {"axes": columns(model.latent_), "dim": model.chart_.dim, "names": _axis_names(fitted), "kind": kind}
-
-
-def edges_of(model: Any, title: str, X: np.ndarray, view: View, most: int) -> dict[str, Any]:
-    """Edges of an atlas in the view of the cloud: coordinates of nodes, pairs of nodes, and their number.
-
-    At most `most` edges. `near` is the row nearest to each node, whose prediction is its height if the data have less
-    than three columns.
-    """
-    atlas = findings.atlas_of(model, title)
-    pairs = atlas.edges
-    shown = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), most)).astype(int)]
-    used, ends = np.unique(shown, return_inverse=True)
-    nodes = model.model_.cloud.unscaled(atlas.positions[used])
-    flat = X.shape[1] < 3
-    near = nearest(X / view.unit, 1, nodes / view.unit)[1][:, 0] if flat else None
-    return {
-        "axes": columns(view.at(nodes)),
-        "pairs": ends.reshape(-1).tolist(),
-        "near": None if near is None else near.tolist(),
-        "of": len(pairs),
-    }
-
-
-def _common(fitted: model_io.Fitted, k: int, outlines: dict[Any, Any]) -> dict[str, Any]:
+def _common(fitted: model_io.Fitted, k: int, flat: FlatMap, outlines: dict[Any, Any]) -> dict[str, Any]:
     """The entries of output k that every kind of target has: geometries, settings and outline."""
     model = fitted.model
     settings = diagnostics.evidence_over_scale(model, k)
@@ -262,17 +211,20 @@ def _common(fitted: model_io.Fitted, k: int, outlines: dict[Any, Any]) -> dict[s
     levels = diagnostics.level_weights(model, k)
     level, outline_text = findings.outline(levels)
     if level not in outlines:
-        chart = None if level == NO_BOUNDARY else model.chart_
-        outlines[level] = _outline(chart if chart is None or level is None else chart.with_level(level))
+        chart = model.chart_ if flat.charted and level != NO_BOUNDARY else None
+        outlines[level] = outline(chart if chart is None or level is None else chart.with_level(level))
     return {
         "geometries": [[title, round(w, 4), findings.percent(w)] for title, w in geometries.items()],
         "geometry_text": findings.geometry(model, k),
-        "map_text": findings.the_map(model, k),
+        "map_text": findings.the_map(model, k, flat.kind, fitted.X.shape[1]),
         "atlas": first if findings.atlas_of(model, first) is not None else None,
         "outline": outlines[level],
         "outline_text": outline_text,
         "scale": {**_curves(settings, first), "chosen": model.get_params().get("hyperparameters") == "evidence"},
-        "levels": [[findings.level_name(v), round(w, 4), findings.percent(w)] for v, w in levels.items()],
+        "candidates": _candidates(model, k),
+        "levels": [[findings.level_name(v), round(w, 4), findings.percent(w)] for v, w in levels.items()]
+        if flat.charted
+        else [],
         "left_out": None,
         "relevance": _relevance(fitted, k),
     }
@@ -288,20 +240,20 @@ def _relevance(fitted: model_io.Fitted, k: int) -> list[list[Any]]:
     return [[short(fitted.columns[j]), round(float(found[j]), 4), findings.percent(float(found[j]))] for j in most]
 
 
-def _targets(fitted: model_io.Fitted, outlines: dict[Any, Any]) -> list[dict[str, Any]]:
+def _targets(fitted: model_io.Fitted, common: list[dict[str, Any]]) -> list[dict[str, Any]]:
     mean, std = (v.reshape(len(fitted.X), -1) for v in fitted.model.predict_cloud(return_std=True))
-    return [_target(fitted, k, mean[:, k], std[:, k], outlines) for k in range(len(fitted.targets))]
+    return [_target(fitted, k, mean[:, k], std[:, k], common[k]) for k in range(len(fitted.targets))]
 
 
 def _target(
-    fitted: model_io.Fitted, k: int, mean: np.ndarray, std: np.ndarray, outlines: dict[Any, Any]
+    fitted: model_io.Fitted, k: int, mean: np.ndarray, std: np.ndarray, common: dict[str, Any]
 ) -> dict[str, Any]:
     output = fitted.model.model_.outputs[k]
     left_out = diagnostics.leave_one_out(fitted.model, k) if len(output.labels) > 1 else None
     y = np.full(len(fitted.X), np.nan)
     y[output.rows] = output.shown_labels
     found = {
-        **_common(fitted, k, outlines),
+        **common,
         "name": short(fitted.targets[k]),
         "y": column(y),
         "mean": column(mean),
@@ -322,58 +274,45 @@ def _target(
     return found
 
 
+def _candidates(model: Any, k: int) -> dict[str, Any]:
+    """The heaviest candidates as a table, with a sentence about all of them; weights as numbers and in words."""
+    found = np.atleast_1d(np.array(model.candidates_, object))[k]
+    shown = range(min(SHOWN_CANDIDATES, int(np.sum(found.weight > 0))))
+    half = int(np.searchsorted(np.cumsum(found.weight), 0.5)) + 1
+    gain = lambda i: "–" if np.isnan(found.left_out[i]) else findings.number(found.left_out[i])
+    return {
+        "text": findings.averaged(len(found), int(np.sum(found.weight > 0)), half),
+        "rows": [
+            [
+                f"{found.geometry[i]}{f', {found.level[i]}' * bool(found.level[i])}",
+                findings.SMOOTHNESS.get(str(found.kernel[i]), str(found.kernel[i])),
+                findings.number(float(found.scale[i])),
+                gain(i),
+                round(float(found.weight[i]), 4),
+                findings.percent(float(found.weight[i])),
+            ]
+            for i in shown
+        ],
+    }
+
+
 def _curves(settings: diagnostics.EvidenceOverScale, geometry: str) -> dict[str, Any]:
-    """Weight over scale on one geometry for each smoothness that has any; the heaviest settings of all as a table."""
-    mine = settings.of(geometry)
-    low, high = float(mine.ends[:, 0].min()), float(mine.ends[:, 1].max())
+    """Weight over scale on one geometry for each smoothness that has any."""
+    here = settings.of(geometry)
+    low, high = float(here.ends[:, 0].min()), float(here.ends[:, 1].max())
     scales = np.geomspace(low, high, CURVE) if high > low else np.array([low])
-    heaviest = [
-        [
-            settings.geometry[i],
-            findings.SMOOTHNESS.get(settings.smoothness[i], settings.smoothness[i]),
-            findings.number(settings.scale[i]),
-            findings.level_name(settings.level[i], settings.geometry[i]),
-            f"{settings.weight[i]:.1%}",
-        ]
-        for i in range(min(5, len(settings.scale)))
-    ]
     series = [
         {
             "name": words,
-            "fraction": findings.percent(float(mine.weight[[s == name for s in mine.smoothness]].sum())),
-            "weight": np.round(mine.curve(name, scales), 5).tolist(),
+            "fraction": findings.percent(float(here.weight[[s == name for s in here.smoothness]].sum())),
+            "weight": np.round(here.curve(name, scales), 5).tolist(),
         }
         for name, words in findings.SMOOTHNESS.items()
-        if name in mine.smoothness
+        if name in here.smoothness
     ]
     return {
         "geometry": findings.the(geometry),
         "unit": findings.scale_unit(geometry),
         "scales": [float(f"{s:.4g}") for s in scales],
         "series": series,
-        "heaviest": heaviest,
-        "count": len(settings.scale),
     }
-
-
-def _outline(chart: Any) -> list[Any]:
-    """The outline of a chart of one or two dimensions as lines; empty for more dimensions, or without a chart."""
-    if chart is None or chart.dim > 2:
-        return []
-    n = PIXELS if chart.dim == 2 else PIXELS**2 // 10
-    pad = 0.03 * np.ptp(chart.bounds, axis=1)
-    axes = [np.linspace(low - e, high + e, n) for (low, high), e in zip(chart.bounds, pad, strict=True)]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, chart.dim)
-    inside = evaluate(chart, "inside", points).reshape((n,) * chart.dim)
-    if chart.dim == 1:
-        turns = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
-        return [[[float(axes[0][a]), float(axes[0][b - 1])]] for a, b in turns.reshape(-1, 2)]
-    blurred = gaussian_filter(inside.astype(float), 0.8)  # smooths the pixels
-    lines = needs("contourpy", "the report").contour_generator(axes[0], axes[1], blurred.T).lines(0.5)
-    return [columns(np.asarray(line)) for line in lines if len(line) > 3]
-
-
-def _axis_names(fitted: model_io.Fitted) -> list[str]:
-    if fitted.model.latent_model_ is None:  # a known chart: the features are its coordinates
-        return [short(name) for name in fitted.features]
-    return [f"map coordinate {d + 1}" for d in range(fitted.model.chart_.dim)]

@@ -35,6 +35,13 @@ WORDS = {
     "spread_head": "± std",
     "changes": "the target",
 }
+MAPS = {  # titles of the flat picture
+    "learned": "Flat map",
+    "known": "Flat map",
+    "graph": "Map of the graph",
+    "relevant": "The rows in the columns that matter most",
+    "directions": "The rows along two main directions",
+}
 SMOOTHNESS = {"heat": "heat kernel", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2", "matern12": "Matérn 1/2"}
 
 
@@ -139,6 +146,18 @@ def _where(settings: diagnostics.EvidenceOverScale) -> str:
     return f"boundary: {level_name(level)}" if geometry.startswith("chart") else geometry
 
 
+def averaged(candidates: int, with_weight: int, half: int) -> str:
+    """How many candidates the prediction averages, in words."""
+    if candidates == 1:
+        return "The prediction uses a single setting, which was chosen because it explains the labels best."
+    few = "the first" if half == 1 else f"the first {half:,}"
+    return (
+        f"A candidate is a geometry with a kernel of one scale and smoothness. {candidates:,} were weighed by how well "
+        f"they explain the labels, {with_weight:,} take part in the prediction, and {few} already have half of the "
+        "weight. Many with a little weight each are normal: the labels cannot tell them apart."
+    )
+
+
 def geometry(model: Any, k: int) -> str:
     """The meaning of the weights of the geometries for target k, in words."""
     titles = diagnostics.geometry_weights(model, k)
@@ -195,11 +214,24 @@ def the(title: str) -> str:
     return title if title.startswith("flat") else f"the {title}"
 
 
-def the_map(model: Any, k: int) -> str:
-    """How much of the prediction of target k is made on the flat map; empty if most of it is."""
+def the_map(model: Any, k: int, kind: str, width: int) -> str:
+    """What the flat picture of a kind shows of rows of some width; of a chart, how much it counts for target k."""
+    if kind == "graph":
+        return (
+            "Most of the weight is on the graph of neighbours. Here rows that are near along the graph are near each "
+            "other; distances between groups of rows mean nothing. Each dot is a row of the data."
+        )
+    if kind == "relevant":
+        return "Each dot is a row of the data, drawn in the columns that matter most for the prediction."
     title, weight = _map_weight(model, k)
-    if title is None:
-        return "No geometry of this model has a flat map."
+    if kind == "directions":
+        none = "No geometry of this model has a flat map. " if title is None else ""
+        if width < 3:
+            return f"{none}Each dot is a row of the data, in its own columns."
+        return (
+            f"{none}Each dot is a row of the data, drawn along the two main directions of the cloud (principal "
+            "components)."
+        )
     if weight >= WINS:
         return ""
     if weight >= LITTLE:

@@ -2,7 +2,7 @@
 // Names from the data are shown as text nodes, or through `safe` where plotly draws them.
 const data = window.contents;
 const state = { target: 0, colour: "mean", selected: [] };
-const N = data.rows.length, q = data.chart.dim, charted = data.chart.kind !== "directions";
+const N = data.rows.length, q = data.chart.dim, charted = ["learned", "known"].includes(data.chart.kind);
 const safe = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const target = () => data.targets[state.target];
 const WORDS = data.words, SPREAD = WORDS.spread.toLowerCase(); // of numbers, or of classes
@@ -221,7 +221,6 @@ function drawScale() {
     line: { width: 0.8, color: SMOOTH[c.name] || INK }, hovertemplate: "scale %{x:.3g}: %{y:.1%}<extra></extra>" })),
   ], { xaxis: axis("", { title: { text: lines(s.unit, narrow("scale")), standoff: 8 }, type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
     yaxis: axis("weight", { tickformat: ".0%", rangemode: "tozero" }), legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
-  fillTable($("heaviest"), [{ name: "geometry" }, { name: "smoothness" }, { name: "scale", number: true }, { name: "boundary" }, { name: "weight", number: true }], s.heaviest);
 }
 
 function bars(id, names, series, xaxis, yaxis) {
@@ -253,6 +252,19 @@ function drawGeometry() {
   if (t.relevance.length) weights("relevance", t.relevance, "relevance for the target");
 }
 
+function drawCandidates() {
+  const found = target().candidates;
+  $("candidates-text").textContent = found.text;
+  fillTable($("candidates"), ["geometry", "smoothness", "scale", "left-out density", "weight"].map((name, k) => ({ name, number: k > 1 })),
+    found.rows.map((row) => [...row.slice(0, 4), row[5]]));
+  const heaviest = found.rows.length ? found.rows[0][4] || 1 : 1;
+  document.querySelectorAll("#candidates tbody tr").forEach((line, k) => {
+    const bar = element("span", undefined, "bar-of-weight");
+    bar.style.width = `${(5 * found.rows[k][4]) / heaviest}rem`;
+    line.lastElementChild.prepend(bar);
+  });
+}
+
 function drawBars() {
   const levels = target().levels, many = levels.length > 1;
   $("levels").parentElement.hidden = !many;
@@ -273,16 +285,14 @@ function drawWords() {
   const t = target();
   fillFigures($("figures"), t.figures);
   $("verdict").textContent = t.verdict;
-  $("h-map").textContent = charted ? "Flat map" : data.features.of < 3 ? "The rows in their columns" : "The rows along two main directions";
+  $("h-map").textContent = data.chart.title;
   $("loop-in").textContent = charted ? "flat map" : "picture on the left";
   $("left-out-note").textContent = WORDS.left_out;
   const found = [...t.cautions, ...data.cautions];
   $("cautions").replaceChildren(...(found.length ? found : [WORDS.nothing]).map((text) => element("li", text)));
   const outline = !charted ? "" : !t.outline.length && q < 3 ? t.outline_text : q === 1 ? "The thick line at the bottom is the part of the coordinate that belongs to the surface." :
     q > 2 ? `The map has ${q} coordinates; the first two, which matter most, are drawn, and no outline.` : t.outline_text;
-  const plain = data.features.of < 3 ? "Each dot is a row of the data, in its own columns" + (q === 1 ? `, with the ${mean()} as height. ` : ". ") :
-    "Each dot is a row of the data, drawn along the two main directions of the cloud (principal components). ";
-  const about = !charted ? plain : data.chart.kind === "known" ? "Each dot is a row of the data, at its coordinates in the chart that was given. " : "Each dot is a row of the data. The curved surface on which the rows lie has been unrolled" +
+  const about = !charted ? (q === 1 ? `The height is the ${mean()}. ` : "") : data.chart.kind === "known" ? "Each dot is a row of the data, at its coordinates in the chart that was given. " : "Each dot is a row of the data. The curved surface on which the rows lie has been unrolled" +
     (q === 1 ? ` to a line, drawn with the ${mean()} as height. ` : " to a flat map: neighbours on the surface are neighbours here, but distances are stretched. ");
   $("map-text").textContent = `${t.map_text ? `${t.map_text} ` : ""}${about}${labelled().length > RINGS ? "" : "Labelled rows are ringed. "}${outline}`;
   const atlas = data.atlases[t.atlas], drawn = atlas ? atlas.pairs.length / 2 : 0;
@@ -292,7 +302,7 @@ function drawWords() {
 }
 
 function drawAll() {
-  drawWords(); drawGeometry(); drawSurface(); drawLeftOut(); drawScale(); drawBars();
+  drawWords(); drawGeometry(); drawCandidates(); drawSurface(); drawLeftOut(); drawScale(); drawBars();
   document.querySelectorAll(".js-plotly-plot").forEach((plot) => plot.offsetParent && Plotly.Plots.resize(plot)); // now that all text is there
 }
 
