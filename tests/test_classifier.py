@@ -278,6 +278,12 @@ def test_another_marker_makes_minus_one_a_class():
     assert split_labels([True, False], unlabelled=1)[0].tolist() == [True, True]
 
 
+def test_weights_of_labels_are_refused_in_a_sentence():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    with pytest.raises(GpumError, match=r"was given sample_weight; it takes X and y only.*leave it out"):
+        GPUMClassifier(geometry="flat").fit(X, y, sample_weight=np.ones(20))
+
+
 def test_minus_one_among_numbers_is_no_class_unless_another_marker_is_named():
     """Of {-1, 1} as of {-1, 0, 1}; and a text column with pandas' NA is fitted as one with None."""
     X, y = moons(40)

@@ -36,6 +36,7 @@ from gpum.app.labelling.pictures import Folder, Pixels
 from gpum.app.labelling.server import LabelServer
 from gpum.app.labelling.session import Refused, Session, Work
 from gpum.app.labelling.views import setup
+from gpum.app.report import maps
 from gpum.app.tables import labelled, tables
 from gpum.app.tables.labels import LabelFile, Line, RowFinder, beside, row_checks
 from gpum.estimators import learned
@@ -1070,7 +1071,7 @@ def test_a_table_with_gaps_commas_and_another_encoding(tmp_path, monkeypatch):
 @pytest.mark.parametrize("most", [1000, 60])
 def test_the_map_of_a_graph_shows_its_clusters_apart(monkeypatch, most):
     """Also where some rows only are embedded, and the others are placed between them."""
-    monkeypatch.setattr(views, "EMBEDDED", most)
+    monkeypatch.setattr(maps, "EMBEDDED", most)
     rng = np.random.default_rng(0)
     kind = np.arange(120) % 6
     X = 4 * rng.normal(size=(6, 8))[kind] + 0.3 * rng.normal(size=(120, 8))

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from ..basics import annotated, renamed
-from ..basics.checks import GpumError
+from ..basics.checks import GpumError, GpumTypeError
 from ..basics.workers import one_blas_thread
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
 from ..geometry.graphs import OF_CLUSTERS
@@ -85,8 +85,16 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`)."""
+    def fit(self, X: Any, y: Any, **refused: Any) -> Any:
+        """Fit a cloud X [N, p] with classes y [N]; -1, NaN, None or "" where a row has no label (see `unlabelled`).
+
+        Other arguments, such as `sample_weight`, are refused: a class that is known has no noise to weigh.
+        """
+        if refused:
+            raise GpumTypeError(
+                f"GPUMClassifier.fit was given {', '.join(refused)}; it takes X and y only, since a class that is known "
+                "has no noise to weigh: leave it out, or leave the cells of y empty that are not to be believed"
+            )
         with shell.fitting(self):
             cloud = self._read_cloud(X)
             y = annotated.labels(X, y)

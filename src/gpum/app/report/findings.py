@@ -59,6 +59,11 @@ def level_name(level: Any, geometry: str = "chart") -> str:
     return "no boundary" if level == NO_BOUNDARY else f"level {number(level, 2)}"
 
 
+def level_words(level: str) -> str:
+    """A boundary level of the table of candidates, in words; empty where there is none."""
+    return {"": "", "none": "no boundary"}.get(level, f"level {level}")
+
+
 def outline(levels: dict[Any, float]) -> tuple[Any, str]:
     """The boundary level to draw, given the weight of each, and a sentence that says which one it is.
 
@@ -154,7 +159,8 @@ def averaged(candidates: int, with_weight: int, half: int) -> str:
     return (
         f"A candidate is a geometry with a kernel of one scale and smoothness. {candidates:,} were weighed by how well "
         f"they explain the labels, {with_weight:,} take part in the prediction, and {few} already have half of the "
-        "weight. Many with a little weight each are normal: the labels cannot tell them apart."
+        "weight. Many with a little weight each are normal: the labels cannot tell them apart. Left-out density: how "
+        "well a candidate alone predicts a label from the others (mean log density; larger is better)."
     )
 
 

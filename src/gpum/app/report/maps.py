@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
 
 from gpum import diagnostics, model_io
 from gpum.tools import TITLE as LENGTHS
@@ -123,7 +124,8 @@ def embedded(vectors: np.ndarray) -> np.ndarray:
     some = np.unique(np.linspace(0, len(vectors) - 1, EMBEDDED).round().astype(int))
     first = vectors[some, :2] / max(vectors[some, 0].std(), 1e-300)
     method = TSNE(perplexity=min(15.0, (len(some) - 1) / 8), init=1e-4 * first, max_iter=500, random_state=0)
-    found = method.fit_transform(vectors[some]).astype(float)
+    with threadpool_limits(1, "openmp"):  # of so few rows threads take ten times as long
+        found = method.fit_transform(vectors[some]).astype(float)
     return found if len(some) == len(vectors) else found[nearest(vectors[some], 3, vectors)[1]].mean(1)
 
 
