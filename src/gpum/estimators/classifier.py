@@ -92,7 +92,7 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
         """
         if refused:
             raise GpumTypeError(
-                f"GPUMClassifier.fit was given {', '.join(refused)}; it takes X and y only, since a class that is known "
+                f"GPUMClassifier.fit was given {', '.join(refused)}; it takes X and y only, since a known class "
                 "has no noise to weigh: leave it out, or leave the cells of y empty that are not to be believed"
             )
         with shell.fitting(self):
