@@ -127,7 +127,7 @@ MUTANTS = [
     mutant(
         "missing values: variance of donors",
         "missing",
-        "whole.var(0) + found.variance[donors].mean(1)",
+        "whole.var(0) + filled.variance[donors].mean(1)",
         "whole.var(0)",
         "missing",
     ),

@@ -76,11 +76,13 @@ def test_from_a_folder_to_predictions(pictures, tmp_path, monkeypatch):
 def test_pixels_are_those_of_the_pictures(tmp_path):
     grey = np.arange(12).reshape(3, 4) / 11
     save(tmp_path / "a.png", grey)
-    names, columns, _ = folder.read(tmp_path)
+    block = folder.read(tmp_path)
+    names, columns = block.names, block.columns
     assert names == ["picture", *(f"pixel_{k + 1}" for k in range(12))]
     assert np.allclose([column[0] for column in columns[1:]], np.round(255 * grey).ravel() / 255, atol=1e-12)
     save(tmp_path / "b.jpg", np.ones((70, 50, 3)))  # another size, in colours
-    names, columns, _ = folder.read(tmp_path)
+    block = folder.read(tmp_path)
+    names, columns = block.names, block.columns
     assert len(names) == 1 + 3 * folder.SIDE**2
     assert np.allclose([column[1] for column in columns[1:]], 1.0)
     assert columns[0].tolist() == ["a.png", "b.jpg"]
@@ -89,7 +91,7 @@ def test_pixels_are_those_of_the_pictures(tmp_path):
 def test_a_large_picture_is_averaged_not_sampled(tmp_path):
     pixels = np.indices((128, 128)).sum(0) % 2  # a chessboard, whose blocks have the mean 1/2
     save(tmp_path / "a.png", pixels)
-    _, columns, _ = folder.read(tmp_path)
+    columns = folder.read(tmp_path).columns
     assert np.allclose([column[0] for column in columns[1:]], 0.5, atol=1 / 255)
 
 
