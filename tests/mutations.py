@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NEEDED = ("src", "tests", "pyproject.toml", "README.md", "docs")
+NEEDED = ("src", "tests", "benchmarks", "pyproject.toml", "README.md", "docs")
 
 
 @dataclass(frozen=True)
@@ -153,14 +153,12 @@ MUTANTS = [
     mutant("programs: released", "device", "program.clear_cache()", "pass", "programs"),
     mutant(
         "threads: jobs of a scope",
-        "threads",
+        "workers",
         "asked = of_context if n_jobs is None",
         "asked = 1 if n_jobs is None",
         "cluster",
     ),
-    mutant(
-        "report: units of pictures", "document", "_main_directions(X / unit, 3)", "_main_directions(X, 3)", "report"
-    ),
+    mutant("report: units of pictures", "maps", "_main_directions(X / unit, 3)", "_main_directions(X, 3)", "report"),
     mutant("store: key", "store", "{array.dtype.str} {array.shape}", "{array.dtype.str}", "checkpoint"),
 ]
 
