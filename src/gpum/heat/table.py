@@ -43,6 +43,7 @@ PROBES = 1000  # points at which a table is checked
 TABLE_SIZES = {1: (256, 1024, 4096), 2: (128, 256, 512), 3: (24, 48, 96)}
 SMOOTH = 1.0  # cells over which the fraction inside is smoothed for the direction of the boundary
 MARGIN = 1 / 12  # of the box, by which the table extends beyond each of its faces
+WITHIN = 25  # points, about, at which the fraction inside of a cell at the boundary is measured
 CLOSE = 8.0  # cells from the boundary up to which distances are exact: far away their sign is what counts
 NEAR = 1.5  # cells along the boundary up to which it is taken to be flat
 
@@ -174,7 +175,7 @@ def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, shape: 
     at_edge = np.flatnonzero(edge)
     if not len(at_edge):
         return inside
-    m = 5
+    m = round(WITHIN ** (1 / q))
     offsets = np.array(list(product((np.arange(m) + 0.5) / m - 0.5, repeat=q))) * cell
     fine = (points[at_edge][:, None] + offsets).reshape(-1, q)
     inside[at_edge] = evaluate(chart, "inside", np.clip(fine, *box)).reshape(len(at_edge), -1).mean(1)
