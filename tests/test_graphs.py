@@ -7,16 +7,21 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import inside
+from gpum.basics.neighbours import neighbour_graph
 from gpum.geometry import graphs
 from gpum.geometry.features import GraphSpace
 from gpum.geometry.graphs import (
     bandwidth_grid,
     diffusion_space,
     diffusion_spaces,
-    graph_space,
     graph_spaces,
 )
 from gpum.heat.covariances import Spectral
+
+
+def graph_space(X, n_neighbors=10, width=1.0, n_modes=None):
+    """One of the graphs of a cloud."""
+    return graphs.graph_space(X, (neighbour_graph(X, n_neighbors), 1), n_neighbors, width, n_modes)[0]
 
 
 def circle(n, rng=None):
@@ -192,9 +197,9 @@ def test_thin_graphs_have_the_eigenpairs_of_a_dense_solver(monkeypatch):
     """The graph of a strip of 1 100 rows is solved by iteration; values and projections agree with a dense solver's."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(0, 40, 1100), rng.uniform(0, 1, 1100)])
-    iterated = graphs.graph_space(X, n_modes=40)
+    iterated = graph_space(X, n_modes=40)
     monkeypatch.setattr(graphs, "THIN", 0)
-    dense = graphs.graph_space(X, n_modes=40)
+    dense = graph_space(X, n_modes=40)
     np.testing.assert_allclose(iterated.values, dense.values, atol=1e-9 * dense.values[-1])
     kernels = [(s.vectors * np.exp(-s.values / dense.values[10])) @ s.vectors.T for s in (iterated, dense)]
     np.testing.assert_allclose(*kernels, atol=1e-5 * np.abs(kernels[1]).max())

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix, diags
 
 from gpum import Atlas, GPUMRegressor, KernelOptions, brownian_path, heat_kernel
 from gpum.geometry.path_spaces import of_jumps
-from gpum.heat.jumps import HASTE, jump_nodes, node_fractions
+from gpum.heat.jumps import LEAST_RESIDENCE, jump_nodes, node_fractions
 from gpum.heat.surfaces import SurfaceNodes
 
 
@@ -75,7 +75,7 @@ def test_nodes_at_almost_one_point_are_slowed_and_reported():
     K[3, 3] = K[4, 4] = 1e9 + 40
     nodes = jump_nodes(csr_matrix(K), mass, 0.1)
     assert nodes.slowed == pytest.approx(1 / 40)
-    assert nodes.process.rate[3] == pytest.approx(0.5 * (2 / 40 / (HASTE * 0.1) + 40) * 40, rel=1e-5)
+    assert nodes.process.rate[3] == pytest.approx(0.5 * (2 / 40 / (LEAST_RESIDENCE * 0.1) + 40) * 40, rel=1e-5)
     found = node_fractions(nodes, at_nodes.corners([[0]]), np.array([[0.0]]), np.array([1.2]), 4000, 1)[0][0]
     assert np.all(np.abs(found - 1 / 40) < 4 * np.sqrt(1 / 40 / 4000))
 

@@ -92,7 +92,7 @@ def like_fitted(estimator: Any, X: Any) -> np.ndarray:
         known = list(getattr(estimator, "feature_names_in_", X.names))
         if X.names != known:
             raise GpumError(f"X has columns {_listed(X.names)}, but the model was fitted with {_listed(known)}")
-    else:
+    elif type(X) is not np.ndarray or hasattr(estimator, "feature_names_in_"):  # there are names to compare
         validate_data(estimator, X, reset=False, skip_check_array=True, ensure_2d=False)
     encoding = getattr(estimator, "encoding_", None)
     if encoding is not None:

@@ -53,33 +53,33 @@ def chosen(
     A large cloud with missing readings has no more than SUBSET rows: the work of a chart grows with the number of
     different gaps, too.
     """
-    found, notes = clouds.with_subset(cloud, seed, random)
-    if not found.large:
-        return Learned(found, notes, True)
-    dimension = _dimension(found, seed)
+    with_rows, notes = clouds.with_subset(cloud, seed, random)
+    if not with_rows.large:
+        return Learned(with_rows, notes, True)
+    dimension = _dimension(with_rows, seed)
     smooth, resolved = dimension <= SMOOTH, True
-    said: list[str] = []
+    remarks: list[str] = []
     if not smooth:
-        said.append(
+        remarks.append(
             f"the rows have about {dimension:.0f} dimensions, judging by distances to their neighbours: with "
             "geometry='average' charts and atlases, which have at most 3, are left out; name them to learn them"
         )
-    if model is not None and (smooth or always) and not np.isnan(found.X).any():
-        n, fraction = _enough(found, model, seed, n_jobs)
+    if model is not None and (smooth or always) and not np.isnan(with_rows.X).any():
+        n, fraction = _enough(with_rows, model, seed, n_jobs)
         resolved = n == clouds.SUBSET and fraction <= resolution.FEW
         if n > clouds.SUBSET:
-            found, notes = clouds.with_subset(cloud, seed, random, n)
-            said.append(
+            with_rows, notes = clouds.with_subset(cloud, seed, random, n)
+            remarks.append(
                 f"{clouds.SUBSET:,} rows do not show the shape of the cloud: paths between them jump from one fold or "
                 f"sheet to another. So charts and atlases were learned from {n:,}, which takes longer"
             )
         if fraction > resolution.FEW:
-            said.append(
+            remarks.append(
                 f"{n:,} rows do not show all of the shape: further rows make {fraction:.0%} of the paths between them "
                 "longer, but to learn charts and atlases from more rows would take too long"
             )
-    found, of_graphs = clouds.with_many(found, seed, smooth and resolved) if graphs else (found, [])
-    return Learned(found, [*notes, *said, *of_graphs], smooth)
+    with_rows, of_graphs = clouds.with_many(with_rows, seed, smooth and resolved) if graphs else (with_rows, [])
+    return Learned(with_rows, [*notes, *remarks, *of_graphs], smooth)
 
 
 def _dimension(cloud: Cloud, seed: int) -> float:

@@ -3,8 +3,7 @@
 from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel
-from .predictive import ClassPredictive, Predictive
+from .predictive import Predictive
 from .stored import restored, stored
-from .surfaces import FittedSurface
 
-__all__ = ["ClassPredictive", "Cloud", "FittedModel", "FittedSurface", "Geometries", "Predictive", "restored", "stored"]
+__all__ = ["Cloud", "FittedModel", "Geometries", "Predictive", "restored", "stored"]

@@ -33,8 +33,8 @@ def gradient(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]
             )
     if np.isnan(X).any():
         raise GpumError("X has missing readings; a gradient needs complete rows")
-    found = [_of_block(model, X[k : k + BLOCK]) for k in range(0, max(len(X), 1), BLOCK)]
-    mean, std = (np.concatenate(parts, 1) for parts in zip(*found, strict=True))
+    blocks = [_of_block(model, X[k : k + BLOCK]) for k in range(0, max(len(X), 1), BLOCK)]
+    mean, std = (np.concatenate(parts, 1) for parts in zip(*blocks, strict=True))
     return mean, std
 
 
@@ -56,11 +56,11 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
 
     def of_surface(k: int, member: SurfaceGeometry) -> Slopes:
         if k not in on:
-            own, number = rows.learned_at[k], rows.number[k]
+            learned_at, number = rows.learned_at[k], rows.number[k]
             places = np.empty((len(rows), member.places.shape[1]))
-            places[own >= 0] = member.places[own[own >= 0]]
-            if (own < 0).any():
-                places[own < 0] = rows.projections[k].points[number[own < 0]]
+            places[learned_at >= 0] = member.places[learned_at[learned_at >= 0]]
+            if (learned_at < 0).any():
+                places[learned_at < 0] = rows.projections[k].points[number[learned_at < 0]]
             on[k] = on_surface(member.surface, places)
         return on[k]
 

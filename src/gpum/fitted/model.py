@@ -272,6 +272,8 @@ class FittedModel:
     def _outlying(self, rows: ProjectedRows) -> np.ndarray:
         """Which rows are rows that geometries were learned from, lie far from all others and have no label, [n]."""
         learned_at = np.where(rows.missing, -1, self.cloud._learned_at(rows.index))
+        if np.all(learned_at < 0):  # as of new rows: how far the learned rows lie from each other is not asked for
+            return np.zeros(len(rows), bool)
         outlying = self.geometries.outlying.copy()
         for output in self.outputs:
             learned = self.cloud._learned_at(output.rows)

@@ -91,10 +91,10 @@ def with_note(geometries: Geometries) -> Geometries:
 
 def with_candidates_of(geometries: Geometries, output: Any) -> Geometries:
     """The geometries with the candidates that had weight for an output: all that a model file holds."""
-    found: dict[int, Candidate] = {}
+    by_id: dict[int, Candidate] = {}
     for component in output.posterior.components:
-        found.setdefault(id(component.candidate), component.candidate)
+        by_id.setdefault(id(component.candidate), component.candidate)
     tempered = getattr(output.posterior, "tempered", None)
     log_priors = geometries.candidate_set.log_priors if tempered is None else list(tempered.log_prior)
-    candidate_set = replace(geometries.candidate_set, candidates=list(found.values()), log_priors=log_priors)
+    candidate_set = replace(geometries.candidate_set, candidates=list(by_id.values()), log_priors=log_priors)
     return replace(geometries, candidate_set=candidate_set)

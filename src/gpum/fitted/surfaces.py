@@ -51,9 +51,9 @@ class FittedSurface(MeshedSurface):
         nodes = self._cloud.unscaled(self._member.surface.positions * self._scale)
         if self._glued is None:
             return nodes
-        found = np.empty((self._glued.max() + 1, nodes.shape[1]))
-        found[self._glued] = nodes
-        return found
+        glued = np.empty((self._glued.max() + 1, nodes.shape[1]))
+        glued[self._glued] = nodes
+        return glued
 
     @cached_property
     def cells(self) -> np.ndarray:
@@ -99,9 +99,9 @@ class FittedSurface(MeshedSurface):
         and `far` [n] whether that is so far that predictions there are the prior's.
         """
         rows = checks.cloud(X, "X", columns=self._cloud.X.shape[1])
-        found = self._linear.project(self._cloud._scaled(rows) / self._scale)
-        nodes = found.nodes if self._glued is None else self._glued[found.nodes]
-        return replace(found, nodes=nodes, distance=found.distance * self._unit)
+        located = self._linear.project(self._cloud._scaled(rows) / self._scale)
+        nodes = located.nodes if self._glued is None else self._glued[located.nodes]
+        return replace(located, nodes=nodes, distance=located.distance * self._unit)
 
     @cached_property
     def volume(self) -> float:
@@ -113,16 +113,16 @@ class FittedSurface(MeshedSurface):
 
         They are those of the fit, in the heaviest domain of the surface: a learned chart has its expected metric.
         """
-        found = self._spectrum
+        spectrum = self._spectrum
         if n is None:
-            return found
+            return spectrum
         checks.integer(n, "n", 1, None, "None is every eigenpair that the model has")
-        if n > len(found.values):
+        if n > len(spectrum.values):
             raise GpumError(
-                f"n is {n}, but the fit computed {len(found.values)} eigenpairs of the {self.title}; ask for fewer, or "
-                f"fit with kernel=KernelOptions(n_modes={n})"
+                f"n is {n}, but the fit computed {len(spectrum.values)} eigenpairs of the {self.title}; ask for fewer, "
+                f"or fit with kernel=KernelOptions(n_modes={n})"
             )
-        return replace(found, values=found.values[:n], functions=found.functions[:, :n])
+        return replace(spectrum, values=spectrum.values[:n], functions=spectrum.functions[:, :n])
 
     @cached_property
     def _spectrum(self) -> Spectrum:
@@ -205,9 +205,9 @@ class _Unknowns:
 
 def surfaces(model: FittedModel) -> list[FittedSurface]:
     """The surfaces of a fitted model that have weight, the heaviest first."""
-    found = [
+    heavy = [
         FittedSurface(model, k, title, float(weight))
         for k, (title, weight) in enumerate(zip(model.geometries.titles, model.weights.mean(0), strict=True))
         if weight > 0 and isinstance(bare(model.geometries.members[k])[0], SurfaceGeometry)
     ]
-    return sorted(found, key=lambda surface: -surface.weight)
+    return sorted(heavy, key=lambda surface: -surface.weight)

@@ -1,6 +1,7 @@
-"""The geometries of a cloud: learned charts, atlases, graphs and flat space.
+"""The geometries of a cloud: learned charts, atlases, meshes, graphs and flat space.
 
-Each geometry is built from a cloud, projects rows onto itself, and has spaces with candidates on them (`base`). `build`
-chooses which geometries are built. `spaces`, `path_spaces` and `graphs` represent points as rows of numbers, and
-`candidate_set` collects the candidates on these spaces. `incomplete` handles missing readings.
+A builder (`chart`, `atlas`, `mesh`, `graph`, `flat`) makes of a cloud a geometry, onto which rows are projected
+(`base`), and candidates on its spaces (`candidate_set`). `build` runs the builders, `options` says what parameters
+mean, `priors` what is assumed before there are labels. Spaces represent points as rows of numbers (`features`):
+`domains` and `chart_mesh` make those of charts, `path_spaces` those of Brownian paths, `graphs` those of graphs.
 """

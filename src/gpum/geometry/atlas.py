@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..heat.atlas import Atlas, atlas_unless_rough
-from ..heat.spectra import Spectrum
+from ..heat.spectra import USUAL_MODES, Spectrum
 from .base import SurfaceGeometry
 from .candidate_set import CandidateSet, on_eigenfunctions, unreached
 from .features import NodeFeatures
 from .options import KernelTask
-
-ATLAS_MODES = 200
 
 
 @dataclass(eq=False)
@@ -29,7 +27,7 @@ class AtlasGeometry:
     def of(cls, X: np.ndarray, dim: int, n_modes: int | None = None, roughest: float = 1.0) -> AtlasGeometry:
         """The atlas of a cloud [N, p]; refused if local charts do not fit more than `roughest` of its rows."""
         atlas = atlas_unless_rough(X, dim, roughest)
-        pairs = atlas.eigenpairs(n_modes or ATLAS_MODES)
+        pairs = atlas.eigenpairs(n_modes or USUAL_MODES)
         return cls(atlas, X, pairs)
 
     @property
@@ -46,7 +44,7 @@ class AtlasGeometry:
         geometry = SurfaceGeometry(self.name, self.title, surface, surface.project(self.cloud).packed)
         notes = [f"{self.title}: {note}" for note in self.atlas.notes_]
         jumps = task.options.method == "brownian"
-        pairs = self.atlas.spectrum_of_jumps(task.options.n_modes or ATLAS_MODES) if jumps else self.pairs
+        pairs = self.atlas.spectrum_of_jumps(task.options.n_modes or USUAL_MODES) if jumps else self.pairs
         space = NodeFeatures(pairs.functions.astype(np.float32), pairs.values)
         members = [on_eigenfunctions(space, geometry.places, self.atlas.dim, task)]
         return geometry, CandidateSet.of(members, [*notes, *unreached(self.title, pairs)])

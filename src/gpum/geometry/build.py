@@ -128,16 +128,16 @@ def rows_of(X: np.ndarray, many: Many | None, kinds: Sequence[str]) -> tuple[dic
     """
     filled = fill_in(X) if np.isnan(X).any() else None
     if filled is None:
-        found = {kind: Rows(X) for kind in GEOMETRIES}
-        return found if many is None else {**found, "graph": Rows(many.rows)}, []
-    found = {kind: Rows(filled.rows[filled.sound], filled, X) for kind in GEOMETRIES}
+        rows = {kind: Rows(X) for kind in GEOMETRIES}
+        return rows if many is None else {**rows, "graph": Rows(many.rows)}, []
+    rows = {kind: Rows(filled.rows[filled.sound], filled, X) for kind in GEOMETRIES}
     notes = [_missing(X, filled)]
     if many is not None and "graph" in kinds:
         on, sound = fill_in_others(filled, many.rows, many.position)
-        found["graph"] = Rows(on[sound], filled, many.rows, sound)
+        rows["graph"] = Rows(on[sound], filled, many.rows, sound)
         if not sound.all():
             notes.append(f"of the rows of graphs, {np.sum(~sound):,} cannot be filled in; they are projected onto them")
-    return {**found, "chart": Rows(X)}, notes
+    return {**rows, "chart": Rows(X)}, notes
 
 
 def chart_dimensions(latent_dim: Any, rows: np.ndarray) -> list[tuple[int | str, bool]]:

@@ -41,7 +41,7 @@ from scipy.spatial.distance import cdist
 
 from ..basics import large_neighbours
 from ..basics.checks import GpumError, NoSurface
-from ..basics.neighbours import connected, nearest, neighbour_graph, spanning_tree, symmetric_graph
+from ..basics.neighbours import connected, nearest, spanning_tree, symmetric_graph
 from ..basics.workers import results
 from ..heat import chebyshev
 from ..heat.lanczos import factors, lowest
@@ -72,16 +72,14 @@ THIN = 80  # numbers per row in its factors
 Made = tuple[GraphSpace, np.ndarray | None]  # a graph, and the block of vectors with which a similar one begins
 
 
-def graph_space(X: np.ndarray, n_neighbors: int = 10, width: float = 1.0, n_modes: int | None = None) -> GraphSpace:
-    """The kNN graph of a cloud [N, p], N ≥ 2; all its eigenpairs, or the first n_modes."""
-    return _graph_space(X, (neighbour_graph(X, n_neighbors), 1), n_neighbors, width, n_modes)[0]
-
-
-def _graph_space(
+def graph_space(
     X: np.ndarray, joined: tuple[csr_matrix, int], k: int, width: float, n_modes: int | None,
     n_jobs: int | None = 1, first: np.ndarray | None = None,
 ) -> Made:  # fmt: skip
-    """`joined` is the connected graph, and how many connected components it had."""
+    """One graph with k neighbours: its first n_modes eigenpairs, None: all.
+
+    `joined` is the connected graph, and how many connected components it had.
+    """
     graph, n_components = joined
     edges = graph.tocoo()
     real = edges.data > np.finfo(float).tiny  # the others join duplicates
@@ -103,18 +101,15 @@ def _graph_space(
 
 
 def graph_spaces(
-    X: np.ndarray, n_neighbors: Sequence[int] | None = None, widths: Sequence[float] | None = None,
-    n_modes: int | None = None, n_jobs: int | None = -1, store: Store | None = None,
+    X: np.ndarray, n_neighbors: Sequence[int] | None = None, n_jobs: int | None = -1, store: Store | None = None
 ) -> list[GraphSpace]:  # fmt: skip
     """Candidates for graph Matérn: every number of neighbours with every width, without nearly disconnected graphs.
 
     By default NEIGHBOURS and WIDTHS (LARGE_NEIGHBOURS and LARGE_WIDTHS above LARGE rows), and all eigenpairs for up to
     ALL rows, else MODES.
     """
-    if n_modes is None:
-        n_modes = len(X) if len(X) <= ALL else MODES
-    widths = tuple(widths or (LARGE_WIDTHS if len(X) > LARGE else WIDTHS))
-    spaces = _made(X, n_neighbors, "graph", widths, n_modes, n_jobs, store or Store())
+    widths = LARGE_WIDTHS if len(X) > LARGE else WIDTHS
+    spaces = _made(X, n_neighbors, "graph", widths, n_jobs, store or Store())
     gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
 
@@ -127,26 +122,25 @@ def cluster_spaces(
     So the density is not divided out, and each row has its own width: w_ij = exp(-4 |x_i - x_j|²/(d_i d_j)), d_i the
     distance to its farthest neighbour (Zelnik-Manor and Perona 2004).
     """
-    n_modes = len(X) if len(X) <= ALL else MODES
-    return _made(X, n_neighbors, "cluster graph", (), n_modes, n_jobs, store or Store())
+    return _made(X, n_neighbors, "cluster graph", (), n_jobs, store or Store())
 
 
 def _made(
-    X: np.ndarray, n_neighbors: Sequence[int] | None, kind: str, widths: tuple[float, ...], n_modes: int,
-    n_jobs: int | None, store: Store,
+    X: np.ndarray, n_neighbors: Sequence[int] | None, kind: str, widths: tuple[float, ...], n_jobs: int | None,
+    store: Store,
 ) -> list[GraphSpace]:  # fmt: skip
     """The graphs with these numbers of neighbours, ascending; those that are not in the store are made in parallel.
 
     Large graphs are made one after another: each uses all cores, and begins with the eigenvectors of the one before.
     """
-    usual, cloud = LARGE_NEIGHBOURS if len(X) > LARGE else NEIGHBOURS, digest(X)
+    usual, cloud, n_modes = LARGE_NEIGHBOURS if len(X) > LARGE else NEIGHBOURS, digest(X), _modes(X)
     asked = sorted({min(k, len(X) - 1) for k in n_neighbors or usual})
     keys = {k: (f"{kind} {k}", cloud, k, widths, n_modes) for k in asked}
     missing = [k for k in asked if store.get(keys[k], list) is None]
     tasks: list[Callable[..., Made]] = []
     for k, graph, farthest in _neighbour_graphs(X, missing, n_jobs) if missing else ():
         if widths:
-            tasks += [partial(_graph_space, X, graph, k, width, n_modes) for width in widths]
+            tasks += [partial(graph_space, X, graph, k, width, n_modes) for width in widths]
         else:
             tasks.append(partial(_cluster_space, X, k, graph, farthest))
     made = _one_by_one(tasks, n_jobs) if len(X) > LARGE else (space for space, _ in results(tasks, n_jobs))
@@ -186,7 +180,7 @@ def _cluster_space(
     width = np.maximum(farthest, least)
     w = np.maximum(np.exp(-4 * (edges.data / width[edges.row]) * (edges.data / width[edges.col])), BRIDGE)
     affinity = csr_matrix((w, (edges.row, edges.col)), shape=(len(X), len(X)))
-    n_modes = len(X) if len(X) <= ALL else MODES
+    n_modes = _modes(X)
     pairs = _eigenfunctions(affinity, n_modes, even=False, n_jobs=n_jobs, first=first)
     alpha, phi = pairs.alpha, pairs.phi
     phi *= (1 / np.sqrt(np.mean(phi**2, 0, dtype=float))).astype(phi.dtype)
@@ -229,16 +223,13 @@ def diffusion_space(
     return DiffusionSpace(X, values, phi, degree, near, float(bandwidth), info, missing)
 
 
-def diffusion_spaces(
-    X: np.ndarray, n_pairs: Sequence[int] = PAIRS, bandwidths: Sequence[float] | None = None,
-    normalisation: str = "paper",
-) -> list[DiffusionSpace]:  # fmt: skip
+def diffusion_spaces(X: np.ndarray, normalisation: str = "paper") -> list[DiffusionSpace]:
     """Candidates for GL: every bandwidth with every number of eigenpairs."""
     squares = cdist(X, X, "sqeuclidean")
     spaces = []
-    for bandwidth in bandwidth_grid(X) if bandwidths is None else bandwidths:
-        full = diffusion_space(X, bandwidth, min(max(n_pairs), len(X)), normalisation, squares)
-        spaces += [full.first(k) for k in sorted({min(k, len(full.values)) for k in n_pairs})]
+    for bandwidth in bandwidth_grid(X):
+        full = diffusion_space(X, bandwidth, min(max(PAIRS), len(X)), normalisation, squares)
+        spaces += [full.first(k) for k in sorted({min(k, len(full.values)) for k in PAIRS})]
     return spaces
 
 
@@ -247,6 +238,11 @@ def bandwidth_grid(X: np.ndarray, n: int = BANDWIDTHS) -> np.ndarray:
     gap = float(spanning_tree(X, 10)[1].max())
     gap = gap if gap > np.finfo(float).tiny else 1.0
     return gap * np.geomspace(*BANDWIDTH_RANGE, n)
+
+
+def _modes(X: np.ndarray) -> int:
+    """How many eigenpairs of the graphs on a cloud are used."""
+    return len(X) if len(X) <= ALL else MODES
 
 
 def _asked(X: np.ndarray, n_modes: int | None) -> int:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..heat.meshes import Mesh
+from ..heat.spectra import USUAL_MODES
 from .base import SurfaceGeometry
 from .candidate_set import CandidateSet, on_eigenfunctions, unreached
 from .features import NodeFeatures
 from .options import KernelTask
-
-MESH_MODES = 200
 
 
 @dataclass(eq=False)
@@ -33,7 +32,7 @@ class MeshGeometry:
         geometry = SurfaceGeometry(self.name, self.title, self.mesh.surface, self.mesh.project(self.cloud).packed)
         notes = [f"{self.title}: {note}" for note in self.mesh.notes]
         solve = self.mesh.spectrum_of_jumps if task.options.method == "brownian" else self.mesh.spectrum
-        spectrum = solve(task.options.n_modes or MESH_MODES)
+        spectrum = solve(task.options.n_modes or USUAL_MODES)
         space = NodeFeatures(spectrum.functions.astype(np.float32), spectrum.values)
         members = [on_eigenfunctions(space, geometry.places, self.mesh.dim, task)]
         return geometry, CandidateSet.of(members, [*notes, *unreached(self.title, spectrum)])

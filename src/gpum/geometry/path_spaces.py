@@ -51,10 +51,10 @@ class PathFeatures:
 
 def of_jumps(nodes: LinearNodes, n_modes: int, points: np.ndarray, ends: np.ndarray | None) -> NodeFeatures:
     """Eigenfunctions of the jump process along curves at `points`, and in the middle of each of the sides `ends`."""
-    found = lowest(nodes.stiffness, csr_matrix(diags(nodes.mass)), n_modes)
+    pairs = lowest(nodes.stiffness, csr_matrix(diags(nodes.mass)), n_modes)
     index, weights = nodes.curves.corners(points)
-    values = np.einsum("nc,nck->nk", weights, found.vectors[index])
-    return NodeFeatures((values if ends is None else with_middles(values, ends)).astype(np.float32), found.values)
+    values = np.einsum("nc,nck->nk", weights, pairs.vectors[index])
+    return NodeFeatures((values if ends is None else with_middles(values, ends)).astype(np.float32), pairs.values)
 
 
 def of_paths(
@@ -74,14 +74,14 @@ def path_levels(
     Where a domain is made of curves alone, paths jump from node to node, and it is left out if it is not connected.
     Elsewhere paths take steps in the chart.
     """
-    found: list[tuple[float | None, LinearNodes | None, float]] = []
+    usable: list[tuple[float | None, LinearNodes | None, float]] = []
     for level, log_prior in levels:
         at = chart.with_level(level) if level is not None and isinstance(chart, LearnedChart) else chart
         inside = at.complex()
         nodes = None if inside is None else linear_nodes(at, inside)
         if nodes is None or (inside is not None and inside.n_connected_components() == 1):
-            found.append((level, nodes, log_prior))
-    return found
+            usable.append((level, nodes, log_prior))
+    return usable
 
 
 def path_settings(

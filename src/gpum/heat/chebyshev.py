@@ -36,7 +36,6 @@ RESIDUAL = 0.01  # of 1 - α: an eigenvalue is then exact to 1e-4 of itself over
 FLOOR = 1e-3  # rounding in float32 is below RESIDUAL of this
 COLUMNS = 48  # columns of a product in one task
 ROWS = 8192  # rows of an inner product in one task
-FIRST_CUT = 0.0
 DEVICE = 20_000  # rows up to which a GPU is not used: to compile its programs takes longer
 
 
@@ -74,7 +73,7 @@ def largest(
 
 def _largest(products: Any, N: int, k: int, first: np.ndarray | None) -> Largest:
     block = np.random.default_rng(0).standard_normal((N, min(k + SPARE, N)), np.float32) if first is None else first
-    V, cut, degrees = _orthonormal(products, products.block(block)), FIRST_CUT, DEGREES
+    V, cut, degrees = _orthonormal(products, products.block(block)), 0.0, DEGREES
     if first is not None:
         cut, degrees = _cut(eigh(products.inner(V, products.product(V)), eigvals_only=True)[0]), (GIVEN,)
     for turn in range(ROUNDS):
@@ -96,7 +95,7 @@ def _largest(products: Any, N: int, k: int, first: np.ndarray | None) -> Largest
 
 def _cut(smallest: float) -> float:
     """The cut above which eigenvalues are searched for, from the smallest Ritz value."""
-    return min(max(float(smallest), FIRST_CUT), 1 - 1e-6)
+    return min(max(float(smallest), 0.0), 1 - 1e-6)
 
 
 def _orthonormal(products: Any, V: Any) -> Any:

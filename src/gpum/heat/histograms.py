@@ -78,12 +78,12 @@ class PathFeatures:
         counts, outside = paths.run(plan, self.n_jobs, by_block=False)
         self.accuracy.outside = max(self.accuracy.outside, outside)
         warn_of_outside(outside, float(self.dts.max()))
-        found = []
+        features = []
         for k, t in enumerate(self.times):
             volumes = self.volumes(t)
             scaled = paths.scaled_fractions(counts[:, 0, k], n_blocks * block, self.cells, self.cells.merged(t))
-            found.append(scaled - np.sqrt(volumes) / volumes.sum())
-        return found
+            features.append(scaled - np.sqrt(volumes) / volumes.sum())
+        return features
 
     @property
     def total(self) -> int:
@@ -158,11 +158,11 @@ class InducedFeatures:
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [n, at most m] at each time."""
-        found = []
+        features = []
         for t, kernel, root in zip(self.times, self.kernels, self.roots, strict=True):
             around, weights = self.base.around(points, 2 * t)
-            found.append(np.einsum("mnc,nc->nm", kernel[:, around], weights) @ root)
-        return found
+            features.append(np.einsum("mnc,nc->nm", kernel[:, around], weights) @ root)
+        return features
 
 
 def path_features(
@@ -196,10 +196,10 @@ def induced(
     base = prepare(both)
     centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(points).cluster_centers_
     z = rows[np.unique(neighbours.nearest(points, 1, centres)[1])]
-    found = base(z)
+    of_inducing = base(z)
     kernels, roots = [], []
     for t in times:
-        half, full = (found[k] for k in np.searchsorted(both, [t, 2 * t]))
+        half, full = (of_inducing[k] for k in np.searchsorted(both, [t, 2 * t]))
         volumes = base.volumes(2 * t)
         w, V = np.linalg.eigh(half @ half.T)
         density = float(np.mean(np.sum(half**2, 1))) + 1 / volumes.sum()

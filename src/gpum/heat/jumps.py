@@ -38,7 +38,7 @@ from ..basics import padding
 from ..basics.device import compiled
 from ..basics.workers import results
 
-HASTE = 0.005  # fraction of the shortest time: two nodes do not exchange their content faster
+LEAST_RESIDENCE = 0.005  # fraction of the shortest time: two nodes do not exchange their content faster
 SLOTS = 8  # lists of neighbours are padded to multiples of this
 FEW = 1500  # nodes up to which chances between recorded times are computed
 STARTS = 64  # points in one task
@@ -83,7 +83,7 @@ def jump_nodes(K: csr_matrix, mass: np.ndarray, shortest: float) -> Nodes:
     off &= W.data > 0
     n = len(mass)
     i, j, w = W.row[off], W.col[off], W.data[off]
-    most = 2 * np.minimum(mass[i], mass[j]) / (HASTE * shortest)
+    most = 2 * np.minimum(mass[i], mass[j]) / (LEAST_RESIDENCE * shortest)
     W = csr_matrix((np.minimum(w, most), (i, j)), shape=(n, n))
     total = np.asarray(W.sum(1)).ravel()
     degree = np.diff(W.indptr)
@@ -107,13 +107,13 @@ def walk(process: JumpProcess, start: int, time: float, n_steps: int, rng: np.ra
     """The nodes at which one path is at n_steps + 1 equal steps of time, [n_steps + 1]."""
     rate, chance, other = (np.asarray(values) for values in (process.rate, process.chance, process.other))
     wait = lambda node: rng.exponential(1 / rate[node]) if rate[node] > 0 else np.inf
-    found, node, leaves = np.empty(n_steps + 1, int), start, wait(start)
+    visited, node, leaves = np.empty(n_steps + 1, int), start, wait(start)
     for step in range(n_steps + 1):
         while leaves <= step * time / n_steps:
             node = int(other[node, int(np.sum(rng.random() > chance[node]))])
             leaves += wait(node)
-        found[step] = node
-    return found
+        visited[step] = node
+    return visited
 
 
 @partial(compiled, static_argnames=("n_paths",))
@@ -125,8 +125,8 @@ def counts(process: JumpProcess, keys: Array, corners: Array, upto: Array, spans
     quantile = (jnp.arange(n_paths, dtype=jnp.float32) + 0.5) / n_paths
 
     def start(args: Any) -> Array:
-        key, mine, cumulative = args
-        x = mine[jnp.minimum(jnp.sum(quantile[:, None] > cumulative, 1), len(mine) - 1)]
+        key, nodes, cumulative = args
+        x = nodes[jnp.minimum(jnp.sum(quantile[:, None] > cumulative, 1), len(nodes) - 1)]
 
         def leg(state: Any, span: Array) -> Any:
             x, first = state
@@ -162,8 +162,8 @@ def node_fractions(
         [partial(_counts_of_task, nodes.process, seed, ids[s], corners[s], weights[s], times, n_paths) for s in tasks],
         n_jobs,
     )
-    found = np.concatenate(list(counted))[:, :, : len(nodes.volumes)]
-    return [found[:, k] / n_paths for k in range(len(times))]
+    totals = np.concatenate(list(counted))[:, :, : len(nodes.volumes)]
+    return [totals[:, k] / n_paths for k in range(len(times))]
 
 
 def _drawn(
@@ -171,17 +171,17 @@ def _drawn(
 ) -> list[np.ndarray]:  # fmt: skip
     """h_x [points, n] at all times, each path drawn at these times only."""
     n, quantile = len(nodes.volumes), (np.arange(n_paths) + 0.5) / n_paths
-    rngs = [np.random.default_rng([seed, int(own)]) for own in ids]
+    rngs = [np.random.default_rng([seed, int(number)]) for number in ids]
     first = np.minimum((quantile[:, None] > upto[:, None]).sum(2), corners.shape[1] - 1)
-    x, found = np.take_along_axis(corners, first, 1), []
+    x, fractions = np.take_along_axis(corners, first, 1), []
     for chances in _chances(nodes, np.diff(0.5 * times, prepend=0.0)):
         row = np.cumsum(chances, 1)
         row = np.arange(n)[:, None] + row / row[:, -1:]  # all rows one after the other, ascending
         u = np.stack([rng.random(n_paths) for rng in rngs])
         x = np.minimum(np.searchsorted(row.ravel(), (x + u).ravel()).reshape(x.shape) - x * n, n - 1)
         at = np.arange(len(x))[:, None] * n + x
-        found.append(np.bincount(at.ravel(), minlength=len(x) * n).reshape(-1, n) / n_paths)
-    return found
+        fractions.append(np.bincount(at.ravel(), minlength=len(x) * n).reshape(-1, n) / n_paths)
+    return fractions
 
 
 def _chances(nodes: Nodes, spans: np.ndarray) -> Iterator[np.ndarray]:
@@ -215,8 +215,8 @@ def _counts_of_task(
     process = replace(process, rate=(process.rate * unit).astype(np.float32))
     spans = np.diff(0.5 * times / unit, prepend=0.0).astype(np.float32)
     keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.asarray(padding.fill(ids, full), jnp.uint32))
-    found = counts(
+    counted = counts(
         process, keys, jnp.asarray(padding.fill(corners, full), jnp.int32),
         jnp.asarray(padding.fill(upto, full, value=1.0), jnp.float32), jnp.asarray(spans), n_paths,
     )  # fmt: skip
-    return np.asarray(found)[:n]
+    return np.asarray(counted)[:n]

@@ -152,8 +152,8 @@ def brownian_path(
     if time / n_steps > float(np.finfo(np.float32).max):  # in which steps are taken
         raise GpumError(f"time is {time:.3g}, too long for {n_steps} steps; use a shorter one")
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
-    found = np.stack(list(_chart_paths(chart, starts, time, n_steps, seed)))
-    return found[0] if len(found) == 1 else found
+    positions = np.stack(list(_chart_paths(chart, starts, time, n_steps, seed)))
+    return positions[0] if len(positions) == 1 else positions
 
 
 def _walks(
@@ -165,12 +165,12 @@ def _walks(
     process = jumps.jump_nodes(nodes_of.stiffness, nodes_of.mass, time).process
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
     nodes, weights = nodes_of.corners(starts)
-    found = []
+    positions = []
     for k in range(len(starts)):
         rng = np.random.default_rng([seed, k])
         begin = int(rng.choice(nodes[k], p=weights[k] / weights[k].sum()))
-        found.append(nodes_of.positions[jumps.walk(process, begin, time, n_steps, rng)])
-    return found[0] if len(found) == 1 else np.stack(found)
+        positions.append(nodes_of.positions[jumps.walk(process, begin, time, n_steps, rng)])
+    return positions[0] if len(positions) == 1 else np.stack(positions)
 
 
 def _chart_paths(chart: Chart, starts: np.ndarray, time: float, n_steps: int, seed: int) -> Iterator[np.ndarray]:

@@ -76,16 +76,16 @@ def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, flo
     units = len(plan.starts) * plan.n_blocks
     size = brownian.at_once(plan.block, units)
     tasks = [np.arange(k, min(k + size, units)) for k in range(0, units, size)]
-    found: Any = None
+    totals: Any = None
     outside = 0
     counted = results([partial(_run, plan, task, size) for task in tasks], n_jobs)
     for task, (counts, out) in zip(tasks, counted, strict=True):
-        if found is None:
-            found = np.zeros((len(plan.starts), plan.n_blocks if by_block else 1, *counts.shape[1:]), counts.dtype)
+        if totals is None:
+            totals = np.zeros((len(plan.starts), plan.n_blocks if by_block else 1, *counts.shape[1:]), counts.dtype)
         start, block = np.divmod(task, plan.n_blocks)
-        np.add.at(found, (start, block if by_block else np.zeros_like(block)), counts)
+        np.add.at(totals, (start, block if by_block else np.zeros_like(block)), counts)
         outside += int(out.sum())
-    return found, outside / (units * plan.block * len(plan.counts))
+    return totals, outside / (units * plan.block * len(plan.counts))
 
 
 def _run(plan: Plan, units: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from ..manifold.surface import combined
 ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each component: rounding of K is less, the narrowest link more
 SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
 TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time
-MAX_MODES = 1500
+USUAL_MODES, MAX_MODES = 200, 1500  # eigenpairs of a surface where nothing says how many are needed, and at most
 USUAL = 0.25  # length scale of features where none is given, over the extent π/√λ_1
 
 

@@ -24,13 +24,12 @@ from .assembly import on_simplices, quadratic_unknowns
 from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 from .simplicial import assemble
-from .spectra import MAX_MODES, Kernels, modes_for, weyl
+from .spectra import MAX_MODES, USUAL_MODES, Kernels, modes_for, weyl
 from .surfaces import MeshedSurface, modes_from
 
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
 MAX_SPECTRAL_DIM = 3  # above, method="auto" takes Brownian paths: meshes have too many elements
 MAX_UNKNOWNS = {1: 60_000, 2: 60_000, 3: 12_000}  # in 3-d factors fill up: 12 000 cost what 60 000 do in 2-d
-USUAL_MODES = 200
 REFINED = 1.5  # ratio of the steps of two meshes whose eigenvalues are compared
 COARSER = 2  # how often the first mesh may be made coarser, until it has half as many elements per wave
 FIRST = 8  # eigenvalues compared

@@ -81,10 +81,10 @@ class MeshedSurface(ABC):
     def _solve(self, n: int, lumped: bool = False) -> Spectrum:
         used = np.unique(self.cells)
         K, M = (matrix[used][:, used].tocsr() for matrix in self.elements())
-        found = lowest(K, diags(row_sums(M)).tocsr() if lumped else M, n)
-        functions = np.zeros((len(self.nodes), len(found.values)))
-        functions[used] = found.vectors
-        return Spectrum(found.values, functions, self, self.volume, self.dim, found.missing, found.residual)
+        pairs = lowest(K, diags(row_sums(M)).tocsr() if lumped else M, n)
+        functions = np.zeros((len(self.nodes), len(pairs.values)))
+        functions[used] = pairs.vectors
+        return Spectrum(pairs.values, functions, self, self.volume, self.dim, pairs.missing, pairs.residual)
 
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
@@ -112,11 +112,11 @@ class MeshedSurface(ABC):
         both = np.concatenate([start, checks.cloud(np.atleast_2d(ends), "b", columns=p)])
         located = self.project(both)
         points = [Point.between(*of) for of in zip(located.nodes, located.weights, strict=True)]
-        found = []
+        geodesics = []
         for length, path in self._cells_with_lengths.paths(points[0], points[1:]):
             rows = [point.weights @ self.nodes[point.nodes] for point in path]
-            found.append(Geodesic(length, np.array(rows).reshape(-1, p)))
-        return found if several else found[0]
+            geodesics.append(Geodesic(length, np.array(rows).reshape(-1, p)))
+        return geodesics if several else geodesics[0]
 
     @cached_property
     def _cells_with_lengths(self) -> Cells:

@@ -228,8 +228,8 @@ def _distance(side: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) ->
     """Distance of each middle to the nearest one on the other side of the boundary, [n, ..., n]."""
     width = [int(np.ceil(CLOSE * cell.max() / h)) if wraps else 0 for h, wraps in zip(cell, periodic, strict=True)]
     padded = np.pad(side, [(min(w, n),) * 2 for w, n in zip(width, side.shape, strict=True)], mode="wrap")
-    found = sum(ndimage.distance_transform_edt(one, cell) for one in (padded, ~padded))
-    return found[tuple(slice(min(w, n), min(w, n) + n) for w, n in zip(width, side.shape, strict=True))]
+    distance = sum(ndimage.distance_transform_edt(one, cell) for one in (padded, ~padded))
+    return distance[tuple(slice(min(w, n), min(w, n) + n) for w, n in zip(width, side.shape, strict=True))]
 
 
 def _gradient(field: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray:
@@ -238,14 +238,14 @@ def _gradient(field: np.ndarray, cell: np.ndarray, periodic: tuple[bool, ...]) -
     for a, wraps in enumerate(periodic):
         padded = np.pad(padded, [(int(a == b),) * 2 for b in range(field.ndim)], mode="wrap" if wraps else "edge")
     inner = (slice(1, -1),) * field.ndim
-    found = []
+    changes = []
     for a, wraps in enumerate(periodic):
         change = np.gradient(padded, cell[a], axis=a)[inner]
         if not wraps:  # one-sided at the box
             for end in (0, -1):
                 change[(slice(None),) * a + (end,)] *= 2
-        found.append(change.ravel())
-    return np.stack(found, -1)
+        changes.append(change.ravel())
+    return np.stack(changes, -1)
 
 
 def _with_walls(

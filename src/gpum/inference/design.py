@@ -106,11 +106,11 @@ class Asked:
 
         For an `extreme`, a maximum or minimum, OF_EXTREMES and one.
         """
-        some = lambda rows, size: np.sort(np.random.default_rng(0).permutation(rows)[:size])
+        drawn = lambda rows, size: np.sort(np.random.default_rng(0).permutation(rows)[:size])
         most = OF_EXTREMES if extreme else CANDIDATES
         left = len(candidates) - most
         notes = (f"{left} of {len(candidates)} rows without a label were not compared",) if left > 0 else ()
-        return cls(some(candidates, most), some(np.arange(n_rows), 1 if extreme else TARGETS), notes, extreme)
+        return cls(drawn(candidates, most), drawn(np.arange(n_rows), 1 if extreme else TARGETS), notes, extreme)
 
     def of_cloud(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Candidates and targets out of an array over the cloud."""
@@ -169,7 +169,7 @@ def choose(
     Gains of outputs add up. Fewer than n are found where there are no more candidates.
     """
     m = len(useful[0])
-    left, found, gains = np.ones(m, bool), [], []
+    left, chosen, gains = np.ones(m, bool), [], []
     weights = [np.array([belief.weight for belief in beliefs]) for beliefs in outputs]
     for _ in range(min(n, m)):
         score = np.zeros(m)
@@ -177,13 +177,13 @@ def choose(
             gain = np.array([belief.gain(criterion) for belief in beliefs])
             score += mask * (weight @ gain / weight.sum())
         i = int(np.argmax(np.where(left, score, -np.inf)))
-        found.append(i)
+        chosen.append(i)
         gains.append(score[i])
         left[i] = False
         for beliefs, mask in zip(outputs, useful, strict=True):
-            for belief in beliefs if mask[i] and len(found) < n else ():
+            for belief in beliefs if mask[i] and len(chosen) < n else ():
                 belief.condition(i)
-    return np.array(found, int), np.array(gains)
+    return np.array(chosen, int), np.array(gains)
 
 
 def improvement(ahead: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -99,8 +99,8 @@ class Output:
         if type(self) is not Output or self.target.likelihood != "gaussian":
             return None
         y = (self.labels - self.mean) / self.scale
-        found = log_densities(self.posterior, y, priors=self.target.priors)
-        return None if found is None else found - np.log(self.scale)
+        densities = log_densities(self.posterior, y, priors=self.target.priors)
+        return None if densities is None else densities - np.log(self.scale)
 
     def beliefs(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
@@ -204,8 +204,8 @@ class LogNormal(Output):
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
         z = (np.log(self.labels) - self.mean) / self.scale
         mean, variance, ends = leave_one_out(self.posterior, z, levels, log_units, self.target.priors)
-        found = _log_normal(self.mean + self.scale * mean, self.scale * np.sqrt(variance))
-        return *found, _powers(self.mean + self.scale * ends)
+        moments = _log_normal(self.mean + self.scale * mean, self.scale * np.sqrt(variance))
+        return *moments, _powers(self.mean + self.scale * ends)
 
     def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
         """As `Output.of_prior`; at most e^LARGEST_LOG."""
@@ -215,8 +215,8 @@ class LogNormal(Output):
         """As of a Gaussian's, of y itself."""
         logs = np.log(self.labels)
         z = (logs - self.mean) / self.scale
-        found = log_densities(self.posterior, z, log_units, self.target.priors)
-        return None if found is None else found - np.log(self.scale) - logs.mean()
+        densities = log_densities(self.posterior, z, log_units, self.target.priors)
+        return None if densities is None else densities - np.log(self.scale) - logs.mean()
 
 
 def log_units(logs: np.ndarray) -> tuple[float, float]:
@@ -227,8 +227,8 @@ def log_units(logs: np.ndarray) -> tuple[float, float]:
 
 def _log_normal(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation [n] of log-normals whose logarithms have these."""
-    found = _powers(mean + 0.5 * std**2)  # where e^(std²) overflows it does too, or the labels are below e^-175
-    return found, found * np.sqrt(np.expm1(np.minimum(std**2, 2 * LARGEST_LOG)))
+    expected = _powers(mean + 0.5 * std**2)  # where e^(std²) overflows it does too, or the labels are below e^-175
+    return expected, expected * np.sqrt(np.expm1(np.minimum(std**2, 2 * LARGEST_LOG)))
 
 
 def _powers(logs: np.ndarray) -> np.ndarray:
@@ -274,13 +274,13 @@ class CountOutput(Output):
     def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Covariance between rows, from DRAWS draws; its diagonal is exact."""
         draws = self.samples(np.random.default_rng(0), rows, DRAWS, False)
-        found = np.atleast_2d(np.cov(draws))
+        cov = np.atleast_2d(np.cov(draws))
         std = self.moments(rows, noise)[1]
-        bare = np.maximum(np.sqrt(np.diag(found)), 1e-300)
+        bare = np.maximum(np.sqrt(np.diag(cov)), 1e-300)
         shrink = np.minimum(std / bare, 1.0)
-        found = found * shrink[:, None] * shrink
-        found[np.diag_indices_from(found)] = std**2
-        return found
+        cov = cov * shrink[:, None] * shrink
+        cov[np.diag_indices_from(cov)] = std**2
+        return cov
 
     def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles of observations, whole numbers, or of the rate, which are those of f transformed."""
@@ -352,9 +352,9 @@ class Angle(Output):
 
     def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """About the mean direction: the ends of an interval may lie below 0 or above the period."""
-        found = self.scale * angles.quantiles(self._both, rows, levels, noise)
+        ends = self.scale * angles.quantiles(self._both, rows, levels, noise)
         middle = angles.moments(self._both, rows, noise)[0]
-        return found + self.period * (middle < 0)[:, None]  # as the mean, from 0 to the period
+        return ends + self.period * (middle < 0)[:, None]  # as the mean, from 0 to the period
 
     def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
         """Joint draws, from 0 to the period."""

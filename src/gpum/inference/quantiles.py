@@ -38,22 +38,22 @@ def mixture_quantiles(
     width = np.ptp(means, 0) + scales.max(0)
     scales = np.maximum(scales, np.maximum(NARROW * width, 1e-300))
     look_up, exactly = partial(_looked_up, _table(dof)), partial(_exactly, dof)
-    found = np.empty((means.shape[1], len(levels)))
+    quantiles = np.empty((means.shape[1], len(levels)))
     size = max(1, AT_ONCE // len(means))
-    for some in (slice(k, k + size) for k in range(0, len(found), size)):
-        w, m, s = weights[:, some] / weights[:, some].sum(0), means[:, some], scales[:, some]
+    for part in (slice(k, k + size) for k in range(0, len(quantiles), size)):
+        w, m, s = weights[:, part] / weights[:, part].sum(0), means[:, part], scales[:, part]
         for k, level in enumerate(levels):  # the upper half by reflection: F is small where it must be right
             p, side = (level, 1.0) if level <= 0.5 else (1 - level, -1.0)
             of = look_up if p >= EXACT else exactly
-            found[some, k] = side * _solve(of, w, side * m, s, p, float(student.ppf(p, dof)))
-    return found
+            quantiles[part, k] = side * _solve(of, w, side * m, s, p, float(student.ppf(p, dof)))
+    return quantiles
 
 
 def _solve(of: Slope, w: np.ndarray, m: np.ndarray, s: np.ndarray, p: float, z: float) -> np.ndarray:
     """Quantiles [n] at one level p, which is z for a single component; w, m and s are [J, n]."""
-    own, rate = m + s * z, 1 / s
-    low, high, x = own.min(0), own.max(0), np.sum(w * own, 0)
-    found, going = x.copy(), np.arange(len(x))
+    quantile, rate = m + s * z, 1 / s
+    low, high, x = quantile.min(0), quantile.max(0), np.sum(w * quantile, 0)
+    solution, going = x.copy(), np.arange(len(x))
     for step in range(1, STEPS + 1):
         T, slope = of((x - m) * rate)
         F, f = np.einsum("jn,jn->n", w, T), np.einsum("jn,jn,jn->n", w, slope, rate)
@@ -66,7 +66,7 @@ def _solve(of: Slope, w: np.ndarray, m: np.ndarray, s: np.ndarray, p: float, z: 
         new = np.where(out, np.where(done, x, 0.5 * (low + high)), new)
         if step % HALVED == 0:
             new = np.where(done, new, 0.5 * (low + high))
-        found[going] = new
+        solution[going] = new
         if done.all():
             break
         if done.any():
@@ -74,7 +74,7 @@ def _solve(of: Slope, w: np.ndarray, m: np.ndarray, s: np.ndarray, p: float, z: 
             going, low, high, new = going[keep], low[keep], high[keep], new[keep]
             w, m, rate = w[:, keep], m[:, keep], rate[:, keep]
         x = new
-    return found
+    return solution
 
 
 def _table(dof: float) -> np.ndarray:

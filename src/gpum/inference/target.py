@@ -32,9 +32,9 @@ class Target:
         """Whether labels (or their logs) are a function and normal noise that is learned: any number can be used."""
         return self.likelihood in ("gaussian", "lognormal") and self.period is None and self.noise_std is None
 
-    def only(self, some: np.ndarray) -> Target:
+    def only(self, index: np.ndarray) -> Target:
         """The same for some of the labels."""
-        noise, trials, weights = (None if v is None else v[some] for v in (self.noise_std, self.trials, self.weights))
+        noise, trials, weights = (None if v is None else v[index] for v in (self.noise_std, self.trials, self.weights))
         return replace(self, noise_std=noise, trials=trials, weights=weights)
 
     def joined(self, n: int, other: Target, m: int) -> Target:
@@ -43,10 +43,10 @@ class Target:
             missing = "noise_std was not given" if other.noise_std is None else "noise_std was given"
             raise GpumError(f"{missing}, unlike for the labels before; give it for all labels, or fit again without it")
 
-        def both(mine: np.ndarray | None, its: np.ndarray | None) -> np.ndarray | None:
-            if mine is None and its is None:
+        def both(before: np.ndarray | None, after: np.ndarray | None) -> np.ndarray | None:
+            if before is None and after is None:
                 return None
-            return np.concatenate([np.ones(n) if mine is None else mine, np.ones(m) if its is None else its])
+            return np.concatenate([np.ones(n) if before is None else before, np.ones(m) if after is None else after])
 
         return replace(
             self, noise_std=both(self.noise_std, other.noise_std), trials=both(self.trials, other.trials),

@@ -42,9 +42,9 @@ class TemperedWeights:
         owner = np.array([candidate_set.geometry_of[candidate.space] for candidate in candidates], int)
         return cls(owner, prior, candidate_set.priors.power_of_numbers)
 
-    def only(self, some: Sequence[int]) -> TemperedWeights:
+    def only(self, index: Sequence[int]) -> TemperedWeights:
         """For some of the candidates."""
-        return replace(self, owner=self.owner[list(some)])
+        return replace(self, owner=self.owner[list(index)])
 
     def log_weights(self, log_mass: np.ndarray) -> np.ndarray:
         """Log weights [K, ...] up to a constant, from evidence times prior, log_mass [K, ...]."""
@@ -61,9 +61,10 @@ class TemperedWeights:
 
     def _evidence(self, log_mass: np.ndarray) -> np.ndarray:
         """For each candidate [K, ...], the log of the total mass of its geometry over the geometry's prior weight."""
-        found = np.zeros_like(log_mass)
+        evidence = np.zeros_like(log_mass)
         for g in np.unique(self.owner):
-            mine = self.owner == g
-            total = np.logaddexp.reduce(log_mass[mine], axis=0) - self.log_prior[g]  # logsumexp takes ten times as long
-            found[mine] = np.where(np.isfinite(total), total, 0.0)
-        return found
+            members = self.owner == g
+            # logaddexp.reduce takes a tenth of the time of logsumexp
+            total = np.logaddexp.reduce(log_mass[members], axis=0) - self.log_prior[g]
+            evidence[members] = np.where(np.isfinite(total), total, 0.0)
+        return evidence

@@ -172,14 +172,14 @@ def local_fits(
     best, least, size = None, np.full(len(X), np.inf), np.zeros(len(X), int)
     ratio = np.zeros(len(X))
     for k in sizes(len(X), q, n_neighbors):
-        found = tangents.fit(X, pool[:, :k], q)
-        found = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], found.frame, k, both=False), q)
-        error = np.sqrt(np.mean(found.error[around] ** 2, axis=1))
-        thick = error / found.radius
+        fit = tangents.fit(X, pool[:, :k], q)
+        fit = tangents.fit(X, tangents.along_surface(X, pool[:, : POOL * k], fit.frame, k, both=False), q)
+        error = np.sqrt(np.mean(fit.error[around] ** 2, axis=1))
+        thick = error / fit.radius
         cost = np.where(thick <= tangents.THIN, error / neighbours.extent(X), 1 + thick)
         better = cost < tangents.GAIN * least
         least, size, ratio = np.where(better, cost, least), np.where(better, k, size), np.where(better, thick, ratio)
-        best = found if best is None else chosen(better, found, best)
+        best = fit if best is None else chosen(better, fit, best)
     assert best is not None
     return best, size, ratio
 

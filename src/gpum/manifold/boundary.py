@@ -199,7 +199,7 @@ def corridor_boundary(
     typical = gaps.minimax(tree, neighbours.distance(images, tree), edges)
     a, b = X[edges[:, 0]], X[edges[:, 1]]
     length = _lengths(mapping, a, b)
-    wide = gaps.looseness(length, typical)
+    wide = gaps.relative_gap(length, typical)
     between = a[:, None] + np.linspace(0.1, 0.9, 5)[:, None] * (b - a)[:, None]
     variance = evaluate(mapping, "variance", between.reshape(-1, X.shape[1])).reshape(len(edges), -1)
     variance = np.maximum(variance.max(1), 0.0)
@@ -217,7 +217,7 @@ def corridor_boundary(
     away = neighbours.distance(images, edges)
     torn = (length > TORN * away) & close
     beside = torn & ~in_tree
-    level_of_edge[beside] = BRIDGED + KNOWN * gaps.looseness(away[beside], typical[beside])
+    level_of_edge[beside] = BRIDGED + KNOWN * gaps.relative_gap(away[beside], typical[beside])
 
     admitted = np.isfinite(level_of_edge)
     edges, level_of_edge = edges[admitted], level_of_edge[admitted]

@@ -208,14 +208,14 @@ def evaluate(
         padded[len(points) :] = points[-1]
     with jax.enable_x64(True), cached_programs():
         try:
-            found = [_at_batch(chart, padded[k : k + batch], function) for k in range(0, len(padded), batch)]
+            values = [_at_batch(chart, padded[k : k + batch], function) for k in range(0, len(padded), batch)]
         except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
             name = function if isinstance(function, str) else function.__name__
             raise GpumError(
                 f"{name} of {type(chart).__name__} cannot be compiled: write `metric` and `inside` with jax.numpy "
                 f"instead of numpy, and jnp.where instead of if ({str(error).splitlines()[0]})"
             ) from None
-        return np.concatenate([np.asarray(f) for f in found])[: len(points)]
+        return np.concatenate([np.asarray(f) for f in values])[: len(points)]
 
 
 @partial(compiled, static_argnames=("function",))

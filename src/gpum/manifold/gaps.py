@@ -1,7 +1,7 @@
 """How wide the gap between two fitted rows is, against the steps of the data around it.
 
 The minimum spanning tree of the images φ(x_i) in the data space connects the cloud by the shortest possible steps. For
-any other pair the *minimax distance* is the longest step of the tree path between them. The looseness of a pair,
+any other pair the *minimax distance* is the longest step of the tree path between them. The relative gap of a pair,
 
     v_ij = length of φ from x_i to x_j / minimax_ij - 1 ≥ 0,
 
@@ -86,7 +86,7 @@ def in_steps(lengths: np.ndarray, typical: np.ndarray) -> np.ndarray:
     return lengths / np.maximum(typical, floor)
 
 
-def looseness(gap: np.ndarray, typical: np.ndarray) -> np.ndarray:
+def relative_gap(gap: np.ndarray, typical: np.ndarray) -> np.ndarray:
     """v of each pair, [e], given its length along the surface and its minimax distance."""
     return np.maximum(in_steps(gap, typical) - 1, 0.0)
 

@@ -262,8 +262,8 @@ class _Chain:
         if len(t):
             unit = max(self.length(t)[0], TINY)  # so that tolerances do not depend on the unit of lengths
             scaled = lambda x: tuple(value / unit for value in self.length(x))
-            found = minimize(scaled, t, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * len(t), tol=1e-12)
-            t = found.x if found.fun * unit <= self.length(t)[0] else t
+            optimum = minimize(scaled, t, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * len(t), tol=1e-12)
+            t = optimum.x if optimum.fun * unit <= self.length(t)[0] else t
         points = list(self.points)
         for k, position in zip(self.moves, t, strict=True):
             points[k] = Point(points[k].nodes, np.array([1 - position, position]))

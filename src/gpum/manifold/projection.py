@@ -51,17 +51,17 @@ def nearest_point(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, 
     open_ = np.arange(m)  # points that are not inside their simplex
     for size in range(c, 0, -1):
         faces = np.array(list(combinations(range(c), size)))
-        for some in [faces] if len(open_) < MANY else faces[:, None]:  # of few points all faces in one call
-            shape = len(some), len(open_)
-            corner = corners[open_[:, None], some[:, None]].reshape(-1, size, corners.shape[2])
-            found, off, inside = _on_face(np.tile(points[open_], (len(some), 1)), corner)
+        for chosen in [faces] if len(open_) < MANY else faces[:, None]:  # of few points all faces in one call
+            shape = len(chosen), len(open_)
+            corner = corners[open_[:, None], chosen[:, None]].reshape(-1, size, corners.shape[2])
+            on_faces, off, inside = _on_face(np.tile(points[open_], (len(chosen), 1)), corner)
             off = np.where(inside, off, np.inf).reshape(shape)
             best = np.argmin(off, 0) if len(open_) else np.zeros(0, int)
             off = off[best, np.arange(len(open_))]
             closer = np.flatnonzero(off < distance[open_])
-            rows, face = open_[closer], some[best[closer]]
+            rows, face = open_[closer], chosen[best[closer]]
             weights[rows] = 0.0
-            weights[rows[:, None], face] = found.reshape(*shape, size)[best[closer], closer]
+            weights[rows[:, None], face] = on_faces.reshape(*shape, size)[best[closer], closer]
             distance[rows] = off[closer]
         if size == c:
             open_ = np.flatnonzero(distance == np.inf)

@@ -62,10 +62,10 @@ def through_neighbours(rows: np.ndarray, nodes: np.ndarray, points: np.ndarray) 
     return Slopes(Vt.transpose(0, 2, 1), slopes, nodes)
 
 
-def _by_columns(surface: Surface, found: Slopes) -> Slopes:
-    frame = found.frame if surface.axes is None else surface.axes @ found.frame
+def _by_columns(surface: Surface, slopes: Slopes) -> Slopes:
+    frame = slopes.frame if surface.axes is None else surface.axes @ slopes.frame
     scale = np.broadcast_to(np.asarray(surface.scale, float), frame.shape[1])
-    return Slopes(frame / scale[:, None], found.slopes, found.nodes)
+    return Slopes(frame / scale[:, None], slopes.slopes, slopes.nodes)
 
 
 def _corners(surface: Surface, nodes: np.ndarray) -> np.ndarray:
@@ -97,9 +97,9 @@ def _quadratic(local: int, corners: int, weights: np.ndarray) -> np.ndarray:
     for k, (i, j) in enumerate(sides):  # b_i (2 b_i - 1) + ½ Σ_j 4 b_i b_j = b_i
         b[:, i] += 0.5 * weights[:, corners + k]
         b[:, j] += 0.5 * weights[:, corners + k]
-    found = np.zeros((len(b), corners, local))
+    derivatives = np.zeros((len(b), corners, local))
     for i in range(corners):
-        found[:, i, i] = 4 * b[:, i] - 1
+        derivatives[:, i, i] = 4 * b[:, i] - 1
     for k, (i, j) in enumerate(sides):
-        found[:, i, corners + k], found[:, j, corners + k] = 4 * b[:, j], 4 * b[:, i]
-    return found
+        derivatives[:, i, corners + k], derivatives[:, j, corners + k] = 4 * b[:, j], 4 * b[:, i]
+    return derivatives

@@ -101,15 +101,15 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
         return _star(v[i, columns], limit[columns], ghost[i]).among(columns)
 
     closed = _closed(v, near, alpha * h) if q == 2 else [None] * N
-    found = [known or star(i, np.full(k, alpha * h[i])) for i, known in enumerate(closed)]
-    is_open = np.array([star.n_ghosts > 0 for star in found])
+    stars = [known or star(i, np.full(k, alpha * h[i])) for i, known in enumerate(closed)]
+    is_open = np.array([star.n_ghosts > 0 for star in stars])
     # At the edge balls are small: simplices between rows of the edge must not reach outside.
-    at, tips, _, centre = _joined(found)
+    at, tips, _, centre = _joined(stars)
     beside = np.where(tips < 0, True, is_open[index[at[:, None], tips]]).all(1)
     beside &= np.linalg.norm(centre, axis=1) > EDGE * h[at]
     for i in np.flatnonzero(is_open | (np.bincount(at[beside], minlength=N) > 0)):
-        found[i] = star(i, np.where(is_open[index[i]], EDGE, alpha) * h[i])
-    at, tips, point, centre = _joined(found)
+        stars[i] = star(i, np.where(is_open[index[i]], EDGE, alpha) * h[i])
+    at, tips, point, centre = _joined(stars)
     flux = _faces(point, centre)  # [K, q]
     cell = np.sum(flux * np.sum(point**2, -1), 1) / (2 * q)
     volume = np.where((tips >= 0).all(1), np.abs(np.linalg.det(point)) / (2 if q == 2 else 6), 0.0)
@@ -142,11 +142,11 @@ class Star:
         return replace(self, tips=np.append(numbers, np.full(self.n_ghosts, -1)).astype(int)[self.tips])
 
 
-def _joined(found: Sequence[Star]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _joined(stars: Sequence[Star]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Simplices of all stars: the row whose star it is [K], its corners, their coordinates and its centre."""
-    at = np.repeat(np.arange(len(found)), [len(star.tips) for star in found])
+    at = np.repeat(np.arange(len(stars)), [len(star.tips) for star in stars])
     tips, point, centre = (
-        np.concatenate([getattr(star, name) for star in found]) for name in ("tips", "point", "centre")
+        np.concatenate([getattr(star, name) for star in stars]) for name in ("tips", "point", "centre")
     )
     return at, tips, point, centre
 
