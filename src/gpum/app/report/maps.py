@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | a chart, or another geometry beside a chart with some weight | the chart | the data |
 | a graph | its own layout: neighbours on the graph stay neighbours | the data |
-| flat space | the two most relevant columns, where these are known, or two main directions of the data | the three most relevant ones |
+| flat space | the two most relevant columns where known, or two main directions | the three most relevant ones |
 | anything else | the heaviest chart, or two main directions of the data | the data |
 
 The data are drawn in their columns, or, where there are more than three, along their main directions.
