@@ -14,7 +14,11 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 DRIVER = shutil.which("chromedriver")
 MISSING = "no Chromium with chromedriver is installed" if not (CHROMIUM and DRIVER) else None
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--hide-scrollbars"]
+FLAGS = [
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--hide-scrollbars"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--disable-quic",  # nothing here needs a network
+]
 
 
 class Browser:

@@ -159,13 +159,22 @@ def test_dates_in_which_day_and_month_may_be_confused_are_not_guessed(tmp_path):
         ("€ 1,234.5", "€ 1,200.75", "1200.75"), ("31/12/2024", "1/2/2024", "2024-02-01"),
         ("12/31/2024", "1/2/2024", "2024-01-02"), ("12/31/2024", "13/2/2024", None),
         ("31/12/2024", "2024-01-05", "2024-01-05"), ("12.31.2024", "3.4.2024", "2024-03-04"),
+        ("31.12.24", "1.2.23", "2023-02-01"), ("31.12.24", "1.2.70", "1970-02-01"), ("31.12.24", "30.2.24", None),
+        ("12/31/2024 08:30", "1/2/2024 9:05", "2024-01-02T09:05:00"),
+        ("12/31/2024", "1/2/2024 12:05 AM", "2024-01-02T00:05:00"),
+        ("5-Jan-23", "17-feb-2024", "2024-02-17"), ("Jan 5, 2023", "September 17, 2024", "2024-09-17"),
+        ("Jan 5, 2023", "17 Sep 2024", None), ("5 Jan 2023", "Jux 5, 2023", None),
+        ("08:30", "17:45", "17.75"), ("08:30", "0:00:36", "0.01"), ("08:30", "noon 5", None),
+        ("CHF 5", "CHF 7.5", "7.5"),
     ],
 )  # fmt: skip
 def test_an_example_says_how_cells_are_written(example, cell, plain):
     assert Style(example).plain(cell, ".") == plain
 
 
-@pytest.mark.parametrize("example", ["1,234", "abc", "3/4/2024", "2024-01-01", "", "1.234'5,6", "g 5 g"])
+@pytest.mark.parametrize(
+    "example", ["1,234", "abc", "3/4/2024", "2024-01-01", "", "1.234'5,6", "g 5 g", "12/12/2024", "01.02.03"]
+)
 def test_an_example_that_says_too_little_is_refused(example):
     with pytest.raises(GpumError, match="does not show how cells are written"):
         Style(example)

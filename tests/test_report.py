@@ -15,6 +15,7 @@ import inside
 from browser import contents
 from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, KernelOptions, diagnostics
 from gpum.app.report import classes, findings, verdict
+from gpum.app.report.maps import View, flat_map
 from gpum.persistence.model_io import Fitted
 from gpum.report import render, write_report
 
@@ -694,3 +695,12 @@ def test_all_of_it_by_keyboard(browser, pages):
     browser.run("document.getElementById('copy').click()")
     assert browser.wait("return document.getElementById('status').textContent.includes('11 rows copied')")
     assert browser.errors() == []
+
+
+def test_a_chart_without_weight_is_not_drawn(curve_fit, monkeypatch):
+    """Where flat space has the weight, its columns are drawn, or main directions."""
+    for weight, kind in ((0.02, "directions"), (0.2, "learned")):
+        weights = {"chart of dimension 1": weight, "flat space": 1 - weight}
+        monkeypatch.setattr("gpum.app.report.maps._weights", lambda model, weights=weights: weights)
+        found = flat_map(curve_fit, View(curve_fit.X, 1.0))
+        assert (found.kind, len(found.rows)) == (kind, 40)

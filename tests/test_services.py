@@ -1,5 +1,6 @@
 """What docs/services.md says of serving a model: its code runs."""
 
+import asyncio
 import json
 import logging
 import os
@@ -7,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import types
 import urllib.error
 import urllib.request
 import warnings
@@ -33,9 +35,39 @@ def saved(tmp_path_factory):
     return path, model, X
 
 
-def code(number):
-    """A block of Python on the page."""
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[number]
+CLUSTERS = PAGE.with_name("clusters.md")
+WSGI, FASTAPI = range(2)  # blocks of Python on the page, in their order
+
+
+def code(number, page=PAGE):
+    """A block of Python on a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.S)[number]
+
+
+def asked(app, requests):
+    """Status and content of the answers of an ASGI application to (method, path, body), between start and end."""
+
+    async def ask_one(method, path, body):
+        sent = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        answer = []
+
+        async def receive():
+            return sent.pop() if sent else await asyncio.Future()
+
+        async def send(message):
+            answer.append(message)
+
+        headers = [(b"content-type", b"application/json")]
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "path": path}
+        await app({**scope, "raw_path": path.encode(), "query_string": b"", "headers": headers}, receive, send)
+        body = b"".join(message.get("body", b"") for message in answer[1:])
+        return answer[0]["status"], json.loads(body)
+
+    async def ask_all():
+        async with app.router.lifespan_context(app):
+            return [await ask_one(*request) for request in requests]
+
+    return asyncio.run(ask_all())
 
 
 class Quiet(WSGIRequestHandler):
@@ -57,7 +89,7 @@ def application(path, monkeypatch):
     """The application of the page, served; its names and its address."""
     monkeypatch.setenv("MODEL", str(path))
     names = {}
-    exec(compile(code(0), str(PAGE), "exec"), names)
+    exec(compile(code(WSGI), str(PAGE), "exec"), names)
     server = make_server("127.0.0.1", 0, names["application"], handler_class=Quiet)
     serving = threading.Thread(target=server.serve_forever)
     serving.start()
@@ -95,6 +127,40 @@ def test_whether_a_worker_is_ready(saved, monkeypatch):
             DIRECT.open(url, timeout=60)
         assert refused.value.code == 500
         refused.value.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the other libraries
+def test_the_application_of_fastapi(saved, monkeypatch):
+    pytest.importorskip("fastapi", reason="FastAPI is not installed: its block of the page was not run")
+    path, model, X = saved
+    monkeypatch.setenv("MODEL", str(path))
+    monkeypatch.setitem(sys.modules, "api", module := types.ModuleType("api"))  # as pydantic looks its names up
+    try:
+        exec(compile(code(FASTAPI), str(PAGE), "exec"), vars(module))
+    finally:
+        logging.captureWarnings(False)
+    rows = X[:3].tolist()
+    bad = [{"rows": [[1.0]]}, {"rows": []}, {"rows": [[1.0], [1.0, 2.0]]}, {"rows": [["a", 1]]}, {}]
+    answers = asked(
+        module.app,
+        [
+            ("GET", "/ready", {}),
+            ("POST", "/predict", {"rows": rows}),
+            ("POST", "/predict", {"rows": [[None, 0.5]]}),
+            *(("POST", "/predict", body) for body in bad),
+        ],
+    )
+    assert answers[0] == (200, {"ready": True, "columns": 2})
+    mean, std = model.predict(X[:3], return_std=True)
+    assert answers[1][0] == 200
+    np.testing.assert_allclose(answers[1][1]["mean"], mean)
+    np.testing.assert_allclose(answers[1][1]["std"], std)
+    assert answers[2][0] == 200
+    assert [status for status, _ in answers[3:]] == [422] * len(bad)
+    assert "features" in answers[3][1]["detail"]
+    monkeypatch.setenv("MODEL", str(path.with_name("missing")))
+    with pytest.raises(FileNotFoundError, match="missing"):
+        asked(module.app, [])
 
 
 def test_warnings_reach_the_log_that_the_page_names(caplog):
@@ -155,7 +221,7 @@ def test_a_process_may_be_forked_after_a_prediction(curve_fit, tmp_path):
 @pytest.mark.slow
 def test_a_table_in_processes(saved, tmp_path, monkeypatch):
     path, model, X = saved
-    (tmp_path / "blocks_of_a_table.py").write_text(code(1))
+    (tmp_path / "blocks_of_a_table.py").write_text(code(0, CLUSTERS))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "blocks_of_a_table", raising=False)
     from blocks_of_a_table import predict_table

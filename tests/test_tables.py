@@ -168,8 +168,7 @@ def test_npz_that_is_no_table(tmp_path, arrays, message):
         ("t.csv", "", "is empty"),
         ("t.csv", "\n \n", "is empty"),
         ("t.csv", "a,b\n", "header but no rows"),
-        ("t.csv", "a,b,a\n1,2,3\n", "more than one column 'a'"),
-        ("t.csv", ",b\n1,2\n", "column 1 of .* has no name"),
+        ("t.csv", "# by hand\n# 2024\na,b\n1,2\n", "has 1 cell, but line 3 has 2; remove the lines above the one"),
         ("t.csv", b"a,b\n1,2\n\xff,3\n", "not UTF-8 text .line 3."),
         ("t.csv", 'a,b\n"1,2\n', "check its quotes"),
         ("t.ods", "a", "ends in '.ods', .*; save the table as CSV"),
@@ -290,8 +289,28 @@ def test_the_separator_is_not_sought_within_quotes(tmp_path):
 def test_columns_without_a_name_and_without_a_value_are_none(tmp_path):
     """As spreadsheets write them, with separators at the ends of the lines."""
     assert list(tables.read(save(tmp_path / "t.csv", "a;b;;\n1;2;; \n")).columns) == ["a", "b"]
-    with pytest.raises(ValueError, match=r"column 3 of .* has no name"):
-        tables.read(save(tmp_path / "t.csv", "a;b;\n1;2;3\n"))
+    assert list(tables.read(save(tmp_path / "t.csv", "a;b;\n1;2;3\n")).columns) == ["a", "b", "column 3"]
+
+
+def test_columns_are_named_by_their_place(tmp_path):
+    """Those without a name, as pandas writes its index, and those that have the name of another."""
+    table = tables.read(save(tmp_path / "t.csv", ",a,a,a (2),a\n1,2,3,4,5\n"))
+    assert list(table.columns) == ["column 1", "a", "a (3)", "a (2)", "a (4)"]
+    assert [column[0] for column in table.columns.values()] == list("12345")
+    assert "one without a name is 'column 1'; a second 'a' is 'a (3)'" in table.advice
+    assert tables.read(save(tmp_path / "t.csv", "a,b\n1,2\n")).advice is None
+    with pytest.raises(ValueError, match="holds numbers instead of names"):
+        tables.read(save(tmp_path / "t.csv", "1,1\n2,3\n"))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_empty_lines_are_left_out(tmp_path, mark):
+    """Also those of separators alone, and the line in which Excel names its separator."""
+    text = mark.join("ab") + "\n" + mark.join("12") + "\n" + mark + "\n" + mark.join("34") + "\n" + mark * 2
+    plain = tables.read(save(tmp_path / "t.csv", f"sep={mark}\n{mark}\n\n{text[:-2]}"))
+    assert {name: column.tolist() for name, column in plain.columns.items()} == {"a": ["1", "3"], "b": ["2", "4"]}
+    assert plain.lines == [5, 7]
+    assert tables.read(save(tmp_path / "t.csv", 'a\n1\n""\n')).columns["a"].tolist() == ["1", ""]
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,11 @@ def number_advice(text: str, decimal: str = ".") -> str | None:
         return None
     other = "," if decimal == "." else "."
     plain = re.sub(rf"(?<=\d)[ \u00a0\u202f'{other}](?=\d{{3}}(?!\d))", "", text)  # without marks of thousands
-    with_unit = re.fullmatch(r"(.*\d)\s*(%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
-    if with_unit and (_is_number(with_unit[1], decimal) or _is_number(with_unit[1], other)):
-        return f"write the number alone, without {with_unit[2]!r}"
+    after = re.fullmatch(r"(?P<number>.*\d)\s*(?P<unit>%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
+    before = re.fullmatch(r"(?P<unit>[€$£¥]|[A-Z]{3}(?=\s))\s*(?P<number>.*\d)", plain)
+    for found in (after, before):
+        if found and any(_is_number(found["number"], mark) for mark in (decimal, other)):
+            return f"write the number alone, without {found['unit']!r}"
     in_thousands = plain != text and _is_number(plain, decimal)
     if _is_number(text, other):
         thousands = f"; if it marks thousands, write {plain}" if in_thousands else ""

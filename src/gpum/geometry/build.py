@@ -238,8 +238,8 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
         )
     if badly:
         text += (
-            f"; {badly} of these rows cannot be filled in from other rows: atlas, graph and flat space are built "
-            "without them, and they are projected onto these"
+            f"; {badly} of these rows have too few readings, or too few rows like them, to be filled in: surfaces are "
+            "learned without them, and their predictions are less certain"
         )
     return text
 

@@ -157,10 +157,10 @@ def plot_paths(paths: Any, *, color: str = "#7b3294", ax: Axes | None = None) ->
 
 
 def _space(X: Any) -> np.ndarray:
-    """Centred rows in three dimensions, [N, 3]: the first principal components of more, zeros for fewer."""
+    """Rows in three dimensions, [N, 3]: as they are, the first principal components of more, zeros for fewer."""
     X = checks.cloud(X, "X")
-    X = X - X.mean(0)
     if X.shape[1] > 3:
+        X = X - X.mean(0)
         X = X @ np.linalg.svd(X, full_matrices=False)[2][:3].T
     return np.pad(X, ((0, 0), (0, max(0, 3 - X.shape[1]))))
 

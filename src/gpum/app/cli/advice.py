@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,14 +13,16 @@ import typer
 from gpum import GpumError
 from gpum.tools import Columns, Encoding, TextColumns, counted, is_date, is_missing
 
+from ..tables.dates import FIRST_YEAR, could_be_date, has_short_year, hours, order_of
 from ..tables.table import Table
-from ..tables.written import DATE, Style
+from ..tables.written import Style
 from .columns import FEW, ROW_NAMES, Chosen, Readings, counts_rows, readings_of
 from .messages import listed
 
 FEW_WORDS = 4  # different words among numbers that are taken for marks of missing values
 TRIED = 40  # cells that are tried as an example of how a column is written
 SHOWN = 3  # cells that a sentence quotes
+LIMIT = re.compile(r"[<>≤≥~]")
 COMMA = re.compile(r"[+-]?\d+,\d+")
 POINT = re.compile(r"[+-]?\d+\.\d+")
 
@@ -30,8 +32,14 @@ class Advice:
     """A sentence about the table, and the options of `gpum fit` that solve it; `stops`: the fit is refused without."""
 
     text: str
-    options: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
     stops: bool = True
+    drop: tuple[str, ...] = ()  # columns to leave out
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options and their values."""
+        return (*self.given, *_drop(self.drop))
 
 
 def advice_on(chosen: Chosen) -> list[Advice]:
@@ -43,7 +51,7 @@ def advice_on(chosen: Chosen) -> list[Advice]:
     empty = [name for name in chosen.used if table.is_empty(name)]
     if empty:
         have = "column has no value" if len(empty) == 1 else "columns have no value"
-        found.append(Advice(f"{len(empty)} {have} in any row: {listed(empty)}", _drop(empty)))
+        found.append(Advice(f"{len(empty)} {have} in any row: {listed(empty)}", drop=tuple(empty)))
     names_rows = bool(chosen.index)
     for name in (name for name in chosen.used if name not in empty):
         for advice in _of_column(table, name, names_rows):
@@ -87,18 +95,17 @@ def options_of(advice: Iterable[Advice]) -> list[str]:
     drop: list[str] = []
     others: list[str] = []
     for one in advice:
-        if one.options[:1] == ("--drop",):
-            drop += [name for name in one.options[1::2] if name not in drop]
-        elif one.options and not _contains(others, one.options):
-            others += one.options
-    return [*others, *_drop([name for text in drop for name in ([text] if "," not in text else text.split(","))])]
+        drop += [name for name in one.drop if name not in drop]
+        if one.given and not _contains(others, one.given):
+            others += one.given
+    return [*others, *_drop(drop)]
 
 
 def _contains(options: list[str], pair: tuple[str, ...]) -> bool:
     return any(tuple(options[k : k + len(pair)]) == pair for k in range(len(options)))
 
 
-def _drop(names: list[str]) -> tuple[str, ...]:
+def _drop(names: Collection[str]) -> tuple[str, ...]:
     if not names:
         return ()
     together = not any("," in name for name in names)
@@ -134,28 +141,37 @@ def _most(cells: list[str], fits: Callable[[str], object]) -> bool:
 def _of_column(table: Table, name: str, names_rows: bool) -> Iterator[Advice]:
     """Advice on a feature that has values."""
     column, cells = table.columns[name], _texts(table, name)
-    leave_out = _drop([name])
     if (column.dtype.kind in "iuf" or table.holds_numbers(name)) and counts_rows(_plain(table, name)):
-        yield Advice(f"column {name!r} counts the rows", leave_out if names_rows else ("--index", name), stops=False)
+        yield _no_feature(name, "counts the rows", names_rows, stops=False)
         return
     digits = [cell for cell in cells if re.search(r"\d", cell)]
     words = [cell for cell in cells if not re.search(r"\d", cell)]
-    dates = [cell for cell in digits if DATE.fullmatch(cell) or is_date(cell)]
+    clock = [cell for cell in digits if hours(cell) is not None]
+    dates = [cell for cell in digits if could_be_date(cell)]
     numbers = table.holds_numbers(name) and not dates
-    text = not numbers and 2 * len(dates) <= len(cells)
+    text = not numbers and 2 * max(len(dates), len(clock)) <= len(cells)
     different = len(table) >= FEW and len({_same(cell) for cell in column}) == len(table)
     if name.strip().lower() in ROW_NAMES or (text and different):
         how = "is different in every row, as names of rows are" if different else "seems to name the rows"
-        yield Advice(f"column {name!r} {how}", leave_out if names_rows else ("--index", name), stops=text)
+        yield _no_feature(name, how, names_rows, stops=text)
         return
     if text:
         yield from _of_words(table, name)
-    elif numbers and cells:
+    elif numbers:
         yield from _of_numbers(table, name, digits, words)
+    elif len(clock) > len(dates):
+        yield from _of_times(name, digits, words)
     elif cells:
         yield from _of_dates(name, digits, words)
     if len({_same(cell) for cell in column}) == 1:
-        yield Advice(f"column {name!r} has the same value in every row, which tells nothing", leave_out, stops=False)
+        said = f"column {name!r} has the same value in every row, which tells nothing"
+        yield Advice(said, drop=(name,), stops=False)
+
+
+def _no_feature(name: str, what: str, names_rows: bool, stops: bool) -> Advice:
+    """A column that names the rows: `--index` for the first, others are left out."""
+    said = f"column {name!r} {what}"
+    return Advice(said, drop=(name,), stops=stops) if names_rows else Advice(said, ("--index", name), stops)
 
 
 def _same(cell: object) -> object:
@@ -170,22 +186,36 @@ def _plain(table: Table, name: str) -> np.ndarray:
         return np.full(len(table), np.nan)
 
 
+def _of_times(name: str, digits: list[str], words: list[str]) -> Iterator[Advice]:
+    """A column of times of day."""
+    yield from _marks(name, words)
+    others = [cell for cell in digits if hours(cell) is None]
+    if others:
+        yield Advice(f"column {name!r} has times of day among other text ({_quoted(others)})", drop=(name,))
+    else:
+        said = f"column {name!r} has times of day such as {digits[0]!r}, which become numbers of hours"
+        yield Advice(said, ("--written", f"{name}={digits[0]}"))
+
+
 def _of_dates(name: str, digits: list[str], words: list[str]) -> Iterator[Advice]:
     """A column of dates: those in which day and month may be confused need an example."""
     yield from _marks(name, words)
-    open_ones = [cell for cell in digits if not is_date(cell)]
-    if not open_ones:
+    others = [cell for cell in digits if not is_date(cell)]
+    if not others:
         return
-    example = _example(open_ones, digits, ".")
+    example = _example(others, digits, ".", fits=order_of)
+    said = f"column {name!r} has dates such as {others[0]!r}"
     if example is not None:
-        yield Advice(f"column {name!r} has dates such as {open_ones[0]!r}", ("--written", f"{name}={example}"))
-    elif all(DATE.fullmatch(cell) for cell in open_ones):
+        if has_short_year(example):
+            said += f" (years are from {FIRST_YEAR} to {FIRST_YEAR + 99})"
+        yield Advice(said, ("--written", f"{name}={example}"))
+    elif all(could_be_date(cell) for cell in others):
         yield Advice(
-            f"column {name!r} has dates such as {open_ones[0]!r}, in which the day may be first or second: add "
-            f"{shlex.join(['--written', f'{name}={_day_first(open_ones[0])}'])} or the same with the month first"
+            f"{said}, in which the day may be first or second: add "
+            f"{shlex.join(['--written', f'{name}={_day_first(others[0])}'])} or the same with the month first"
         )
     else:
-        yield Advice(f"column {name!r} has dates among other text ({_quoted(open_ones)})", _drop([name]))
+        yield Advice(f"column {name!r} has dates among other text ({_quoted(others)})", drop=(name,))
 
 
 def _day_first(cell: str) -> str:
@@ -197,6 +227,7 @@ def _day_first(cell: str) -> str:
 def _of_numbers(table: Table, name: str, digits: list[str], words: list[str]) -> Iterator[Advice]:
     """A column of numbers, perhaps with words or units."""
     yield from _marks(name, words)
+    yield from _code_of_none(table, name)
     plain = Style("0")
     strange = [cell for cell in digits if plain.plain(cell, table.decimal) is None]
     if not strange:
@@ -212,23 +243,45 @@ def _of_numbers(table: Table, name: str, digits: list[str], words: list[str]) ->
         text = (
             f"column {name!r} has numbers that are written in several ways ({_quoted(strange)}): write them alike, or"
         )
-        yield Advice(f"{text} leave it out", _drop([name]))
+        yield Advice(f"{text} leave it out", drop=(name,))
     else:
-        yield Advice(f"column {name!r} has numbers such as {example!r}", ("--written", f"{name}={example}"))
+        said = f"column {name!r} has numbers such as {example!r}"
+        if LIMIT.match(example):
+            said += ", a limit instead of a value: it will stand for the value"
+        yield Advice(said, ("--written", f"{name}={example}"))
+
+
+def _code_of_none(table: Table, name: str) -> Iterator[Advice]:
+    """A number of nines, such as -999, far from all others in two rows or more: it may mean that there is no value."""
+    values, counts = np.unique(_plain(table, name), return_counts=True, equal_nan=False)
+    values, counts = values[np.isfinite(values)], counts[np.isfinite(values)]
+    for number in {values[0], values[-1]} if len(values) > 2 else ():
+        others = values[values != number]
+        away = np.abs(others - number).min()
+        if (
+            counts[values == number] > 1
+            and away > np.ptp(others)
+            and re.fullmatch(r"-?9{2,}(\.0)?", repr(float(number)))
+        ):
+            said = (
+                f"column {name!r} has {number:g} in {int(counts[values == number][0])} rows, far from all other numbers"
+            )
+            option = shlex.join(["--missing", f"{number:g}"])
+            yield Advice(f"{said}; if it means that there is no value, add {option}", stops=False)
 
 
 def _marks(name: str, words: list[str]) -> Iterator[Advice]:
     """Words among numbers or dates, which seem to say that there is no value."""
     if len(words) > FEW_WORDS:
-        yield Advice(f"column {name!r} has numbers among words ({_quoted(words)})", _drop([name]))
+        yield Advice(f"column {name!r} has numbers among words ({_quoted(words)})", drop=(name,))
     elif words:
         options = tuple(option for word in words for option in ("--missing", word))
         yield Advice(f"column {name!r} has {_quoted(words)} among its values, as if they were not known", options)
 
 
-def _example(candidates: list[str], cells: list[str], decimal: str) -> str | None:
-    """The first cell that shows how all cells are written; None if there is none."""
-    for text in candidates[:TRIED]:
+def _example(candidates: list[str], cells: list[str], decimal: str, fits: Callable[[str], object] = bool) -> str | None:
+    """The first cell that shows how all cells are written, of those that fit; None if there is none."""
+    for text in [cell for cell in candidates if fits(cell)][:TRIED]:
         try:
             style = Style(text)
         except GpumError:
@@ -247,10 +300,10 @@ def _of_words(table: Table, name: str) -> Iterator[Advice]:
         encoding = Encoding.of(Columns([name], [column]))
     except TextColumns as error:
         text = error.reasons[name].replace(" of X", "")
-        yield Advice(text, _drop([name]))
+        yield Advice(text, drop=(name,))
         return
     except GpumError as error:
-        yield Advice(str(error).replace(" of X", ""), _drop([name]))
+        yield Advice(str(error).replace(" of X", ""), drop=(name,))
         return
     words = encoding.columns[0].categories
     marks = [word for word in words if is_missing(word, among_words=False)]
@@ -265,8 +318,9 @@ def _of_target(table: Table, name: str) -> Iterator[Advice]:
     if table.is_empty(name):
         yield Advice(f"no row has a value of the target {name!r}; fill in at least two")
     elif cells and table.holds_numbers(name) and not table.is_text(name, ignoring={"-1", "-1.0"}):
-        for advice in _of_numbers(table, name, [c for c in cells if re.search(r"\d", c)], []):
-            if advice.options[:1] == ("--written",):
+        digits = [cell for cell in cells if re.search(r"\d", cell)]
+        for advice in _of_numbers(table, name, digits, [cell for cell in cells if cell not in digits]):
+            if advice.given:  # nobody leaves the target out
                 yield advice
 
 
@@ -278,7 +332,7 @@ def _of_rows(chosen: Chosen, used: list[str]) -> Iterator[Advice]:
     for name in used:
         same = first.setdefault(text[name], name)
         if same != name and len(set(text[name])) > 1:
-            yield Advice(f"column {name!r} is a copy of {same!r}", _drop([name]), stops=False)
+            yield Advice(f"column {name!r} is a copy of {same!r}", drop=(name,), stops=False)
     rows = list(zip(*text.values(), strict=True)) if used else []
     copies = len(rows) - len(set(rows))
     if copies:

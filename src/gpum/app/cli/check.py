@@ -39,14 +39,22 @@ def check(
     with stage(f"reading {data.name}", data):
         from ..tables import tables
         from ..tables.written import Conventions
-        from .advice import advice_on, options_of, show
+        from .advice import Advice, advice_on, options_of, show
         from .columns import choose
 
-        conventions = Conventions.of(missing, written)
-        table = with_labels(tables.read(data, decimal=decimal, encoding=encoding, matrix=matrix), data, target or [])
+        conventions, unread = Conventions.of(missing, written), []
+        try:
+            table = tables.read(data, decimal=decimal, encoding=encoding, matrix=matrix)
+        except tables.OtherEncoding as error:
+            table = tables.read(data, decimal=decimal, encoding=error.likely, matrix=matrix)
+            said = (
+                f"the text of {data.name} is not UTF-8; it reads as {error.likely}, if the words below are written well"
+            )
+            unread.append(Advice(said, ("--encoding", error.likely)))
+        table = with_labels(table, data, target or [])
         chosen = choose(table, target or [], features, drop, index, conventions)
         with called(data.name):
-            found = advice_on(chosen)
+            found = unread + advice_on(chosen)
     typer.echo(f"{data.name}: {counted(len(table), 'row')}, {counted(len(table.columns), 'column')}.")
     given = [
         *(word for name in chosen.targets or ["NAME"] for word in ("--target", name)),

@@ -46,8 +46,8 @@ def _misread(table: Table) -> str | None:
     if are_numbers(columns):
         numbers = listed(columns)
         return f"its first line holds numbers instead of names ({numbers}): if it is a row, add the names above it"
-    if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t |"):
-        marks = "tabs" if ".tsv" in table.source.lower() else "commas, semicolons or tabs"
+    if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t| :"):
+        marks = "tabs" if ".tsv" in table.source.lower() else "commas, semicolons, tabs or |"
         return f"its only column is {columns[0]!r}: the first line must hold all names, separated by {marks}"
     return None
 

@@ -4,8 +4,8 @@
 | --- | --- | --- |
 | a chart, or another geometry beside a chart with some weight | the chart | the data |
 | a graph | its own layout: neighbours on the graph stay neighbours | the data |
-| flat space, a length per column | the two most relevant columns | the three most relevant ones |
-| anything else | two main directions of the data | the data |
+| flat space | the two most relevant columns where known, or two main directions | the three most relevant ones |
+| anything else | the heaviest chart, or two main directions of the data | the data |
 
 The data are drawn in their columns, or, where there are more than three, along their main directions.
 """
@@ -21,7 +21,6 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from gpum import diagnostics, model_io
-from gpum.tools import TITLE as LENGTHS
 from gpum.tools import columns, evaluate, nearest, needs, percent, short
 
 from . import findings
@@ -68,8 +67,8 @@ class FlatMap:
 
 
 def relevant_columns(model: Any) -> np.ndarray | None:
-    """The columns that matter, the three first at most, where flat space with a length per column has most weight."""
-    if _heaviest(model) != LENGTHS or model.model_.relevance is None:
+    """The columns that matter, the three first at most, where flat space has most weight; None: not known."""
+    if not _heaviest(model).startswith("flat") or model.model_.relevance is None:
         return None
     relevance = np.nan_to_num(np.atleast_2d(model.model_.relevance)).mean(0)
     order = np.argsort(-relevance, kind="stable")[:3]
@@ -88,7 +87,9 @@ def flat_map(fitted: model_io.Fitted, view: View) -> FlatMap:
             return FlatMap("graph", layout, ["map coordinate 1", "map coordinate 2"])
         if relevant is not None:
             return FlatMap("relevant", X[:, relevant[:2]], [names[j] for j in relevant[:2]])
-    if model.chart_ is not None:
+        if title.startswith("flat"):
+            chart = None
+    if chart is not None:
         if model.latent_model_ is None:  # a known chart: the features are its coordinates
             return FlatMap("known", model.latent_, names)
         return FlatMap("learned", model.latent_, [f"map coordinate {d + 1}" for d in range(model.chart_.dim)])

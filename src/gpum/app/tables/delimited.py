@@ -19,9 +19,9 @@ import numpy as np
 
 from gpum import GpumError
 
-from .block import Block
+from .block import Block, named_block
 
-SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": ",;\t"}
+SEPARATORS = {".csv": ",;\t|", ".tsv": "\t", ".txt": ",;\t|"}
 ROOM, EXPANDS = 1 << 26, 50  # a .gz may unpack to ROOM bytes, and EXPANDS times its own size
 # Byte order marks; that of UTF-32 begins like that of UTF-16.
 MARKS = {
@@ -31,6 +31,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+WINDOWS = re.compile(rb"[\x80-\x9f]")  # no characters in latin-1; Euro signs and quotes in Windows' cp1252
+EMPTY = re.compile(r"[\s,;|]*|sep=.\s*")
 ZIP = b"PK\x03\x04"
 HEAD, LONGEST = 1 << 16, 1 << 26  # bytes that show the encoding; characters of the longest line
 
@@ -46,14 +48,11 @@ class Dialect:
 def blocks(path: Path, ending: str, decimal: str, encoding: str, most: Callable[[int], int]) -> Iterator[Block]:
     """The rows of a table with the line at which each ends, in blocks of so many as `most` says for its columns."""
     rest = lines(path, encoding)
-    above = []  # empty lines above the header, and the header
-    for line in rest:
-        above.append(line)
-        if line.strip():
-            break
-    else:
+    above, header_line = above_and_header(rest)
+    if not header_line:
         raise GpumError(f"{path} is empty; give a table with named columns")
-    rows_below = parsed(path, chain(above, rest), separator(above[-1], ending, decimal))
+    counted = chain(["\n"] * len(above), [header_line], rest)  # so that lines have their numbers
+    rows_below = parsed(path, counted, separator(header_line, ending, decimal))
     header = next(rows_below)
     first = True
     while below := list(islice(rows_below, most(len(header[0])))):
@@ -63,18 +62,27 @@ def blocks(path: Path, ending: str, decimal: str, encoding: str, most: Callable[
         first = False
 
 
+def above_and_header(text: Iterator[str]) -> tuple[list[str], str]:
+    """The empty lines at the top, among them Excel's `sep=;`, and the line below them; "" if there is none."""
+    above: list[str] = []
+    for line in text:
+        if not EMPTY.fullmatch(line):
+            return above, line
+        above.append(line)
+    return above, ""
+
+
 def dialect(path: Path, ending: str, decimal: str, encoding: str) -> Dialect:
     """How a table is written."""
-    header = next((line for line in lines(path, encoding) if line.strip()), "")
+    _, header = above_and_header(lines(path, encoding))
     return Dialect(separator(header, ending, decimal) if header else SEPARATORS[ending][0], decimal)
 
 
 def _block(rows: list[list[str]], lines: list[int]) -> Block:
     """Names, columns and lines of a header with the rows below it; without columns that have no name and no value."""
-    names = [name.strip() for name in rows[0]]
     columns = [np.array(column, dtype=object) for column in zip(*rows[1:], strict=True)]
-    used = [k for k, column in enumerate(columns) if names[k] or any(cell.strip() for cell in column)]
-    return Block([names[k] for k in used], [columns[k] for k in used], lines[1:])
+    used = [name.strip() or any(cell.strip() for cell in column) for name, column in zip(rows[0], columns, strict=True)]
+    return named_block(rows[0], [c if use else None for c, use in zip(columns, used, strict=True)], lines[1:])
 
 
 def lines(path: Path, encoding: str) -> Iterator[str]:
@@ -117,14 +125,22 @@ def _known(encoding: str) -> str:
         raise GpumError(f"encoding is {encoding!r}, which is not known; latin-1, cp1252 and utf-16 are some") from None
 
 
-def _no_text(path: Path, codec: str, data: bytes, line: int | None = None) -> GpumError:
+class OtherEncoding(GpumError):
+    """A text is not of the encoding in which it was to be read; `likely`: one of which it may be."""
+
+    def __init__(self, said: str, likely: str):
+        super().__init__(
+            f"{said}; save it with the encoding UTF-8, or name its own (encoding={likely!r}, on the command line "
+            f"--encoding {likely})"
+        )
+        self.likely = likely
+
+
+def _no_text(path: Path, codec: str, data: bytes, line: int | None = None) -> OtherEncoding:
     """The error about a file whose `line` is not of this encoding, or which holds zero bytes."""
     what = "holds zero bytes" if line is None else f"is not {codec.upper()} text (line {line})"
-    own = "utf-16" if b"\0" in data else "latin-1"
-    return GpumError(
-        f"{path} {what}; save it with the encoding UTF-8, or name its own (encoding={own!r}, on the command line "
-        f"--encoding {own})"
-    )
+    one_byte = "cp1252" if WINDOWS.search(data) else "latin-1"
+    return OtherEncoding(f"{path} {what}", "utf-16" if b"\0" in data else one_byte)
 
 
 def _damaged(path: Path, error: Exception) -> GpumError:
@@ -155,11 +171,14 @@ def separator(text: str, ending: str, decimal: str) -> str:
 
 
 def parsed(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], int]]:
-    """The cells of every line that is not empty, with the number of the line at which they end."""
+    """The cells of every line that is not empty, with the number of the line at which they end.
+
+    A line of separators alone is empty, too.
+    """
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for row in reader:
-            if row:
+            if len(row) == 1 or any(cell.strip() for cell in row):
                 yield row, reader.line_num
     except csv.Error as error:
         raise GpumError(f"{path}, line {reader.line_num}, cannot be read ({error}); check its quotes") from None
@@ -175,6 +194,11 @@ def _check_lengths(path: Path, rows: list[list[str]], lines: list[int], first: b
             "the columns, and nothing may stand above them"
         )
     for row, line in zip(rows, lines, strict=True):
+        if len(row) != named and named == 1 and first:
+            raise GpumError(
+                f"the first line of {path} has 1 cell, but line {line} has {len(row)}; remove the lines above the one "
+                "that has the names of the columns"
+            )
         if len(row) != named:
             raise GpumError(
                 f"{path}, line {line}, has {len(row)} cell{'s' * (len(row) != 1)}, but the header has {named}; check "

@@ -12,7 +12,7 @@ import numpy as np
 from gpum import GpumError
 from gpum.tools import needs
 
-from .block import Block
+from .block import Block, named_block
 
 LONGEST = 1_048_576  # lines of a sheet
 
@@ -34,10 +34,10 @@ def read(path: Path) -> Block:
     rows = [row for row in rows if any(cell is not None for cell in row)]
     width = max(map(len, rows))
     header, *below = [[*row, *[None] * (width - len(row))] for row in rows]
-    names = ["" if cell is None else str(cell).strip() for cell in header]
+    first = ["" if cell is None else str(cell).strip() for cell in header]
     columns = [[row[k] for row in below] for k in range(width)]
-    used = [k for k in range(width) if names[k] or any(cell is not None for cell in columns[k])]
-    return Block([names[k] for k in used], [_array(columns[k]) for k in used])
+    used = [k for k in range(width) if first[k] or any(cell is not None for cell in columns[k])]
+    return named_block(first, [_array(columns[k]) if k in used else None for k in range(width)])
 
 
 def _array(cells: list[Any]) -> np.ndarray:

@@ -14,6 +14,7 @@ from gpum import GpumError
 from gpum.tools import replacing
 
 from . import delimited, tables
+from .block import names_of
 from .labels import Kind, LabelFile, Line, RowFinder, beside
 from .table import Table
 
@@ -104,16 +105,17 @@ def _back_to_text(path: Path, target: str, table: Table) -> None:
     """Write the labels into a text file; other cells, separator, line ends and encoding do not change."""
     data, column, ending = path.read_bytes(), table.columns[target], path.suffix.lower()
     lines = list(delimited.lines(path, table.encoding))
-    header = next(line for line in lines if line.strip())
+    above, header = delimited.above_and_header(iter(lines))
     delimiter = delimited.separator(header, ending, table.decimal)
-    rows = [row for row, _ in delimited.parsed(path, lines, delimiter)]
-    names = [name.strip() for name in rows[0]]
+    rows = [row for row, _ in delimited.parsed(path, lines[len(above) :], delimiter)]
+    names = names_of(rows[0])
     if target in names:
         for row, value in zip(rows[1:], column, strict=True):
             row[names.index(target)] = str(value)
     else:
         rows = [[*rows[0], target], *([*row, str(value)] for row, value in zip(rows[1:], column, strict=True))]
     written = io.StringIO()
+    written.writelines(above)
     delimited.write_lines(written, rows[0], rows[1:], delimiter, "\r\n" if header.endswith("\r\n") else "\n")
     with replacing(path) as file:
         file.write(delimited.encoded(written.getvalue(), data, table.encoding))

@@ -1,8 +1,8 @@
 """Tables in files, as named columns: text, Excel, Parquet, Arrow, NPZ, single cells; or a folder of pictures.
 
 Text has a header line. It is UTF-8, or what its byte order mark says, or an encoding that is named; CSV and TXT may be
-separated by commas, semicolons or tabs, and every text may be compressed (`.csv.gz`). In every format an empty cell,
-NaN, NA, N/A, null or none is a missing value.
+separated by commas, semicolons, tabs or bars, and every text may be compressed (`.csv.gz`). In every format an empty
+cell, NaN, NA, N/A, null or none is a missing value.
 
 Text, Parquet and Arrow can also be read and written in blocks of rows, so that memory does not grow with the file.
 """
@@ -28,6 +28,7 @@ from . import delimited, excel, folder, h5ad, npz, parquet
 from .block import Block, parts
 from .table import Table
 
+OtherEncoding = delimited.OtherEncoding
 PACKED = ".gz"
 FOLDER = "/"  # the ending of a folder of pictures
 SAMPLE = 2**20  # bytes from which the number of lines is estimated

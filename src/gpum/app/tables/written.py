@@ -2,7 +2,8 @@
 
     weight=12 g          a number with a unit, before or after it
     price=1.234,50 €     marks of thousands, and another decimal mark
-    sold=31/12/2024      the day before the month; 12/31/2024: the month before the day
+    sold=31/12/2024      the day before the month; 12/31/2024: the month before the day; 5-Jan-23, Jan 5, 2023
+    begin=08:30          a time of day, which becomes a number of hours
 
 A cell that holds digits and does not fit the example is an error; words and empty cells remain as they are.
 """
@@ -12,22 +13,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gpum import GpumError
-from gpum.tools import is_date, is_missing
+from gpum.tools import could_be_number, is_date, is_missing
 
+from .dates import Order, could_be_date, hours, order_of, plain_date
 from .table import Table
 
 SPACES = " \u00a0\u202f"
 NUMBER = re.compile(
     rf"(?P<before>[^\d+\-.,]*?)\s*(?P<number>[+-]?\d[\d.,'{SPACES}]*\d|[+-]?[.,]?\d)\s*(?P<after>[^\d.,'\s+-].*)?"
 )
-DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})")
 
 
 @dataclass(frozen=True)
@@ -37,25 +37,27 @@ class Style:
     example: str
 
     def __post_init__(self) -> None:
-        if self.date is None and self.marks is None:
+        if self.date is None and self.marks is None and not self.is_clock:
             raise GpumError(
                 f"{self.example!r} does not show how cells are written; give a number such as '12 g' or '1.234,5', or "
                 "a date whose day is above 12, such as 31/12/2024"
             )
 
     @cached_property
-    def date(self) -> tuple[str, int] | None:
-        """The separator of a date and the position of its day, 0 or 1; None if the example is no such date."""
-        match = DATE.fullmatch(self.example.strip())
-        if match is None or (int(match[1]) > 12) == (int(match[3]) > 12):
-            return None
-        return match[2], 0 if int(match[1]) > 12 else 1
+    def date(self) -> Order | None:
+        """The order of a date; None if the example is no date, or does not show its order."""
+        return order_of(self.example)
+
+    @property
+    def is_clock(self) -> bool:
+        """Whether cells are times of day."""
+        return hours(self.example) is not None
 
     @cached_property
     def marks(self) -> tuple[str, str, str] | None:
         """The unit, the mark of thousands and the decimal mark of a number, "" if there is none; None: no number."""
         match = NUMBER.fullmatch(self.example.strip())
-        if match is None or self.date is not None or DATE.fullmatch(self.example.strip()):
+        if match is None or self.is_clock or could_be_date(self.example):
             return None
         if match["before"].strip() and match["after"]:
             return None
@@ -76,17 +78,12 @@ class Style:
 
     def plain(self, cell: str, decimal: str) -> str | None:
         """The cell as a number with this decimal mark, or as a date such as 2024-12-31; None if it does not fit."""
-        return self._as_date(cell.strip()) if self.date is not None else self._as_number(cell.strip(), decimal)
-
-    def _as_date(self, cell: str) -> str | None:
-        match, (mark, at) = DATE.fullmatch(cell), self.date or ("", 0)
-        if match is None or match[2] != mark:
-            return cell if is_date(cell) else None
-        day, month = (int(match[1]), int(match[3])) if at == 0 else (int(match[3]), int(match[1]))
-        try:
-            return date(int(match[4]), month, day).isoformat()
-        except ValueError:
-            return None
+        if self.date is not None:
+            return plain_date(cell, self.date) or (cell.strip() if is_date(cell) else None)
+        if self.is_clock:
+            found = hours(cell)
+            return None if found is None else repr(found).replace(".", decimal)
+        return self._as_number(cell.strip(), decimal)
 
     def _as_number(self, cell: str, decimal: str) -> str | None:
         unit, thousands, own = self.marks or ("", "", "")
@@ -144,13 +141,18 @@ class Conventions:
                 raise GpumError(f"--written names {name!r}, whose cells are no text; leave it out")
 
     def applied(self, table: Table, features: Collection[str], others: Collection[str] = ()) -> Table:
-        """The table with plain cells in these columns; values that mean a missing reading are NaN in the features."""
+        """The table with plain cells in these columns; values that mean a missing reading are NaN in the features.
+
+        In `others`, the targets, words among numbers are; a number may be a label, and among classes a word, too.
+        """
         changed = {
             name: self._plain(table, name) for name in (*features, *others) if name in self.written and len(table)
         }
         table = replace(table, columns=table.columns | changed)
         for value in self.missing:
             table = table.without(value, features)
+            if not could_be_number(value):
+                table = table.without(value, [name for name in others if table.holds_numbers(name)])
         return table
 
     def _plain(self, table: Table, name: str) -> np.ndarray:

@@ -106,7 +106,7 @@ function drawCloud(colour, text, ring, rings) {
   const at = [a, b || a.map(() => 0), flat ? t.mean : c];
   const of = (rows) => ({ type: "scatter3d", mode: "markers", x: pick(at[0], rows), y: pick(at[1], rows), z: pick(at[2], rows) });
   const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: CARD, gridcolor: LINE, zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
-  const back = $("cloud").clientWidth < 450 ? 1.35 : 1.1;
+  const back = $("cloud").clientWidth < 450 ? 1.6 : 1.1;
   const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
   const edges = data.atlases[t.atlas], line = edges ? [...edges.axes, ...(flat ? [edges.near.map((i) => t.mean[i])] : [])] : [];
   if (line.length === 2) line.splice(1, 0, line[0].map(() => 0));
@@ -286,6 +286,7 @@ function drawWords() {
   fillFigures($("figures"), t.figures);
   $("verdict").textContent = t.verdict;
   $("h-map").textContent = data.chart.title;
+  if (["relevant", "directions"].includes(data.chart.kind)) $("h-surface").textContent = "The rows";
   $("loop-in").textContent = charted ? "flat map" : "picture on the left";
   $("left-out-note").textContent = WORDS.left_out;
   const found = [...t.cautions, ...data.cautions];
