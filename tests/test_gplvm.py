@@ -204,6 +204,28 @@ def test_what_is_filled_in_may_be_anything():
     assert not np.any(zero[1].Z[8:])
 
 
+def test_one_dimension_filled_up_to_two_is_the_same():
+    theta, _ = problem(N=12, m=6, q=1)
+    filled, live = bound.filled(theta, 16)
+    assert filled.mu.shape == (16, 2)
+    assert filled.Z.shape == (10, 2)
+    plain = bound.statistics(theta, np.ones(12), np.ones(6), JITTER, psi.psi2_of_arrays)
+    padded = bound.statistics(filled, padding.live(12, 16), live, JITTER, psi.psi2_of_arrays)
+    for a, b, shape in zip(plain, padded, ((6, 6), (12, 6), (6, 6)), strict=True):
+        np.testing.assert_allclose(b[tuple(map(slice, shape))], a, rtol=1e-13)
+    assert not np.any(bound.divergence(filled.mu, filled.log_s)[:, 1])
+    for a, b in zip(jax.tree.leaves(theta), jax.tree.leaves(bound.cut(filled, theta)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_second_statistic_without_a_program():
+    theta, _ = problem(N=12, m=6)
+    args, weight = bound.in_kernel_units(theta), np.linspace(0, 2, 12)
+    with jax.enable_x64(True):
+        expected = psi.psi2(*args, weight)
+    np.testing.assert_allclose(psi.psi2_of_arrays(*args, weight), expected, rtol=1e-13)
+
+
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 129, 257, 1000, 12345])
 def test_little_is_filled_in(n):
     assert n <= padding.size(n) <= max(1.125 * n, n + 15)

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from gpum.gplvm import projection
 from gpum.gplvm.mapping import Mapping
 from gpum.manifold import evaluate
+from gpum.manifold.metric import expected_metric
 from gpum.persistence.programs import cached_programs
 
 
@@ -106,12 +107,17 @@ def test_the_best_of_several_starts_is_chosen(decoded):
     np.testing.assert_allclose(found, np.max(alone, 0), atol=1e-6)
 
 
-def test_means_at_few_points_are_those_at_many():
+@pytest.mark.parametrize("function", ["mean", "variance", expected_metric])
+def test_functions_of_many_points_are_those_of_each_point(function):
     rng = np.random.default_rng(3)
-    Z, points = rng.standard_normal((8, 2)), rng.standard_normal((5, 2))
-    square = np.zeros((8, 8))
+    Z, points = rng.standard_normal((8, 2)), rng.standard_normal((70, 2))
+    square = rng.standard_normal((8, 8))
     with jax.enable_x64(True):
         mapping = Mapping.from_weights(
             Z, np.array([0.7, 1.3]), 1.5, 50.0, rng.standard_normal((8, 3)), square, square, np.arange(3.0), np.ones(3)
         )
-    np.testing.assert_allclose(mapping.few_means(points), evaluate(mapping, "mean", points), rtol=1e-13)
+        mapping = jax.tree.map(np.asarray, mapping)
+        of_one = getattr(Mapping, function) if isinstance(function, str) else function
+        expected = jax.jit(jax.vmap(of_one, (None, 0)))(mapping, points)
+    np.testing.assert_allclose(evaluate(mapping, function, points), expected, rtol=1e-9, atol=1e-12)
+    assert len(evaluate(mapping, function, points[:0])) == 0

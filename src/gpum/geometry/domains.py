@@ -1,6 +1,7 @@
 """The domains of a chart: its eigenfunctions within each boundary level, and which levels there are.
 
-boundary level   exponential with mean DEFAULT_LEVEL, at LEVELS values in equal ratios of 1 + level
+boundary level   exponential with mean DEFAULT_LEVEL, at LEVELS values in equal ratios of 1 + level; those with the same
+                 domain count as one, the tightest
 no boundary      prior weight PLANE beside all levels: the plain kernel of the chart's even coordinates
 """
 
@@ -72,15 +73,19 @@ class Domain:
 
 
 def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
-    """Boundary levels of a chart and their log prior weights; one entry where the boundary has no levels."""
+    """Boundary levels of a chart with different domains, and the log prior weights of these.
+
+    One entry where the boundary has no levels.
+    """
     boundary = chart.boundary if isinstance(chart, LearnedChart) else None
     if not isinstance(boundary, CorridorBoundary):
         return [(None, 0.0)]
     if level != "average":
         return [(float(level), 0.0)]
     levels = boundary.levels(LEVELS, MAX_LEVEL)
-    prior = np.exp(-levels / DEFAULT_LEVEL) * (1 + levels)
-    return list(zip(levels.tolist(), np.log(prior / prior.sum()).tolist(), strict=True))
+    _, first, number = np.unique([boundary.n_within(x) for x in levels], return_index=True, return_inverse=True)
+    prior = np.bincount(number, np.exp(-levels / DEFAULT_LEVEL) * (1 + levels))
+    return list(zip(levels[first].tolist(), np.log(prior / prior.sum()).tolist(), strict=True))
 
 
 def domain_of(charts: Sequence[Chart], n_modes: int) -> Domain:

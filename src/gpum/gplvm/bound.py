@@ -19,13 +19,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
 from ..basics import padding
-from ..basics.device import compiled
+from ..basics.checks import NoSurface
 from .kernel import JITTER, unit_gram
-from .psi import psi1, psi2
+from .psi import psi1, psi2, psi2_of_arrays
+
+LEAST_DIM = 2  # latent dimensions of compiled programs
+UNSEEN = 50.0  # logarithm of a length scale that no coordinate reaches
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["factor", "weight", "trace", "p"], meta_fields=[])
@@ -90,19 +94,20 @@ def bound(theta: Parameters, cloud: Cloud, jitter: float | Array = JITTER, live:
 
 
 def statistics(
-    theta: Parameters, weight: Array, live: Array, jitter: float | Array, second: Callable[..., Array] = psi2
-) -> tuple[Array, Array, Array]:
+    theta: Parameters, weight: Any, live: Any, jitter: float | Array, second: Callable[..., Any] = psi2
+) -> tuple[Any, Any, Any]:
     """Kuu, ψ1 and ψ2 in kernel units; `second` is ψ2 as a function of mu, s, Z and the weights of rows."""
     mu, s, Z = in_kernel_units(theta)
     both = live[:, None] * live
-    K = both * unit_gram(Z, jitter) + jnp.diag((1 - live) * (1 + jitter))
+    K = both * unit_gram(Z, jitter) + live.__array_namespace__().diag((1 - live) * (1 + jitter))
     return K, live * psi1(mu, s, Z), both * second(mu, s, Z, weight)
 
 
-def in_kernel_units(theta: Parameters) -> tuple[Array, Array, Array]:
+def in_kernel_units(theta: Parameters) -> tuple[Any, Any, Any]:
     """mu and Z in units of ell, s of ell²."""
-    ell = jnp.exp(theta.log_ell)
-    return theta.mu / ell, jnp.exp(theta.log_s) / ell**2, theta.Z / ell
+    array = theta.mu.__array_namespace__()
+    ell = array.exp(theta.log_ell)
+    return theta.mu / ell, array.exp(theta.log_s) / ell**2, theta.Z / ell
 
 
 @jax.custom_vjp
@@ -134,13 +139,6 @@ def _collapsed_backward(residual, g):
 collapsed.defvjp(_collapsed_forward, _collapsed_backward)
 
 
-def factors(K: Array, Psi2: Array, b: Array) -> tuple[Array, Array, Array]:
-    """L⁻¹ with LLᵀ = K, B = L⁻¹ψ2L⁻ᵀ, and LB⁻¹ with LB LBᵀ = I + b B."""
-    Li = inverse_factor(K)
-    B = Li @ Psi2 @ Li.T
-    return Li, B, inverse_factor(jnp.eye(len(K)) + b * B)
-
-
 @jax.custom_batching.custom_vmap
 def inverse_factor(A: Array) -> Array:
     """L⁻¹ with LLᵀ = A, [m, m]."""
@@ -162,21 +160,39 @@ def _inverse_factor(A: Array) -> Array:
     return solve_triangular(jnp.linalg.cholesky(A), jnp.eye(len(A)), lower=True)
 
 
+def _inverse_factor_of_array(A: np.ndarray) -> np.ndarray:
+    return scipy.linalg.solve_triangular(np.linalg.cholesky(A), np.eye(len(A)), lower=True)
+
+
+def factors(K: Any, Psi2: Any, b: Any, invert: Callable[[Any], Any] = inverse_factor) -> tuple[Any, Any, Any]:
+    """L⁻¹ with LLᵀ = K, B = L⁻¹ψ2L⁻ᵀ, and LB⁻¹ with LB LBᵀ = I + b B; `invert` is a function like `inverse_factor`."""
+    Li = invert(K)
+    B = Li @ Psi2 @ Li.T
+    return Li, B, invert(np.eye(len(K)) + b * B)
+
+
 def divergence(mu: Array, log_s: Array) -> Array:
     """KL(N(mu, s) ‖ N(0, 1)) entry by entry, in nats."""
     return 0.5 * (mu**2 + jnp.exp(log_s) - log_s - 1)
 
 
 def filled(theta: Parameters, rows: int) -> tuple[Parameters, np.ndarray]:
-    """theta padded to `rows` rows, its inducing inputs padded too, and which of these are not padding."""
-    m = padding.size(len(theta.Z), padding.INDUCING)
-    mu, log_s = padding.fill(theta.mu, rows), padding.fill(theta.log_s, rows)
-    return replace(theta, mu=mu, log_s=log_s, Z=padding.fill(theta.Z, m)), padding.live(len(theta.Z), m)
+    """theta padded to `rows` rows, its inducing inputs padded too, and which of these are not padding.
+
+    One dimension is padded to two, so that charts of both use one program: a coordinate that is 0 everywhere, with a
+    posterior that is the prior and a length scale so large that the kernel does not see it, changes nothing.
+    """
+    m, q = padding.size(len(theta.Z), padding.INDUCING), max(len(theta.log_ell), LEAST_DIM)
+    mu, log_s, Z = (padding.fill(x, n, q) for x, n in ((theta.mu, rows), (theta.log_s, rows), (theta.Z, m)))
+    log_ell = padding.fill(theta.log_ell, q, value=UNSEEN)
+    return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=log_ell), padding.live(len(theta.Z), m)
 
 
-def cut(theta: Parameters, N: int, m: int) -> Parameters:
-    """theta without the rows and inducing inputs that are padding."""
-    return replace(theta, mu=theta.mu[:N], log_s=theta.log_s[:N], Z=theta.Z[:m])
+def cut(theta: Parameters, like: Parameters) -> Parameters:
+    """theta without the rows, dimensions and inducing inputs that are padding; `like` has none."""
+    (N, q), m = like.mu.shape, len(like.Z)
+    mu, log_s, Z = theta.mu[:N, :q], theta.log_s[:N, :q], theta.Z[:m, :q]
+    return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=theta.log_ell[:q])
 
 
 def typical_steps(theta: Parameters, cloud: Any) -> Parameters:
@@ -203,17 +219,14 @@ def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.nd
     Returns P [m, N] with mean weights W = P S = beta A⁻¹ψ1ᵀS, Lam = Kuu⁻¹ - A⁻¹ [m, m], and a root
     R of A⁻¹ = R Rᵀ. Lam is formed as L⁻ᵀ beta B (I + bB)⁻¹ L⁻¹: no difference of large numbers.
     """
-    N, m = len(theta.mu), len(theta.Z)
-    rows = padding.size(N)
-    P, Lam, R = map(np.asarray, _inducing_posterior(*filled(theta, rows), padding.live(N, rows), jitter))
-    return P[:m, :N], Lam[:m, :m], R[:m, :m]
-
-
-@compiled
-def _inducing_posterior(theta: Parameters, live: Array, weight: Array, jitter: float) -> tuple[Array, Array, Array]:
-    gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    K, Psi1, Psi2 = statistics(theta, weight, live, jitter)
-    Li, B, LBi = factors(K, Psi2, beta * gamma)
-    R = (LBi @ Li).T / jnp.sqrt(gamma)
+    gamma, beta = np.exp(theta.log_gamma), np.exp(theta.log_beta)
+    K, Psi1, Psi2 = statistics(theta, np.ones(len(theta.mu)), np.ones(len(theta.Z)), jitter, psi2_of_arrays)
+    try:
+        Li, B, LBi = factors(K, Psi2, beta * gamma, _inverse_factor_of_array)
+    except np.linalg.LinAlgError:
+        raise NoSurface(
+            "the matrices of the latent model are singular; use fewer inducing points (n_inducing) or rescale X"
+        ) from None
+    R = (LBi @ Li).T / np.sqrt(gamma)
     Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
     return beta * gamma * R @ (R.T @ Psi1.T), 0.5 * (Lam + Lam.T), R

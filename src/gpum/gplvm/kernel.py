@@ -1,6 +1,11 @@
-"""The squared-exponential kernel and its derivatives in closed form (appendix B, erratum 1)."""
+"""The squared-exponential kernel and its derivatives in closed form (appendix B, erratum 1).
+
+Functions of inputs z [m, q] and points x [..., q] take arrays of NumPy or of JAX, and return the same.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
@@ -10,21 +15,23 @@ from jax import Array
 JITTER = 1e-6
 
 
-def unit_gram(z: Array, jitter: float | Array = JITTER) -> Array:
+def unit_gram(z: Any, jitter: float | Array = JITTER) -> Any:
     """K_zz/gamma + jitter I for inputs in units of ell, [m, m]."""
-    sq = jnp.sum((z[:, None] - z[None]) ** 2, -1)
-    return jnp.exp(-0.5 * sq) + jitter * jnp.eye(len(z))
+    array = z.__array_namespace__()
+    sq = array.sum((z[:, None] - z[None]) ** 2, axis=-1)
+    return array.exp(-0.5 * sq) + jitter * array.eye(len(z))
 
 
-def at(x: Array, z: Array, ell: Array, gamma: Array) -> Array:
-    """k(x, z_j) at one point x of shape [q]; shape [m]."""
-    d = (z - x) / ell
-    return gamma * jnp.exp(-0.5 * jnp.sum(d * d, -1))
+def at(x: Any, z: Any, ell: Any, gamma: Any) -> Any:
+    """k(x, z_j), shape [..., m]."""
+    array = x.__array_namespace__()
+    d = (z - x[..., None, :]) / ell
+    return gamma * array.exp(-0.5 * array.sum(d * d, axis=-1))
 
 
-def gradient(x: Array, z: Array, ell: Array, gamma: Array) -> Array:
-    """∂k(x, z_j)/∂x_a = (z_ja - x_a)/ell_a² · k, shape [m, q]."""
-    return (z - x) / ell**2 * at(x, z, ell, gamma)[:, None]
+def gradient(x: Any, z: Any, ell: Any, gamma: Any) -> Any:
+    """∂k(x, z_j)/∂x_a = (z_ja - x_a)/ell_a² · k, shape [..., m, q]."""
+    return (z - x[..., None, :]) / ell**2 * at(x, z, ell, gamma)[..., None]
 
 
 def hessian(x: Array, z: Array, ell: Array, gamma: Array) -> Array:

@@ -17,10 +17,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from ..basics import padding
+from ..basics.device import of_arrays
 from . import kernel
 
 
@@ -60,25 +60,20 @@ class Mapping:
         square = {name: padding.fill(getattr(self, name), m, m) for name in ("Lam", "R", "M")}
         return replace(self, Z=padding.fill(self.Z, m), W=padding.fill(self.W, m), **square)
 
-    def k(self, x: Array) -> Array:
-        """k(x, Z) at one point, [m]."""
+    def k(self, x: Any) -> Any:
+        """k(x, Z) at points x [..., q], [..., m]."""
         return kernel.at(x, self.Z, self.ell, self.gamma)
 
-    def mean(self, x: Array) -> Array:
-        """E φ(x) at one point, [p]."""
+    @of_arrays
+    def mean(self, x: Any) -> Any:
+        """E φ(x) at points [..., q], [..., p]."""
         return self.offset + self.k(x) @ self.W
 
-    def few_means(self, points: np.ndarray) -> np.ndarray:
-        """As `mean` at few points [n, q], [n, p], with NumPy: to start a program would take longer."""
-        Z, ell, W = (np.asarray(v) for v in (self.Z, self.ell, self.W))
-        d = (Z - points[:, None]) / ell
-        k = float(self.gamma) * np.exp(-0.5 * np.einsum("nmq,nmq->nm", d, d))
-        return np.asarray(self.offset) + k @ W
-
-    def variance(self, x: Array) -> Array:
-        """Var φ(x) at one point in the model's (scaled) units: the paper's eq. (varb)."""
+    @of_arrays
+    def variance(self, x: Any) -> Any:
+        """Var φ(x) in the model's (scaled) units at points [..., q]: the paper's eq. (varb)."""
         k = self.k(x)
-        return self.gamma - k @ self.Lam @ k
+        return self.gamma - ((k @ self.Lam) * k).sum(-1)
 
     def draw(self, key: Array) -> Mapping:
         """One draw of U from q(U), as a mapping; the mean over draws is this mapping.

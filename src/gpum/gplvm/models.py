@@ -93,7 +93,7 @@ class Variational:
 
     def cut(self, theta: bound.Parameters, like: bound.Parameters) -> bound.Parameters:
         """theta without the padding."""
-        return bound.cut(theta, len(like.mu), len(like.Z))
+        return bound.cut(theta, like)
 
     def steps(self, theta: bound.Parameters, data: Data) -> bound.Parameters:
         """A typical step of every parameter (`bound.typical_steps`)."""

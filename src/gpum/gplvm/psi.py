@@ -7,10 +7,13 @@ Everything in this file is in units of the kernel: mu and Z divided by ell, s by
 ψ2 by gamma² (ψ0 is N). With a = 1/(1 + 2s) and z̄ the midpoint of two inducing inputs, the exponent of
 ψ2's summand is linear in (a mu, a) × (z̄, z̄²): one matrix product over all pairs, of which only the
 upper triangle is needed. Its gradient is three more matrix products. Rows are taken in blocks, so
-memory does not grow with N; blocks are recomputed, not stored, for the gradient.
+memory does not grow with N; blocks are recomputed, not stored, for the gradient. Functions without gradients take
+arrays of NumPy or of JAX.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,12 +28,13 @@ BLOCK = 2**21
 CACHED = 2**17
 
 
-def psi1(mu: Array, s: Array, Z: Array) -> Array:
+def psi1(mu: Any, s: Any, Z: Any) -> Any:
     """<k(x_n, z_j)>, shape [N, m]."""
+    array = mu.__array_namespace__()
     a = 1 / (1 + s)
-    row = -0.5 * jnp.sum(a * mu**2 + jnp.log1p(s), 1)
-    exponent = jnp.concatenate([a * mu, -0.5 * a], 1) @ jnp.concatenate([Z, Z**2], 1).T
-    return jnp.exp(exponent + row[:, None])
+    row = -0.5 * array.sum(a * mu**2 + array.log1p(s), axis=1)
+    exponent = array.concatenate([a * mu, -0.5 * a], axis=1) @ array.concatenate([Z, Z**2], axis=1).T
+    return array.exp(exponent + row[:, None])
 
 
 def psi2(mu: Array, s: Array, Z: Array, weight: Array) -> Array:
@@ -41,6 +45,19 @@ def psi2(mu: Array, s: Array, Z: Array, weight: Array) -> Array:
     upper = jnp.exp(apart) * _sum_exp(rows, constant + jnp.log(weight), pairs)
     square = jnp.zeros((len(Z), len(Z)), upper.dtype).at[i, j].set(upper)
     return square + jnp.triu(square, 1).T
+
+
+def psi2_of_arrays(mu: np.ndarray, s: np.ndarray, Z: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """`psi2` of arrays of NumPy, without a compiled program."""
+    i, j = np.triu_indices(len(Z))
+    pairs, apart = pair_features(Z)
+    rows, constant = row_features(mu, s)
+    step, square, upper = max(1, CACHED // len(pairs)), np.zeros((len(Z), len(Z))), np.zeros(len(pairs))
+    for k in range(0, len(rows), step):
+        block = slice(k, k + step)
+        upper += weight[block] @ np.exp(rows[block] @ pairs.T + constant[block, None])
+    square[i, j] = square[j, i] = np.exp(apart) * upper
+    return square
 
 
 def psi2_by_pattern(mu: Array, s: Array, Z: Array, seen: Array) -> Array:
@@ -65,18 +82,20 @@ def psi2_by_pattern(mu: Array, s: Array, Z: Array, seen: Array) -> Array:
     return square + jnp.triu(square, 1).transpose(0, 2, 1)
 
 
-def row_features(mu: Array, s: Array) -> tuple[Array, Array]:
+def row_features(mu: Any, s: Any) -> tuple[Any, Any]:
     """Rows (2 a mu, -a) [N, 2q] and row constants -Σ a mu² + ½ log(1 + 2s) [N] of ψ2's exponent."""
+    array = mu.__array_namespace__()
     a = 1 / (1 + 2 * s)
-    constant = -jnp.sum(a * mu**2 + 0.5 * jnp.log1p(2 * s), -1)
-    return jnp.concatenate([2 * a * mu, -a], -1), constant
+    constant = -array.sum(a * mu**2 + 0.5 * array.log1p(2 * s), axis=-1)
+    return array.concatenate([2 * a * mu, -a], axis=-1), constant
 
 
-def pair_features(Z: Array) -> tuple[Array, Array]:
+def pair_features(Z: Any) -> tuple[Any, Any]:
     """Pairs i ≤ j of inducing inputs: (z̄, z̄²) [T, 2q] and -¼ |z_i - z_j|² [T]."""
+    array = Z.__array_namespace__()
     i, j = np.triu_indices(len(Z))
     middle = 0.5 * (Z[i] + Z[j])
-    return jnp.concatenate([middle, middle**2], 1), -0.25 * jnp.sum((Z[i] - Z[j]) ** 2, 1)
+    return array.concatenate([middle, middle**2], axis=1), -0.25 * array.sum((Z[i] - Z[j]) ** 2, axis=1)
 
 
 @jax.custom_vjp

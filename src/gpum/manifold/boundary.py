@@ -30,12 +30,11 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from ..basics import neighbours, padding
 from ..basics.checks import GpumError, NoSurface
+from ..basics.device import of_arrays
 from ..gplvm.mapping import Mapping
 from . import gaps
 from .chart import BATCHES, evaluate
@@ -58,8 +57,8 @@ class Boundary(ABC):
     bounds: Any
 
     @abstractmethod
-    def inside(self, x: Array, mapping: Mapping) -> Array:
-        """Whether x belongs to the surface."""
+    def inside(self, x: Any, mapping: Mapping) -> Any:
+        """Whether points x [..., q], an array of NumPy or JAX, belong to the surface, [...]."""
 
     def at(self, level: float) -> Boundary:
         """The boundary at another level, where it has levels."""
@@ -76,9 +75,10 @@ class VarianceBoundary(Boundary):
     alpha: Any
     bounds: Any
 
-    def inside(self, x: Array, mapping: Mapping) -> Array:
-        bounds = jnp.asarray(self.bounds)
-        in_box = jnp.all((x >= bounds[:, 0]) & (x <= bounds[:, 1]))
+    def inside(self, x: Any, mapping: Mapping) -> Any:
+        array = x.__array_namespace__()
+        bounds = array.asarray(self.bounds)
+        in_box = array.all((x >= bounds[:, 0]) & (x <= bounds[:, 1]), axis=-1)
         return in_box & (mapping.variance(x) <= self.alpha)
 
 
@@ -121,32 +121,41 @@ class CorridorBoundary(Boundary):
     corridors_in: Any  # which touch each bin, [B, ..., B, K]
     simplices_in: Any
 
-    def level_of(self, x: Array) -> Array:
-        """The smallest level at which x is inside; infinite where none is."""
-        x = jnp.asarray(self.frame) @ x
-        bin_of = tuple(jnp.sum(jnp.asarray(self.bins) <= x[:, None], 1))
-        e, c = jnp.asarray(self.corridors_in)[bin_of], jnp.asarray(self.simplices_in)[bin_of]
-        vertices = jnp.asarray(self.vertices)
-        start, end = jnp.moveaxis(vertices[jnp.asarray(self.corridors)[e]], 1, 0)
-        d, along = x - start, end - start
-        square = jnp.maximum(jnp.sum(along**2, 1), 1e-300)
-        t = jnp.clip(jnp.sum(d * along, 1) / square, 0.0, 1.0)
-        near = jnp.sum((d - t[:, None] * along) ** 2, 1) <= jnp.asarray(self.radius)[e] ** 2
-        weights = jnp.einsum(
-            "cab,cb->ca", jnp.asarray(self.to_weights)[c], x - vertices[jnp.asarray(self.simplices)[c, 0]]
-        )
-        within = jnp.all(weights >= 0, 1) & (jnp.sum(weights, 1) <= 1)
-        return jnp.minimum(
-            jnp.min(jnp.where(near, jnp.asarray(self.corridor_level)[e], jnp.inf)),
-            jnp.min(jnp.where(within, jnp.asarray(self.simplex_level)[c], jnp.inf)),
+    def level_of(self, x: Any) -> Any:
+        """The smallest level at which points x [..., q] are inside, [...]; infinite where none is."""
+        array = x.__array_namespace__()
+        frame, bins, vertices, corridors, radius, corridor_level, simplices, to_weights, simplex_level = map(
+            array.asarray,
+            (
+                self.frame, self.bins, self.vertices, self.corridors, self.radius, self.corridor_level, self.simplices,
+                self.to_weights, self.simplex_level,
+            ),
+        )  # fmt: skip
+        x = x @ frame.T
+        bin_of = tuple(array.moveaxis(array.sum(bins <= x[..., None], axis=-1), -1, 0))
+        e, c = array.asarray(self.corridors_in)[bin_of], array.asarray(self.simplices_in)[bin_of]
+        start, end = array.moveaxis(vertices[corridors[e]], -2, 0)
+        d, along = x[..., None, :] - start, end - start
+        square = array.maximum(array.sum(along**2, axis=-1), 1e-300)
+        t = array.clip(array.sum(d * along, axis=-1) / square, 0.0, 1.0)
+        near = array.sum((d - t[..., None] * along) ** 2, axis=-1) <= radius[e] ** 2
+        weights = array.einsum("...ab,...b->...a", to_weights[c], x[..., None, :] - vertices[simplices[c, 0]])
+        within = array.all(weights >= 0, axis=-1) & (array.sum(weights, axis=-1) <= 1)
+        return array.minimum(
+            array.min(array.where(near, corridor_level[e], array.inf), axis=-1),
+            array.min(array.where(within, simplex_level[c], array.inf), axis=-1),
         )
 
-    def inside(self, x: Array, mapping: Mapping) -> Array:
+    def inside(self, x: Any, mapping: Mapping) -> Any:
         return self.level_of(x) <= self.level
 
     def at(self, level: float) -> CorridorBoundary:
         """The same family at another level."""
         return replace(self, level=np.asarray(float(level)))
+
+    def n_within(self, level: float) -> int:
+        """How many corridors and simplices belong to the domain; two levels with the same number have the same one."""
+        return int(sum(np.sum(np.asarray(own) <= level) for own in (self.corridor_level, self.simplex_level)))
 
     def levels(self, n: int, most: float = np.inf) -> np.ndarray:
         """At most n levels from the tightest, 0, to the paper's α (or `most`), in equal ratios of 1 + level."""
@@ -264,7 +273,9 @@ def _lengths(mapping: Mapping, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return evaluate(mapping, _length, np.concatenate([a, b], 1), BATCHES[0])
 
 
-def _length(mapping: Mapping, ends: Array) -> Array:
-    a, b = jnp.split(ends, 2)
-    along = a + jnp.linspace(0, 1, 9)[:, None] * (b - a)
-    return jnp.sum(jnp.linalg.norm(jnp.diff(jax.vmap(mapping.mean)(along), axis=0), axis=1))
+@of_arrays
+def _length(mapping: Mapping, ends: np.ndarray) -> np.ndarray:
+    """The same of segments whose two ends are side by side, [n, 2q]."""
+    a, b = np.split(ends[:, None], 2, axis=-1)
+    steps = np.diff(mapping.k(a + np.linspace(0, 1, 9)[:, None] * (b - a)), axis=1) @ mapping.W
+    return np.linalg.norm(steps, axis=-1).sum(1)

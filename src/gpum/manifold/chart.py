@@ -193,7 +193,7 @@ def evaluate(
 
     `evaluate(chart, "metric", points)` and `evaluate(chart, drift, points)` take points [n, q] and
     return a NumPy array [n, ...]. Instead of a chart any JAX pytree may be given (such as a `Mapping`); `batch` is the
-    number of points at a time, for functions that need much memory at a point.
+    number of points at a time, for functions that need much memory at a point. Functions `of_arrays` are not compiled.
     """
     try:
         points = np.asarray(points, float)
@@ -203,6 +203,10 @@ def evaluate(
         raise GpumError(f"points must be [n, q], got the shape {points.shape}; give one row for each point")
     if batch is None:
         batch = BATCHES[-1] if len(points) > BATCHES[0] else BATCHES[0]  # only two programs are ever compiled
+    own = getattr(type(chart), function, None) if isinstance(function, str) else function
+    if own is not None and getattr(own, "of_arrays", False):
+        blocks = [own(chart, points[k : k + batch]) for k in range(0, max(len(points), 1), batch)]
+        return np.concatenate([np.asarray(values) for values in blocks])
     padded = np.pad(points, ((0, max(-len(points) % batch, batch * (not len(points)))), (0, 0)), mode="constant")
     if len(points):
         padded[len(points) :] = points[-1]

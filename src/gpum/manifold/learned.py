@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..basics.device import of_arrays
 from ..gplvm.mapping import Mapping
 from . import metric
 from .boundary import Boundary, CorridorBoundary
 from .chart import Chart
 from .complex import Complex, complex_of
-from .precision import float64
+from .precision import float64, points
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["mapping", "boundary"], meta_fields=[])
@@ -31,8 +32,9 @@ class LearnedChart(Chart):
         return np.asarray(self.boundary.bounds)
 
     @float64
+    @of_arrays
     def metric(self, x: Any) -> Any:
-        return metric.expected_metric(self.mapping, jnp.asarray(x, float))
+        return metric.expected_metric(self.mapping, points(x))
 
     @float64
     def metric_derivative(self, x: Any) -> Any:
@@ -40,18 +42,21 @@ class LearnedChart(Chart):
         return metric.expected_metric_derivative(self.mapping, jnp.asarray(x, float))
 
     @float64
+    @of_arrays
     def inside(self, x: Any) -> Any:
-        return self.boundary.inside(jnp.asarray(x, float), self.mapping)
+        return self.boundary.inside(points(x), self.mapping)
 
     @float64
+    @of_arrays
     def mean(self, x: Any) -> Any:
         """E φ(x), the point of the surface in the data space, [p]."""
-        return self.mapping.mean(jnp.asarray(x, float))
+        return self.mapping.mean(points(x))
 
     @float64
+    @of_arrays
     def variance(self, x: Any) -> Any:
         """Var φ(x) of one column in the model's units: how well the surface is known at x."""
-        return self.mapping.variance(jnp.asarray(x, float))
+        return self.mapping.variance(points(x))
 
     @float64
     def jacobian(self, x: Any) -> Any:

@@ -7,22 +7,31 @@ Row j of the Jacobian J(x) of φ is Gaussian with mean row j of E[J] and covaria
 so g = JᵀJ is non-central Wishart (eq. metric; exactly so when all columns share one scale), with
 
     G = E[g] = E[J]ᵀE[J] + w Σ_J = ∂kᵀ M ∂k + w gamma diag(1/ell²),    w = Σ_j scale_j².
+
+Functions of one point x [q] take arrays of JAX; the expected metric is also that of many points, of NumPy or JAX.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ..basics.device import of_arrays
 from ..gplvm import kernel
 from ..gplvm.mapping import Mapping
 
 
-def expected_metric(m: Mapping, x: Array) -> Array:
-    """G(x) = E[g], [q, q] (eq. exmetric)."""
+@of_arrays
+def expected_metric(m: Mapping, x: Any) -> Any:
+    """G(x) = E[g] at points x [..., q], [..., q, q] (eq. exmetric)."""
+    array = x.__array_namespace__()
     dk = _gradient(m, x)
-    return dk.T @ m.M @ dk + jnp.sum(m.scale**2) * m.gamma * jnp.diag(1 / m.ell**2)
+    slopes = array.swapaxes(dk, -1, -2)
+    spread = array.sum(m.scale**2) * m.gamma * array.diag(1 / m.ell**2)
+    return array.tensordot(slopes, m.M, axes=1) @ dk + spread
 
 
 def expected_metric_derivative(m: Mapping, x: Array) -> Array:
@@ -48,5 +57,5 @@ def wishart_draws(key: Array, m: Mapping, x: Array, n: int) -> Array:
     return jnp.einsum("npa,npb->nab", J, J)
 
 
-def _gradient(m: Mapping, x: Array) -> Array:
+def _gradient(m: Mapping, x: Any) -> Any:
     return kernel.gradient(x, m.Z, m.ell, m.gamma)

@@ -30,6 +30,11 @@ def float64(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+def points(x: Any) -> Any:
+    """Points [..., q] as an array of JAX, if they are one, or else of NumPy."""
+    return x if isinstance(x, jax.Array) else np.asarray(x, float)
+
+
 def _to_numpy(leaf: Any) -> Any:
     if isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array):
         return leaf
