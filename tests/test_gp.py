@@ -12,7 +12,8 @@ from scipy.stats import t as student
 from gpum import Priors
 from gpum.geometry.candidate_set import Candidate, CandidateSet, join
 from gpum.geometry.path_spaces import path_settings
-from gpum.heat.covariances import SMOOTHNESS, Features, KernelSum, Spectral, Stationary
+from gpum.heat.covariances import Features, KernelSum, Spectral, Stationary
+from gpum.heat.spectra import SMOOTHNESS
 from gpum.inference import gp, tempered, tridiagonal
 from gpum.inference.left_out import leave_one_out
 from gpum.inference.posterior import RowsInSpaces

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         diagnostics,
         model_selection,
     )
+    from .geometry import kernels
     from .geometry.options import KernelOptions
     from .geometry.priors import Priors
     from .heat import Atlas, Mesh, brownian_path, heat_kernel, spectral
@@ -34,6 +35,7 @@ _HOMES = {
         "GPLVM BayesianGPLVM EuclideanGPRegressor GPUMClassifier GPUMRegressor GraphLaplacianGPRegressor "
         "GraphMaternGPRegressor LabelledKFold LatentGPRegressor diagnostics model_selection"
     ),
+    "geometry": "kernels",
     "geometry.options": "KernelOptions",
     "geometry.priors": "Priors",
     "manifold": "Chart EmbeddedChart LearnedChart SwissRoll",
@@ -41,7 +43,7 @@ _HOMES = {
     "persistence": "model_io",
     "": "datasets plots",
 }
-_MODULES = ("datasets", "diagnostics", "model_io", "model_selection", "plots")
+_MODULES = ("datasets", "diagnostics", "kernels", "model_io", "model_selection", "plots")
 
 __all__ = [
     "GPLVM",
@@ -69,6 +71,7 @@ __all__ = [
     "datasets",
     "diagnostics",
     "heat_kernel",
+    "kernels",
     "model_io",
     "model_selection",
     "plots",

@@ -20,7 +20,10 @@ from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.functions import SampledFunction, functions
 from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
+from ..fitted.terms import with_terms
+from ..geometry.candidate_set import CandidateSet
 from ..geometry.priors import Priors
+from ..inference.nearest import EXACT
 from ..inference.outputs import Output
 from ..inference.regress import as_numbers, regress
 from ..inference.target import Target
@@ -29,6 +32,8 @@ from . import blocks, shell
 from .targets import Labels, more_of, score, with_more
 
 FLAT, ONE_LENGTH, GRAPH = "flat", "flat space with one length", "graph"  # what labels are asked about, each alone
+
+OF_TERMS = "flat space has one length scale for all columns, since the kernel has terms on columns (or a linear mean)"
 
 
 class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
@@ -223,7 +228,8 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         candidate_set, at = geometries.labelled(known)
-        return regress(candidate_set.under(target.priors, geometries.names), at, y[known], target, known)
+        candidate_set, at = with_terms(geometries, candidate_set.under(target.priors, geometries.names), at, known)
+        return regress(candidate_set, at, y[known], target, known)
 
 
 def infer_with_lengths(
@@ -232,10 +238,21 @@ def infer_with_lengths(
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        Y = as_numbers(y[known], target)
-        labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
-        candidate_set = labelled.candidate_set.under(target.priors, labelled.geometries.names)
-        return labelled.geometries, regress(candidate_set, labelled.at, y[known], target, known, store)
+        geometries, candidate_set, at = weighed(geometries, y[known], known, target, store)
+        return geometries, regress(candidate_set, at, y[known], target, known, store)
+
+
+def weighed(
+    geometries: Geometries, labels: np.ndarray, known: np.ndarray, target: Target, store: Store
+) -> tuple[Geometries, CandidateSet, np.ndarray]:
+    """All candidates for labels of the cloud's rows `known`, the positions of these in them, and their geometries."""
+    Y = as_numbers(labels, target)
+    if geometries.cloud.of_terms is not None and len(known) > EXACT:
+        Y, geometries = None, geometries.with_notes([f"{OF_TERMS}: the {len(known):,} labels are more than {EXACT}"])
+    labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
+    geometries = labelled.geometries
+    candidate_set = labelled.candidate_set.under(target.priors, geometries.names)
+    return geometries, *with_terms(geometries, candidate_set, labelled.at, known)
 
 
 @dataclass(frozen=True)
@@ -270,13 +287,10 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
     """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
     known, evidence_and_prior = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        Y = as_numbers(y[known], target)
-        labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
-        candidate_set, members = labelled.candidate_set, labelled.geometries.members
-        candidate_set = candidate_set.under(target.priors, labelled.geometries.names)
+        geometries, candidate_set, at = weighed(geometries, y[known], known, target, store)
         names = [
             FLAT if member.title == LENGTHS else ONE_LENGTH if member.name == "flat" else member.name
-            for member in members
+            for member in geometries.members
         ]
         for name in (FLAT, ONE_LENGTH, GRAPH):
             candidates = [
@@ -286,7 +300,7 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
             ]
             if candidates:
                 alone_set = replace(candidate_set, candidates=candidates)
-                posterior = regress(alone_set, labelled.at, y[known], target, known, store).posterior
+                posterior = regress(alone_set, at, y[known], target, known, store).posterior
                 log_prior = logsumexp(
                     [prior for prior, other in zip(candidate_set.log_priors, names, strict=True) if other == name]
                 )

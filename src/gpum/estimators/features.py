@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,24 @@ def width(estimator: Any) -> int:
     """How many columns of numbers a fitted estimator needs."""
     encoding = getattr(estimator, "encoding_", None)
     return estimator.n_features_in_ if encoding is None else len(encoding.names)
+
+
+def positions(estimator: Any, columns: Sequence[str | int]) -> dict[str | int, tuple[int, ...]]:
+    """The columns of numbers that each of the user's columns became, given by name or number."""
+    n = estimator.n_features_in_
+    known = list(map(str, getattr(estimator, "feature_names_in_", ())))
+    encoding, found = getattr(estimator, "encoding_", None), {}
+    for column in columns:
+        if isinstance(column, str) and column not in known:
+            has = f"its columns are {_listed(known)}" if known else "its columns have no names; use numbers from 0"
+            raise GpumError(f"kernel names the column {column!r}, which X does not have: {has}")
+        number = known.index(column) if isinstance(column, str) else int(column)
+        if number >= n:
+            raise GpumError(f"kernel names column {number}, but X has {n} columns, which are counted from 0")
+        found[column] = (
+            (number,) if encoding is None else tuple(np.flatnonzero(np.equal(encoding.owners, number)).tolist())
+        )
+    return found
 
 
 def encoded_names(estimator: Any) -> list[str] | None:

@@ -16,7 +16,16 @@ from sklearn.utils.metaestimators import available_if
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Cloud
-from ..geometry.options import dimensions, geometry_names, kernel_options, smoothness_names, with_kernel
+from ..geometry.kernels import Linear, has_terms
+from ..geometry.options import (
+    KernelOptions,
+    dimensions,
+    geometry_names,
+    kernel_options,
+    smoothness_names,
+    with_kernel,
+    with_mean,
+)
 from ..heat.meshes import Mesh
 from ..persistence.store import Store
 from . import features, shell, units
@@ -42,8 +51,12 @@ def _check_parameters(estimator: Any) -> None:
     names = geometry_names(estimator.geometry)
     dimensions(estimator.latent_dim)
     check_latent_model(estimator.latent_model)
-    kernel_options(estimator.kernel)
-    smoothness_names(estimator.smoothness)
+    options = options_of(estimator)
+    smoothness_names(estimator.smoothness, options.covariance)
+    if has_terms(options.covariance) and not estimator._takes_terms:
+        raise GpumError(
+            f"kernel is {options.covariance!r}, and terms on columns are for GPUMRegressor; use a kernel on the surface"
+        )
     checks.option(estimator.scale, "scale", units.SCALES)
     checks.jobs(estimator.n_jobs)
     if is_chart(estimator.latent_model) and "chart" not in names:
@@ -59,6 +72,11 @@ def _check_parameters(estimator: Any) -> None:
             f"scale is {estimator.scale!r}, but latent_model is a chart or a fitted latent model, which has units of "
             "its own; use scale='auto' or 'none', and scale X before the latent model is fitted"
         )
+
+
+def options_of(estimator: Any) -> KernelOptions:
+    """The options that an estimator's `kernel` and `mean` mean."""
+    return with_mean(kernel_options(estimator.kernel), getattr(estimator, "mean", "constant"))
 
 
 def mesh_of(estimator: Any) -> Mesh | None:
@@ -186,6 +204,7 @@ class SurfaceEstimator(shell.ChartEstimator):
     geometry: Any
     kernel: Any
     latent_model: Any
+    _takes_terms = False  # whether kernels may have terms on columns
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
@@ -203,21 +222,39 @@ class SurfaceEstimator(shell.ChartEstimator):
         known, mesh = is_chart(given), mesh_of(self)
         cloud = shell.read_cloud(
             self, X, min_rows=2 if known else 3, missing=self._takes_missing,
-            by_unit=mesh is None and not has_units(given),
+            by_unit=mesh is None and not has_units(given), seen=self._seen,
         )  # fmt: skip
-        if mesh is not None and cloud.X.shape[1] != mesh.vertices.shape[1]:
+        p = cloud.rows.shape[1]
+        if mesh is not None and p != mesh.vertices.shape[1]:
             raise GpumError(
-                f"X has {cloud.X.shape[1]} columns, but the vertices of the mesh have {mesh.vertices.shape[1]}; "
+                f"X has {p} columns, but the vertices of the mesh have {mesh.vertices.shape[1]}; "
                 "rows are points near the mesh"
             )
-        if known and cloud.X.shape[1] != given.dim:
+        if known and p != given.dim:
             raise GpumError(
-                f"X has {cloud.X.shape[1]} columns, but latent_model is a chart of {given.dim} coordinates; with a "
+                f"X has {p} columns, but latent_model is a chart of {given.dim} coordinates; with a "
                 "known chart X holds coordinates in it"
             )
         if is_fitted(given):
+            if cloud.surface is not None:
+                raise GpumError(
+                    "kernel names columns of X, but latent_model is fitted, with columns of its own; give one that is "
+                    "not fitted, or a kernel without columns"
+                )
             check_columns(self, thawed(given), cloud.X)
         return cloud
+
+    def _seen(self) -> dict[str, Any]:
+        """The columns that geometries and terms of the kernel see, as fields of a cloud."""
+        kernel = options_of(self).covariance
+        if kernel is None or not has_terms(kernel):
+            return {}
+        width = features.width(self)
+        named = [column for columns in features.positions(self, kernel.names).values() for column in columns]
+        surface, every = np.setdiff1d(np.arange(width), named), Linear() in kernel.leaves
+        if not len(surface):
+            raise GpumError(f"kernel is {kernel!r}, which names every column of X; the surface needs at least one")
+        return {"surface": surface if named else None, "of_terms": np.arange(width) if every else np.unique(named)}
 
     @property
     def geometry_weights_(self) -> Any:

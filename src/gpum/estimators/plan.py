@@ -52,7 +52,7 @@ from ..geometry.build import (
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
 from ..geometry.mesh import MeshGeometry
-from ..geometry.options import KernelTask, geometry_names, kernel_options, smoothness_names
+from ..geometry.options import KernelTask, geometry_names, smoothness_names
 from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
@@ -107,9 +107,11 @@ class Request:
         verbose = estimator.verbose
         advice = "1 shows progress"
         verbose = checks.integer(int(verbose) if isinstance(verbose, bool) else verbose, "verbose", 0, None, advice)
+        options = learning.options_of(estimator)
+        names = [] if options.covariance is None else options.covariance.names
         kernels = KernelTask(
-            smoothness_names(estimator.smoothness), kernel_options(estimator.kernel), learning.drawn_seed(seed),
-            estimator.n_jobs, verbose,
+            smoothness_names(estimator.smoothness, options.covariance), options, learning.drawn_seed(seed),
+            estimator.n_jobs, verbose, features.positions(estimator, names),
         )  # fmt: skip
         return cls(
             tuple(geometry_names(estimator.geometry)),
@@ -368,7 +370,10 @@ def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
     """The units that the columns of the cloud may have, the likeliest first."""
     if learning.has_units(estimator.latent_model) or learning.mesh_of(estimator) is not None:
         return [units.Units("none", 1.0, 0.0)]
-    return units.candidates(cloud.centred, estimator.scale, features.indicators(estimator))
+    indicators = features.indicators(estimator)
+    if indicators is not None and cloud.surface is not None:
+        indicators = indicators[cloud.surface]
+    return units.candidates(cloud.centred, estimator.scale, indicators)
 
 
 def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from ..basics import renamed
 from ..fitted import Cloud, Geometries
 from ..geometry.graphs import OF_SURFACES
+from ..geometry.kernels import Kernel
 from ..geometry.options import KernelOptions
 from ..geometry.priors import Priors
 from . import features, learning
@@ -38,7 +39,10 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
         (their standard deviations), "robust" (their interquartile ranges), or "auto" (default): none where their
         spreads look like those of one unit; else both are weighed by the labels, and `notes_` says what was done.
     kernel : "auto" (default), "spectral" or "brownian": how the heat kernels of charts and atlases are computed; or a
-        `gpum.KernelOptions` with further options: boundary, number of eigenfunctions, paths, steps, times.
+        `gpum.KernelOptions` with further options: boundary, number of eigenfunctions, paths, steps, times. Or a kernel
+        of `gpum.kernels`, such as Surface() * Heat("time"): columns that it names are no part of the surface.
+    mean : "constant" (default), or "linear": a linear trend in all columns beside the function on the surface, as far
+        as the labels ask for it.
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.
@@ -89,7 +93,8 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
         geometry: Any = "average",
         latent_model: Any = "bgplvm",
         scale: str = "auto",
-        kernel: str | KernelOptions = "auto",
+        kernel: str | Kernel | KernelOptions = "auto",
+        mean: str = "constant",
         smoothness: str = "average",
         hyperparameters: str = "average",
         likelihood: str = "gaussian",
@@ -106,6 +111,7 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
         self.latent_model = latent_model
         self.scale = scale
         self.kernel = kernel
+        self.mean = mean
         self.smoothness = smoothness
         self.hyperparameters = hyperparameters
         self.likelihood = likelihood
@@ -116,6 +122,8 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    _takes_terms = True
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         from .plan import learn  # which needs JAX

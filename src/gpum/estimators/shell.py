@@ -6,7 +6,7 @@ An estimator has parameters, checks and `fit`; all that follows is a question to
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
@@ -68,16 +68,22 @@ def settings_of(estimator: BaseEstimator) -> dict[str, Any]:
 
 
 def read_cloud(
-    estimator: Any, X: Any, *, min_rows: int = 2, missing: bool = False, by_unit: bool = True
+    estimator: Any, X: Any, *, min_rows: int = 2, missing: bool = False, by_unit: bool = True,
+    seen: Callable[[], dict[str, Any]] = dict,
 ) -> Cloud:  # fmt: skip
-    """X, checked, in units in which squares of its numbers are finite (`by_unit`); names and encoding are stored."""
+    """X, checked, in units in which squares of its numbers are finite (`by_unit`); names and encoding are stored.
+
+    `seen` says, once the names are known, which columns geometries and terms of the kernel see.
+    """
     X = checks.cloud(features.read(estimator, X), "X", min_rows=min_rows, missing=missing)
     checks.columns_read(X, "X")
     scaling.check(X, "X", features.encoded_names(estimator))
     estimator.n_features_in_ = features.count(estimator, X)
+    cloud = Cloud(X, 1.0, **seen())
+    cloud._values_of_terms(X)
     if not by_unit:
-        return Cloud(X, 1.0)
-    cloud = Cloud(X, 1.0, offset=scaling.far_offsets(X))
+        return cloud
+    cloud = replace(cloud, offset=scaling.far_offsets(cloud.centred))
     return replace(cloud, unit=scaling.Scaling.of(cloud.centred).unit)
 
 

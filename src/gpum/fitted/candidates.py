@@ -24,7 +24,8 @@ class Candidates:
     ----------
     geometry : such as "atlas of dimension 2".
     units : of the columns in which the geometry was learned.
-    kernel : "heat", "matern12", "matern32" or "matern52".
+    kernel : on the surface: "heat", "matern12", "matern32", "matern52", or "matern nu=" and another smoothness.
+    terms : the kernel of several terms, in words, with their length scales and shares; empty where there is one.
     scale : √t of a heat kernel, κ of a Matérn kernel; with a length for each column what these are multiplied by.
     level : of the boundary of a chart, in words; empty elsewhere.
     log_prior : log of its prior weight.
@@ -38,6 +39,7 @@ class Candidates:
     geometry: np.ndarray
     units: np.ndarray
     kernel: np.ndarray
+    terms: np.ndarray
     scale: np.ndarray
     level: np.ndarray
     log_prior: np.ndarray
@@ -61,8 +63,8 @@ class Candidates:
             candidate = posterior.best.candidate
             owner, level = model.geometries.candidate_set.geometry_of[candidate.space], candidate.level
             columns: list[Any] = [
-                [titles[owner]], [words_of[owner]], [candidate.smoothness], [candidate.scale],
-                ["" if level is None else str(level)], [np.nan], [posterior.log_evidence], [1.0],
+                [titles[owner]], [words_of[owner]], [candidate.smoothness], [candidate.about.get("terms", "")],
+                [candidate.scale], ["" if level is None else str(level)], [np.nan], [posterior.log_evidence], [1.0],
                 [np.nan] if density is None else density,
             ]  # fmt: skip
             return cls(*map(np.asarray, columns))
@@ -72,9 +74,11 @@ class Candidates:
         log_evidence = considered.log_part - considered.log_prior + posterior.log_evidence
         order = np.lexsort((-np.nan_to_num(considered.log_part, nan=-np.inf), -considered.weight))
         assert density is None or len(components) == np.sum(considered.weight > 0)
+        no_terms = np.full(len(considered.weight), "")
         whole = (
             np.array(titles)[considered.geometry], np.array(words_of)[considered.geometry], considered.smoothness,
-            considered.scale, considered.level, considered.log_prior, log_evidence, considered.weight, left_out,
+            no_terms if considered.terms is None else considered.terms, considered.scale, considered.level,
+            considered.log_prior, log_evidence, considered.weight, left_out,
         )  # fmt: skip
         return cls(*(column[order] for column in whole))
 

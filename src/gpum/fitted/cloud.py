@@ -34,6 +34,8 @@ class Cloud:
     subset : indices of the rows that geometries are learned from, ascending; None: all.
     many : indices of the rows of a large cloud that graphs are built on, ascending; None: as for other geometries.
     offset : what is subtracted before, 0 or one number for each column [p]: see `scaling.far_offsets`.
+    surface : the columns of X that geometries see; None: all. `rows`, `unit` and `offset` are of these.
+    of_terms : the columns of X that further terms of the kernel see, ascending; None: there are no such terms.
     """
 
     X: np.ndarray
@@ -41,6 +43,8 @@ class Cloud:
     subset: np.ndarray | None = None
     offset: np.ndarray | float = 0.0
     many: np.ndarray | None = None
+    surface: np.ndarray | None = None
+    of_terms: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -53,7 +57,29 @@ class Cloud:
     @property
     def centred(self) -> np.ndarray:
         """The rows less the offset, [N, p]."""
-        return self.X if np.all(self.offset == 0) else self.X - self.offset
+        X = self._of_surface(self.X)
+        return X if np.all(self.offset == 0) else X - self.offset
+
+    def _of_surface(self, X: np.ndarray) -> np.ndarray:
+        return X if self.surface is None else X[:, self.surface]
+
+    @property
+    def term_values(self) -> np.ndarray | None:
+        """The columns that further terms of the kernel see, [N, c]; None where there are none."""
+        return None if self.of_terms is None else self.X[:, self.of_terms]
+
+    def _values_of_terms(self, X: np.ndarray) -> np.ndarray | None:
+        """The same of rows X [n, p], which must be complete there."""
+        if self.of_terms is None:
+            return None
+        values = X[:, self.of_terms]
+        if np.isnan(values).any():
+            row, column = map(int, np.argwhere(np.isnan(values))[0])
+            raise GpumError(
+                f"X has no reading at row {row} in column {self.of_terms[column]}, which a term of the kernel (or the "
+                "linear mean) needs; fill it in, or leave the row out"
+            )
+        return np.clip(values, -LARGEST_ENTRY, LARGEST_ENTRY)
 
     def changed(self, **fields: Any) -> Cloud:
         """A cloud with other `fields`; what was computed of its rows is not computed again unless the rows change."""
@@ -66,6 +92,26 @@ class Cloud:
     def original(self) -> np.ndarray:
         """The index of the first row equal to each row, [N]: its own index, unless it is a copy."""
         return self._copies[1]
+
+    def _whole_index(self, X: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """As `index` [n], the indices of rows X on the surface, of rows that are equal in all columns, [n]."""
+        if self.of_terms is None:
+            return index
+        first, values = self._whole_copies[0], X[:, self.of_terms]
+        return np.array([first.get((i, _key(v)), -1) for i, v in zip(index.tolist(), values, strict=True)], int)
+
+    @property
+    def whole_original(self) -> np.ndarray:
+        """As `original`, of rows that are equal in all columns, also those that only terms of the kernel see."""
+        return self.original if self.of_terms is None else self._whole_copies[1]
+
+    @cached_property
+    def _whole_copies(self) -> tuple[dict[tuple[int, bytes], int], np.ndarray]:
+        """As `_copies`, by the index of the row's first occurrence on the surface, and its other columns."""
+        assert self.of_terms is not None
+        first: dict[tuple[int, bytes], int] = {}
+        keys = zip(self.original.tolist(), map(_key, self.X[:, self.of_terms]), strict=True)
+        return first, np.array([first.setdefault(key, i) for i, key in enumerate(keys)], int)
 
     @cached_property
     def distinct(self) -> np.ndarray:
@@ -80,7 +126,7 @@ class Cloud:
     @cached_property
     def repeated(self) -> bool:
         """Whether more than a few rows, one in REPEATED, are copies of others."""
-        return bool(np.mean(self.original != np.arange(len(self))) > 1 / REPEATED)
+        return bool(np.mean(self.whole_original != np.arange(len(self))) > 1 / REPEATED)
 
     def with_rows(self, X: np.ndarray) -> Cloud:
         """The cloud with further rows X [n, p] at its end, from which no geometry is learned."""
@@ -121,10 +167,10 @@ class Cloud:
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         """Rows X [n, p], of the cloud or new, in the units of `rows`."""
         with np.errstate(over="ignore"):
-            return np.clip((X - self.offset) / self.unit, -LARGEST_ENTRY, LARGEST_ENTRY)
+            return np.clip((self._of_surface(X) - self.offset) / self.unit, -LARGEST_ENTRY, LARGEST_ENTRY)
 
     def unscaled(self, rows: np.ndarray) -> np.ndarray:
-        """Rows [n, p] in the units of `rows`, in those in which X came."""
+        """Rows [n, p] in the units of `rows`, in those in which X came (of the columns that geometries see)."""
         return rows * self.unit + self.offset
 
     def _index(self, rows: np.ndarray) -> np.ndarray:
@@ -141,12 +187,16 @@ class Cloud:
     def __gpum_restored__(self) -> None:
         """Refuse a stored cloud that is not consistent."""
         unit = np.asarray(self.unit)
-        if self.X.ndim != 2 or self.X.dtype != float or unit.shape not in ((), self.X.shape[1:]):
+        for columns in (self.surface, self.of_terms):
+            if columns is not None and not (columns.ndim == 1 and len(columns) and _are_rows(columns, self.X.shape[1])):
+                raise GpumError("its kernel has columns that are not there")
+        p = self.X.shape[1:] if self.surface is None else self.surface.shape
+        if self.X.ndim != 2 or self.X.dtype != float or unit.shape not in ((), p):
             raise GpumError(f"its cloud has shape {self.X.shape} and units of shape {unit.shape}")
         if unit.dtype.kind not in "fi" or not np.all(np.isfinite(unit) & (unit > 0)):
             raise GpumError("the units of its columns are not positive numbers")
         offset = np.asarray(self.offset)
-        if offset.shape not in ((), self.X.shape[1:]) or offset.dtype.kind not in "fi" or not np.isfinite(offset).all():
+        if offset.shape not in ((), p) or offset.dtype.kind not in "fi" or not np.isfinite(offset).all():
             raise GpumError("the offsets of its columns are not numbers")
         for rows in (self.subset, self.many):
             if rows is not None and not (rows.ndim == 1 and _are_rows(rows, len(self.X))):

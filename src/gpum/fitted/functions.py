@@ -42,10 +42,9 @@ class SampledFunction:
 
     def _of_output(self, X: np.ndarray, k: int) -> np.ndarray:
         draw, output, geometries = self._draws[k], self._model.outputs[k], self._model.geometries
-        rows = self._model.cloud._scaled(X)
-        projected = geometries._project(rows, self._model.cloud._index(rows), frozenset([draw.space]))
+        projected = geometries._project_rows(X, frozenset([draw.space]))
         at = SpaceRows(projected, draw.space)
-        blocks = [np.arange(b, min(b + BLOCK, len(rows))) for b in range(0, max(len(rows), 1), BLOCK)]
+        blocks = [np.arange(b, min(b + BLOCK, len(X))) for b in range(0, max(len(X), 1), BLOCK)]
         found = output.mean + output.scale * np.concatenate([draw.at(at[block]) for block in blocks])
         return output.observed.mean(found) if isinstance(output, CountOutput) else found
 

@@ -160,9 +160,12 @@ class Geometries:
             rows = [None if of_space is None else of_space[np.arange(len(asked))] for of_space in rows]
         return replace(self.candidate_set, rows=rows), np.arange(len(known))
 
-    def _project(self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
+    def _project(
+        self, rows: np.ndarray, index: np.ndarray, needed: frozenset[int], values: np.ndarray | None = None
+    ) -> ProjectedRows:
         """Scaled rows, projected for the spaces that are needed; `index` is their index in the cloud, -1 for new rows.
 
+        `values` [n, c] are their columns that further terms of the kernel see.
         Rows with missing readings are always projected, also those of the cloud: their coordinates are uncertain.
         """
         missing = np.isnan(rows).any(1)
@@ -174,7 +177,17 @@ class Geometries:
         for k, known in learned_at.items():
             if len(new := np.flatnonzero(known < 0)):
                 projections[k] = self._projected(k, rows[new], in_cloud[new])
-        return ProjectedRows(rows, index, learned_at, missing, projections, self.candidate_set, needed)
+        return ProjectedRows(rows, index, learned_at, missing, projections, self.candidate_set, needed, values=values)
+
+    def _project_rows(self, X: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
+        """Rows X [n, p] as they come, of the cloud or new."""
+        rows = self.cloud._scaled(X)
+        return self._project(rows, self.cloud._index(rows), needed, self.cloud._values_of_terms(X))
+
+    def _project_cloud(self, index: np.ndarray, needed: frozenset[int]) -> ProjectedRows:
+        """Rows of the cloud."""
+        values = self.cloud.term_values
+        return self._project(self.cloud.rows[index], index, needed, None if values is None else values[index])
 
     def _coordinates(self, k: int) -> np.ndarray:
         """Coordinates of all rows of the cloud on member k, which has a chart, [N, q]."""

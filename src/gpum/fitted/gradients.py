@@ -31,6 +31,11 @@ def gradient(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]
                 "predict_gradient is for likelihood='gaussian' or 'student' without a period; a prediction of counts "
                 "or angles is no linear function of what it is computed from"
             )
+    if model.cloud.of_terms is not None:
+        raise GpumError(
+            "predict_gradient is of functions on a surface alone, and the kernel has terms on columns (or a linear "
+            "mean); take differences of predictions"
+        )
     if np.isnan(X).any():
         raise GpumError("X has missing readings; a gradient needs complete rows")
     blocks = [_of_block(model, X[k : k + BLOCK]) for k in range(0, max(len(X), 1), BLOCK)]

@@ -30,6 +30,7 @@ from .relevance import relevances
 from .rows import ProjectedRows, project_onto
 from .summary import summary, table
 from .surfaces import FittedSurface, surfaces
+from .terms import with_all
 
 NORMAL_95 = 1.96
 ENOUGH = 10  # labels from which intervals are no longer wide for want of labels
@@ -77,7 +78,7 @@ class FittedModel:
         if not asked:
             return []
         index = np.unique(np.linspace(0, len(self.cloud) - 1, ASKED).astype(int))
-        at = self._predictive(self.geometries._project(self.cloud.rows[index], index, self._needed))
+        at = self._predictive(self.geometries._project_cloud(index, self._needed))
         assert isinstance(at, Predictive)
         summary_of_rows = at.summary()
         low = (summary_of_rows.mean - NORMAL_95 * summary_of_rows.std).reshape(len(index), -1)
@@ -123,15 +124,18 @@ class FittedModel:
 
     @property
     def relevance(self) -> np.ndarray | None:
-        """How much each column matters, from 0 to 1, [p] or [outputs, p]; NaN for an output of which nothing is known.
+        """How much each column matters, from 0 to 1, [p] or [outputs, p]; NaN where nothing is known.
 
         None where no output has a length scale for each column; see `fitted.relevance.relevances`.
         """
         of_outputs = relevances(self.geometries, [output.posterior for output in self.outputs])
         if all(one is None for one in of_outputs):
             return None
-        nothing = np.full(self.cloud.rows.shape[1], np.nan)
-        each = np.array([nothing if one is None else one for one in of_outputs])
+        each = np.full((len(of_outputs), self.cloud.X.shape[1]), np.nan)
+        columns = slice(None) if self.cloud.surface is None else self.cloud.surface
+        for row, one in zip(each, of_outputs, strict=True):
+            if one is not None:
+                row[columns] = one
         return each if self.several else each[0]
 
     @cached_property
@@ -198,8 +202,7 @@ class FittedModel:
 
     def _project(self, X: np.ndarray) -> ProjectedRows:
         """Rows X [n, p], of the cloud or new, projected for every space that a posterior uses."""
-        rows = self.cloud._scaled(X)
-        return self.geometries._project(rows, self.cloud._index(rows), self._needed)
+        return self.geometries._project_rows(X, self._needed)
 
     @cached_property
     def _needed(self) -> frozenset[int]:
@@ -241,8 +244,7 @@ class FittedModel:
     @cached_property
     def of_cloud(self) -> Predictive | ClassPredictive:
         """Predictions for the rows of the cloud."""
-        everything = np.arange(len(self.cloud))
-        return self._predictive(self.geometries._project(self.cloud.rows, everything, self._needed))
+        return self._predictive(self.geometries._project_cloud(np.arange(len(self.cloud)), self._needed))
 
     def _predictive(self, rows: ProjectedRows) -> Predictive | ClassPredictive:
         rows = replace(rows, uncertain=self._uncertain, exact=self._exact)
@@ -289,8 +291,8 @@ class FittedModel:
                 "the model was read from a file, which holds no candidate without weight, so that its prior is not "
                 "there; fit again to draw from it"
             )
-        rows = self.cloud._scaled(X)
-        at = geometries._project(rows, self.cloud._index(rows), frozenset(range(len(candidate_set.spaces)))).whole
+        at = geometries._project_rows(X, frozenset(range(len(candidate_set.spaces)))).whole
+        candidate_set = with_all(geometries, candidate_set)
         draws = []
         for output in self.outputs:
             f, sd = draw(candidate_set.under(output.target.priors, geometries.names), at, rng, n)
@@ -324,7 +326,8 @@ class FittedModel:
         """As `suggestions`, of rows X [m, p]; rows that are equal to a labelled row of the cloud have a label."""
         rows = self.cloud._scaled(X)
         index = self.cloud._index(rows)
-        labelled = [np.isin(index, self.cloud.original[output.rows]) & (index >= 0) for output in self.outputs]
+        same, original = self.cloud._whole_index(X, index), self.cloud.whole_original
+        labelled = [np.isin(same, original[output.rows]) & (same >= 0) for output in self.outputs]
         open_ = np.flatnonzero(~np.all(labelled, axis=0))
         if not len(open_):
             raise GpumError(f"each of the {len(X)} candidates has a label already; give other rows")
@@ -333,7 +336,11 @@ class FittedModel:
         m = len(asked.candidates)
         local = replace(asked, candidates=np.arange(m), targets=m + np.arange(len(asked.targets)))
         with one_blas_thread:
-            projected = self.geometries._project(both, np.append(index[asked.candidates], asked.targets), self._needed)
+            values, of_cloud = self.cloud._values_of_terms(X), self.cloud.term_values
+            if values is not None and of_cloud is not None:
+                values = np.concatenate([values[asked.candidates], of_cloud[asked.targets]])
+            indices = np.append(index[asked.candidates], asked.targets)
+            projected = self.geometries._project(both, indices, self._needed, values)
             at: list[Any] = projected.whole.at
             beliefs = [output.beliefs(at, local, level) for output in self.outputs]
             useful = [~one[asked.candidates] for one in labelled]
@@ -349,10 +356,10 @@ class FittedModel:
 
     def _asked_rows(self, asked: design.Asked) -> tuple[list[np.ndarray], design.Asked]:
         """The cloud in every space (of a large cloud only the rows in `asked`), and `asked` as positions in it."""
-        if self.cloud.subset is None:
+        if self.cloud.subset is None and self.cloud.of_terms is None:
             return self.geometries.candidate_set.rows, asked
         both = np.concatenate([asked.candidates, asked.targets])
-        rows: list[Any] = self.geometries._project(self.cloud.rows[both], both, self._needed).whole.at
+        rows: list[Any] = self.geometries._project_cloud(both, self._needed).whole.at
         first = np.arange(len(asked.candidates))
         return rows, replace(asked, candidates=first, targets=len(first) + np.arange(len(asked.targets)))
 

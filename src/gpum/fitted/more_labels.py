@@ -35,11 +35,13 @@ def place(cloud: Cloud, X: np.ndarray, labelled: np.ndarray, known: Sequence[np.
     for column, rows in zip(has.T, known, strict=True):
         column[rows] = True
     scaled = cloud._scaled(X)
-    limited = np.where(np.abs(scaled) < LARGEST_ENTRY, X, cloud.unscaled(scaled))
-    first, index = cloud._index(scaled), np.full(len(X), -1)
+    limited, columns = X.copy(), slice(None) if cloud.surface is None else cloud.surface
+    limited[:, columns] = np.where(np.abs(scaled) < LARGEST_ENTRY, X[:, columns], cloud.unscaled(scaled))
+    cloud._values_of_terms(X[labelled.any(1)])
+    first, index = cloud._whole_index(X, cloud._index(scaled)), np.full(len(X), -1)
     appended: list[int] = []
     for i in np.flatnonzero(labelled.any(1)).tolist():
-        equal = np.flatnonzero(cloud.original == first[i]) if first[i] >= 0 else np.zeros(0, int)
+        equal = np.flatnonzero(cloud.whole_original == first[i]) if first[i] >= 0 else np.zeros(0, int)
         free = equal[~np.any(has[equal] & labelled[i], axis=1)]
         if len(free):
             index[i] = free[0]

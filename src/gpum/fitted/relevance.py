@@ -21,7 +21,8 @@ from ..geometry.candidate_set import Candidate, CandidateSet
 from ..geometry.features import Components, InducedSpace, ScaledSpace, SeparateSpace, at_each, together_and_apart
 from ..geometry.flat import FlatGeometry
 from ..geometry.priors import Priors
-from ..heat.covariances import SMOOTHNESS, Features, Stationary
+from ..heat.covariances import Features, Stationary
+from ..heat.spectra import smoothness_of
 from ..inference import gp, nearest, nearest_lengths, relevance
 from ..persistence.store import Store
 from .geometries import Geometries
@@ -108,7 +109,7 @@ def _of_few(
     labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
     members = store.once(("lengths", labels), partial(relevance.members, labels))
     used = names if len(X) <= relevance.MANY else [fitted]
-    scales = [relevance.SCALES[name] / relevance.SCALES[fitted] for name in used]
+    scales = [relevance.relative_scale(name, fitted) for name in used]
     return [
         Lengths(
             _lengths(member.precision, spread),
@@ -177,7 +178,7 @@ def _with(
         if one.nodes is None:
             more: list[Any] = together_and_apart(one.scale, components)
         else:
-            more = [InducedSpace.of(one.scale, SMOOTHNESS[one.kernels[0][0]], one.nodes)]
+            more = [InducedSpace.of(one.scale, smoothness_of(one.kernels[0][0]), one.nodes)]
         spaces += more
         lengths_of += [one] * len(more)
         log_weights += [-log(len(more))] * len(more)
@@ -189,7 +190,7 @@ def _with(
     for k, (one, log_weight) in enumerate(zip(lengths_of, log_weights, strict=True), len(candidate_set.spaces)):
         prior = -log(kinds + 1) if one.by_column else of_flat + share
         for name, scale, weight in one.kernels:
-            covariance: Any = Stationary(SMOOTHNESS[name], scale)
+            covariance: Any = Stationary(smoothness_of(name), scale)
             if one.nodes is not None:
                 covariance = Features(np.ones(spaces[k - len(candidate_set.spaces)].root.shape[1] + 1))
             candidate = Candidate(k, covariance, log_weight + weight + prior, name, ratio=one.ratio)

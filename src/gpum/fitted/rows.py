@@ -40,6 +40,7 @@ class ProjectedRows:
     outlying : which rows have the prior in the spaces `joining`, since they lie far from all others, [n] of bool.
     uncertain : for each geometry whose learned rows have uncertain coordinates, points around each of them.
     exact : which learned rows count as exact all the same, since they have a label, [N] of bool.
+    values : columns that further terms of the kernel see, [n, c]; they stand behind the features in every space.
     """
 
     X: np.ndarray
@@ -53,6 +54,7 @@ class ProjectedRows:
     joining: frozenset[int] = frozenset()
     uncertain: dict[int, tuple[np.ndarray, ...]] = field(default_factory=dict)
     exact: np.ndarray | None = None
+    values: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -96,6 +98,11 @@ class ProjectedRows:
                 located.far[k][self.outlying[part]] = True
         for geometry in sorted({geometry_of[k] for k in self.needed}):
             self._locate(located, [k for k in sorted(self.needed) if geometry_of[k] == geometry], geometry, part, new)
+        if self.values is not None:
+            behind = lambda features: np.concatenate([features, self.values[part]], 1)
+            for k in self.needed:
+                located.at[k] = behind(located.at[k])
+                located.sigma_points[k] = [behind(points) for points in located.sigma_points[k]]
         return located
 
     def _locate(

@@ -71,7 +71,7 @@ def gathered(member: Geometry, space: Any) -> np.ndarray | None:
 
 def _without_labels(output: Any, cloud: Cloud) -> Any:
     """An output without the features of its labels, unless some labelled rows were projected."""
-    if np.any(cloud._learned_at(output.rows) < 0):
+    if cloud.of_terms is not None or np.any(cloud._learned_at(output.rows) < 0):
         return output
     posteriors = {name: getattr(output, name) for name in output.posteriors}
     return replace(output, **{name: replace(p, labels=[]) for name, p in posteriors.items()})

@@ -38,7 +38,7 @@ def summary(model: FittedModel) -> dict[str, Any]:
         for k, v in model.settings.items()
     }
     return {
-        "version": model.version, "rows": len(model.cloud), "n_features": model.cloud.rows.shape[1],
+        "version": model.version, "rows": len(model.cloud), "n_features": model.cloud.X.shape[1],
         "columns": model.cloud.units, "settings": settings, "notes": list(model.notes), "targets": targets,
         "map": None if shown is None or not model.weights[:, shown].any() else titles[shown],  # as files store it
     }  # fmt: skip

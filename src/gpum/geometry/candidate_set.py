@@ -19,8 +19,8 @@ import numpy as np
 
 from ..basics import neighbours
 from ..basics.checks import NoSurface
-from ..heat.covariances import SMOOTHNESS, Covariance, Spectral, Stationary
-from ..heat.spectra import varying
+from ..heat.covariances import Covariance, Spectral, Stationary
+from ..heat.spectra import smoothness_of, varying
 from .features import NodeFeatures, Space
 from .options import KernelTask
 from .priors import Priors
@@ -191,7 +191,7 @@ def scale_grid(
     """
     candidates = []
     for name in smoothness:
-        nu = SMOOTHNESS[name]
+        nu = smoothness_of(name)
         large = largest(nu)
         if max_time is not None and np.isinf(nu):
             large = min(large, float(np.sqrt(max_time)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import Any
@@ -11,11 +11,13 @@ import numpy as np
 
 from ..basics import checks
 from ..basics.checks import GpumError
-from ..heat.covariances import SMOOTHNESS
 from ..heat.meshes import Mesh
+from ..heat.spectra import SMOOTHNESS
+from .kernels import Kernel, Linear, Surface, of_surface
 from .priors import GEOMETRIES
 
 METHODS = ("auto", "spectral", "brownian")
+MEANS = ("constant", "linear")
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +37,8 @@ class KernelOptions:
     max_time : the largest diffusion time; None: from the extent of the surface.
     n_paths, step_size : of Brownian kernels: paths from each point, and their step (None: from the geometry).
     n_path_starts : of Brownian kernels on charts: the rows that paths start from, for many labels; None: every row.
+    covariance : of the regressor: a kernel of `gpum.kernels`, such as Surface() * Heat("time"); None: that of the
+        surface, with the estimator's `smoothness`.
     """
 
     method: str = "auto"
@@ -45,6 +49,7 @@ class KernelOptions:
     n_paths: int = 1000
     step_size: float | None = None
     n_path_starts: int | None = None
+    covariance: Kernel | None = None
 
     def __post_init__(self) -> None:
         checks.option(self.method, "method", METHODS)
@@ -62,6 +67,10 @@ class KernelOptions:
             checks.integer(self.n_modes, "n_modes", 2, None, "None is 100 eigenfunctions")
         if self.n_path_starts is not None:
             checks.integer(self.n_path_starts, "n_path_starts", 2, None, "None uses every row")
+        if self.covariance is not None:
+            if not isinstance(self.covariance, Kernel):
+                raise GpumError(f"covariance is {self.covariance!r}, which is no kernel of gpum.kernels; give one")
+            of_surface(self.covariance)
         if self.metric_draws and self.method == "brownian":
             raise GpumError(
                 f"metric_draws is {self.metric_draws}, but method='brownian' has no draws of the metric; use "
@@ -74,10 +83,19 @@ class KernelOptions:
 
 
 def kernel_options(kernel: Any) -> KernelOptions:
-    """The options that an estimator's `kernel` means: options, or the name of a method."""
+    """The options that an estimator's `kernel` means: options, a kernel, or the name of a method."""
     if isinstance(kernel, KernelOptions):
         return kernel
-    return KernelOptions(checks.option(kernel, "kernel", METHODS, "KernelOptions(...)"))
+    if isinstance(kernel, Kernel):
+        return KernelOptions(covariance=kernel)
+    return KernelOptions(checks.option(kernel, "kernel", METHODS, "KernelOptions(...) or a kernel of gpum.kernels"))
+
+
+def with_mean(options: KernelOptions, mean: Any) -> KernelOptions:
+    """The options of an estimator's `mean`: "linear" adds a linear trend in all columns to the kernel."""
+    if checks.option(mean, "mean", MEANS) == "constant":
+        return options
+    return replace(options, covariance=(options.covariance or Surface()) + Linear())
 
 
 def with_kernel(kernel: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -101,11 +119,20 @@ class KernelTask:
     seed: int = 0
     n_jobs: int | None = None
     verbose: int = 0
+    columns: Mapping[str | int, tuple[int, ...]] = field(default_factory=dict)  # of X, that terms of the kernel name
 
 
-def smoothness_names(smoothness: str) -> list[str]:
-    """The kernels that an estimator's `smoothness` means."""
+def smoothness_names(smoothness: str, kernel: Kernel | None = None) -> list[str]:
+    """The kernels on surfaces that an estimator's `smoothness` and `kernel` mean."""
     checks.option(smoothness, "smoothness", ("average", *SMOOTHNESS))
+    named = None if kernel is None else of_surface(kernel)
+    if named is not None:
+        if smoothness != "average":
+            raise GpumError(
+                f"smoothness is {smoothness!r}, but kernel is {kernel!r}, which has its own; leave smoothness out, or "
+                "use Surface() for the kernel on the surface"
+            )
+        return [named]
     return list(SMOOTHNESS) if smoothness == "average" else [smoothness]
 
 

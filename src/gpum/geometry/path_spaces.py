@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, diags
 
-from ..heat.covariances import SMOOTHNESS, Features
+from ..heat.covariances import Features
 from ..heat.elements import LinearNodes, linear_nodes
 from ..heat.histograms import InducedFeatures, cleaned
 from ..heat.lanczos import lowest
+from ..heat.spectra import smoothness_of
 from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
 from .candidate_set import Candidate
@@ -100,12 +101,12 @@ def path_settings(
             Candidate, 0, log_prior=weight, smoothness=name, scales=(float(scales[0]), float(scales[-1])), **about
         )
         for k, scale in enumerate(scales):
-            if np.isinf(SMOOTHNESS[name]):
+            if np.isinf(smoothness_of(name)):
                 covariance = Features(np.asarray(1 / power[k]), blocks[k], float(scale))
                 candidates.append(make(covariance, open_ends=("low", "high")))
             else:
                 # times are in equal ratios: the integral over log t is a plain sum
-                a, rate = SMOOTHNESS[name] + dim / 2, SMOOTHNESS[name] / scale**2
+                a, rate = smoothness_of(name) + dim / 2, smoothness_of(name) / scale**2
                 log_w = a * np.log(times) - rate * times
                 w = np.exp(log_w - log_w.max())
                 candidates.append(make(Features(np.repeat(w / (w @ power), sizes), scale=float(scale))))

@@ -26,11 +26,12 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from scipy.special import gamma, kv
 
-from .spectra import SMOOTHNESS as SMOOTHNESS
 from .spectra import heat_spectrum, matern_spectrum, varying
 
 MANY = 3000  # rows from which distances are computed by products
+CLOSED = (0.5, 1.5, 2.5)  # smoothness of kernels without a Bessel function
 CANCELS = 1e-3  # below so much of |a|² + |b|², the relative error of a square distance may exceed 1e-12
 
 
@@ -42,6 +43,7 @@ class Covariance(ABC):
 
     scale: float
     prior = 2.0  # of the constant, and of k on average over the cloud
+    constant = 0.0  # the share of constant functions in the kernel itself, where k is without them
 
     @abstractmethod
     def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray: ...
@@ -114,6 +116,17 @@ class Spectral(Weighted):
     def prior(self) -> float:  # type: ignore[override]
         """Its variance at a point far from the cloud, which would be another connected component."""
         return 2.0 if self.offsets is None else 3.0
+
+    @property
+    def constant(self) -> float:  # type: ignore[override]
+        """What the constant eigenfunction, which k leaves out, would have of the mean variance."""
+        varies = varying(self.values)
+        if not varies.any():
+            return 0.0
+        w, lowest = self._raw()[0], self.values[varies][:1]
+        mine = float(self.power[~varies].sum()) if not varies.all() else float(self.power.mean())
+        mine /= float(matern_spectrum(lowest, self.nu, self.scale, self.dim)[0])  # of the lowest mode w is 1
+        return mine / (mine + float(w @ self.power))
 
     def _raw(self) -> tuple[np.ndarray, np.ndarray]:
         """w and ∂w/∂log scale, with w = 1 for the lowest mode that is not constant."""
@@ -231,22 +244,42 @@ def stationary(nu: float, u: np.ndarray) -> np.ndarray:
     """The kernel k of smoothness ν at distances u in units of its scale."""
     if np.isinf(nu):
         return np.exp(-0.5 * u**2)
-    u = np.sqrt(2 * nu) * u
-    e = np.exp(-u)
+    s = np.sqrt(2 * nu) * u
+    if nu not in CLOSED:
+        s = _not_zero(s, nu)
+        return np.where(u > 0, 2 ** (1 - nu) / gamma(nu) * s**nu * kv(nu, s), 1.0)
+    e = np.exp(-s)
     if nu == 0.5:
         return e
-    return (1 + u) * e if nu == 1.5 else (1 + u + u**2 / 3) * e
+    return (1 + s) * e if nu == 1.5 else (1 + s + s**2 / 3) * e
 
 
 def stationary_slope(nu: float, u: np.ndarray) -> np.ndarray:
     """∂k/∂log scale at distances u in units of the scale."""
+    return -(u**2) * stationary_rate(nu, u)
+
+
+def stationary_rate(nu: float, u: np.ndarray) -> np.ndarray:
+    """k'(u)/u at distances u in units of the scale, which is 2 dk/du²; 0 at u = 0 where it is infinite, for ν ≤ 1.
+
+    k'(u)/u = -2ν 2^(1-ν)/Γ(ν) s^(ν-1) K_{ν-1}(s),   s = √(2ν) u
+    """
     if np.isinf(nu):
-        return u**2 * np.exp(-0.5 * u**2)
-    u = np.sqrt(2 * nu) * u
-    e = np.exp(-u)
+        return -np.exp(-0.5 * u**2)
+    s = np.sqrt(2 * nu) * u
+    if nu not in CLOSED:
+        s = _not_zero(s, nu)
+        rate = -2 * nu * 2 ** (1 - nu) / gamma(nu) * s ** (nu - 1) * kv(nu - 1, s)
+        return rate if nu > 1 else np.where(u > 0, rate, 0.0)
+    e = np.exp(-s)
     if nu == 0.5:
-        return u * e
-    return u**2 * e if nu == 1.5 else u**2 / 3 * (1 + u) * e
+        return np.where(u > 0, -e / np.maximum(u, 1e-300), 0.0)
+    return -3 * e if nu == 1.5 else -5 / 3 * (1 + s) * e
+
+
+def _not_zero(s: np.ndarray, nu: float) -> np.ndarray:
+    """Distances at which Bessel functions of order ν are numbers, and k the same up to rounding."""
+    return np.clip(s, 1e-8 if nu > 2 else 1e-100, 600.0)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,20 @@ from ..manifold.surface import combined
 
 ZERO = 1e-9  # λ/λ_k up to which a mode is constant on each component: rounding of K is less, the narrowest link more
 SMOOTHNESS: dict[str, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "heat": np.inf}
+OTHER = "matern nu="  # the name of another smoothness is this and the number
 TAIL = 1e-3  # e^{-λt/2} of the first omitted mode, at the smallest time
 USUAL_MODES, MAX_MODES = 200, 1500  # eigenpairs of a surface where nothing says how many are needed, and at most
 USUAL = 0.25  # length scale of features where none is given, over the extent π/√λ_1
+
+
+def smoothness_of(name: str) -> float:
+    """ν of the kernel with this name: one of SMOOTHNESS, or any other Matérn kernel."""
+    return SMOOTHNESS[name] if name in SMOOTHNESS else float(name.removeprefix(OTHER))
+
+
+def name_of(nu: float) -> str:
+    """The name of the kernel of smoothness ν."""
+    return next((name for name, known in SMOOTHNESS.items() if known == nu), f"{OTHER}{float(nu)!r}")
 
 
 def heat_spectrum(values: np.ndarray, t: float) -> np.ndarray:

@@ -26,6 +26,7 @@ class Considered:
     log_prior: np.ndarray
     log_part: np.ndarray
     weight: np.ndarray
+    terms: np.ndarray | None = None  # of the kernel on columns, in words; None: it has none
 
     @classmethod
     def of(
@@ -45,6 +46,8 @@ class Considered:
             np.array([candidate.scale for candidate in every]),
             np.array([_word(candidate.level) for candidate in every]),
             np.array([float(candidate.log_prior) for candidate in every]), log_part, weight,
+            np.array([candidate.about.get("terms", "") for candidate in every])
+            if any("terms" in candidate.about for candidate in every) else None,
         )  # fmt: skip
 
 

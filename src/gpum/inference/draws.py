@@ -15,9 +15,11 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from ..heat.covariances import Covariance, Stationary, Weighted
+from ..heat.terms import Combined, LinearOf, OfColumns, OfSurface, SumOf, Term
 from .nearest import SEEN, Nearest, Search, conditionals
 from .posterior import Component, Posterior
 
+Function = Callable[[np.ndarray], np.ndarray]
 FREQUENCIES = 2000
 AT_ONCE = 2000  # labels
 
@@ -86,17 +88,50 @@ def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Dra
     return Draw(candidate.space, candidate.covariance, known, along, wiggle, size)
 
 
-def _prior(covariance: Covariance, k: int, rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+def _prior(covariance: Covariance, k: int, rng: np.random.Generator) -> Function:
     """A draw of GP(0, K) as a function of points [n, k]."""
-    constant = rng.standard_normal()
+    constant, varying = rng.standard_normal(), _varying(covariance, k, rng)
+    return lambda points: constant + varying(points)
+
+
+def _varying(covariance: Covariance, k: int, rng: np.random.Generator) -> Function:
+    """The same of K less its constant."""
     if isinstance(covariance, Weighted):
         weights = rng.standard_normal(covariance.features(np.zeros((1, k))).shape[1])
-        return lambda points: constant + covariance.features(points) @ weights
-    if not isinstance(covariance, Stationary):
-        raise GpumError(f"functions of the kernel {type(covariance).__name__} cannot be drawn")
+        return lambda points: covariance.features(points) @ weights
+    if isinstance(covariance, Stationary):
+        return _waves(covariance.nu, covariance.scale, k, rng)
+    if isinstance(covariance, Combined):
+        return _of_term(covariance.term, covariance, k, rng)
+    raise GpumError(f"functions of the kernel {type(covariance).__name__} cannot be drawn")
+
+
+def _waves(nu: float, scale: float, k: int, rng: np.random.Generator) -> Function:
+    """A draw with the stationary kernel of points [n, k], without its constant."""
     waves = rng.standard_normal((k, FREQUENCIES))
-    if np.isfinite(covariance.nu):
-        waves /= np.sqrt(rng.gamma(covariance.nu, 1 / covariance.nu, FREQUENCIES))
+    if np.isfinite(nu):
+        waves /= np.sqrt(rng.gamma(nu, 1 / nu, FREQUENCIES))
     phases = rng.uniform(0, 2 * np.pi, FREQUENCIES)
     weights = np.sqrt(2 / FREQUENCIES) * rng.standard_normal(FREQUENCIES)
-    return lambda points: constant + np.cos(points / covariance.scale @ waves + phases) @ weights
+    return lambda points: np.cos(points / scale @ waves + phases) @ weights
+
+
+def _of_term(term: Term, covariance: Combined, k: int, rng: np.random.Generator) -> Function:
+    """A draw with a term of a kernel, of points [n, k] whose last numbers are those of columns."""
+    c = covariance.columns
+    if isinstance(term, SumOf):
+        functions = [_of_term(one, covariance, k, rng) for one in term.terms]
+        return lambda points: sum(v**0.5 * f(points) for v, f in zip(term.shares, functions, strict=True))
+    if isinstance(term, OfSurface):
+        on_surface, share = _varying(covariance.inner, k - c, rng), covariance.inner.constant
+        constant = share**0.5 * rng.standard_normal()
+        return lambda points: constant + (1 - share) ** 0.5 * on_surface(points[:, :-c])
+    if isinstance(term, OfColumns):
+        of_columns = _waves(term.nu, term.scale, len(term.at), rng)
+        return lambda points: of_columns(points[:, -c:][:, term.at])
+    if isinstance(term, LinearOf):
+        coefficients = rng.standard_normal(len(term.at))
+        return lambda points: term.features(None, points[:, -c:]) @ coefficients
+    raise GpumError(
+        "functions of products of kernels and of periodic kernels cannot be drawn; sample_y draws at given rows"
+    )

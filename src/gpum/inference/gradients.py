@@ -5,8 +5,8 @@ At a point a [n, k] of a space, with derivatives D [n, s, k] of its representati
     slope of the mean    k'(a) U z/(S + r),               k' = ∂K(a, b)/∂a · D, [n, s, labels]
     their covariance     σ_h² (k'' - k' U (S + r)⁻¹ Uᵀ k'ᵀ),    k'' = ∂²K/∂a∂a' · D D', [n, s, s]
 
-Functions of a Matérn 1/2 kernel have no derivative. In flat space k'' is then that of slopes over two steps of the
-smallest scale of the candidate, the spacing of the rows.
+Functions of a Matérn kernel of smoothness 1 or less have no derivative. In flat space k'' is then that of slopes over
+two steps of the smallest scale of the candidate, the spacing of the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..basics.checks import GpumError
-from ..heat.covariances import Covariance, Spectral, Stationary, Weighted, stationary
+from ..heat.covariances import Covariance, Spectral, Stationary, Weighted, stationary, stationary_rate
 from .exact import Decomposed
 from .nearest import SEEN, Nearest, Search, conditionals, near
 from .posterior import Component, Posterior
@@ -87,7 +87,9 @@ def slopes_between(covariance: Covariance, a: np.ndarray, D: np.ndarray, b: np.n
     if isinstance(covariance, Stationary):
         away = (a[:, None] - b) / covariance.scale  # [n, m, k]
         u = np.linalg.norm(away, axis=2)
-        return np.einsum("nm,nmk,nsk->nsm", _rate(covariance.nu, u), away, D / covariance.scale, optimize=True)
+        return np.einsum(
+            "nm,nmk,nsk->nsm", stationary_rate(covariance.nu, u), away, D / covariance.scale, optimize=True
+        )
     raise GpumError(f"the kernel {type(covariance).__name__} has no gradient here")
 
 
@@ -99,11 +101,11 @@ def slopes_within(covariance: Covariance, a: np.ndarray, D: np.ndarray, step: fl
     if not isinstance(covariance, Stationary):
         raise GpumError(f"the kernel {type(covariance).__name__} has no gradient here")
     nu, E = covariance.nu, D / covariance.scale
-    if nu == 0.5:
+    if nu <= 1:
         u = step / covariance.scale
         bend = float(2 * (1 - stationary(nu, np.asarray(2 * u))) / (2 * u) ** 2)
     else:
-        bend = float(-_rate(nu, np.zeros(1))[0])
+        bend = float(-stationary_rate(nu, np.zeros(1))[0])
     return bend * E @ E.transpose(0, 2, 1)
 
 
@@ -121,14 +123,3 @@ def _features(covariance: Weighted, a: np.ndarray, D: np.ndarray) -> np.ndarray:
         along = np.einsum("nk,nsk->ns", F, moved)
         moved = shrink[:, None, None] * moved + (change[:, None] * along)[:, :, None] * F[:, None]
     return moved if covariance.offsets is None else moved + D * np.sqrt(covariance.offsets)
-
-
-def _rate(nu: float, u: np.ndarray) -> np.ndarray:
-    """k'(u)/u of the kernel of smoothness ν at distances u in units of its scale; of ν = 1/2 it is 0 at u = 0."""
-    if np.isinf(nu):
-        return -np.exp(-0.5 * u**2)
-    c = np.sqrt(2 * nu)
-    e = np.exp(-c * u)
-    if nu == 0.5:
-        return np.where(u > 0, -e / np.maximum(u, 1e-300), 0.0)
-    return -3 * e if nu == 1.5 else -5 / 3 * (1 + c * u) * e

@@ -30,7 +30,8 @@ from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
 from ..geometry.priors import Priors
-from ..heat.covariances import SMOOTHNESS
+from ..heat.covariances import CLOSED, stationary, stationary_rate
+from ..heat.spectra import smoothness_of
 from . import gp
 
 STARTS = ((1.0, -0.7), (0.0, 1.0))  # z of all columns, and w: little noise and short lengths, much noise and long ones
@@ -195,7 +196,10 @@ def squared_distances(X: np.ndarray, rho: np.ndarray) -> np.ndarray:
 
 def kernel(d2: np.ndarray, smoothness: str) -> tuple[np.ndarray, np.ndarray]:
     """κ and dκ/d(d²) of squared distances; as `Stationary` of length 1."""
-    nu = SMOOTHNESS[smoothness]
+    nu = smoothness_of(smoothness)
+    if nu not in CLOSED and np.isfinite(nu):
+        u = np.sqrt(d2)
+        return stationary(nu, u), 0.5 * stationary_rate(nu, u)
     if np.isinf(nu):
         k = np.exp(-0.5 * d2)
         return k, -0.5 * k
@@ -206,6 +210,11 @@ def kernel(d2: np.ndarray, smoothness: str) -> tuple[np.ndarray, np.ndarray]:
     if nu == 1.5:
         return (1 + s) * e, -1.5 * e
     return (1 + s + s**2 / 3) * e, -5 / 6 * (1 + s) * e
+
+
+def relative_scale(name: str, other: str) -> float:
+    """The scale of a kernel over that of another one, at which the two are most alike."""
+    return 1.0 if name == other else SCALES[name] / SCALES[other]
 
 
 def usable(n_labels: int, n_columns: int) -> bool:
