@@ -250,7 +250,7 @@ class NumberScores:
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """For each column of labels the log evidence of flat space, of its member with one length, and of the graph."""
-        return [evidence_alone(geometries, y, target, self.labels.store) for y, target in self.labels.scored()]
+        return [evidence_alone(geometries, y, target, self.labels.store) for y, target in self.labels.judging()]
 
     def left_out(self, geometries: Geometries) -> str:
         """How far each label is from what the others predict, in words."""
@@ -286,7 +286,7 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
             ]
             if candidates:
                 alone_set = replace(candidate_set, candidates=candidates)
-                posterior = regress(alone_set, labelled.at, y[known], target, known, store).posterior
+                posterior = regress(alone_set, labelled.at, y[known], target, known, store, False).posterior
                 log_prior = logsumexp(
                     [prior for prior, other in zip(candidate_set.log_priors, names, strict=True) if other == name]
                 )

@@ -15,6 +15,7 @@ from ..basics.checks import GpumError
 from ..fitted import Predictive
 from ..geometry.priors import checked
 from ..inference.likelihoods import LIKELIHOODS
+from ..inference.nearest import EXACT
 from ..inference.outputs import Angle, Output
 from ..inference.regress import INFERENCE
 from ..inference.target import Target
@@ -61,6 +62,12 @@ class Labels:
             few = np.full(len(column), np.nan)
             few[known[scored]] = column[known[scored]]
             yield few, target.only(scored)
+
+    def judging(self) -> Iterator[tuple[np.ndarray, Target]]:
+        """As `scored`, but with all labels where rows see the nearest of them: these are what geometries compete with."""
+        for every, few in zip(self.columns(), self.scored(), strict=True):
+            many = every[1].has_normal_noise and np.sum(~np.isnan(every[0])) > EXACT
+            yield every if many else few
 
     def columns(self) -> Iterator[tuple[np.ndarray, Target]]:
         """Each column [N], with what it is."""

@@ -72,9 +72,11 @@ def with_lengths(
     """
     candidate_set, at = geometries.labelled(known)
     flat, n = _flat(geometries.members), len(known)
+    many, store = normal_noise and n > nearest.EXACT, store or Store()
+    if Y is not None and many and flat is None:
+        candidate_set = _near_on_coordinates(candidate_set, at, Y[:, 0], geometries, store)
     if Y is None or flat is None:
         return Labelled(geometries, candidate_set, at)
-    many = normal_noise and n > nearest.EXACT
     spread = relevance.spreads(geometries.cloud.learned)
     by_column = relevance.usable(n, int(np.sum(spread > 0)))
     if not many and n > gp.COSTLY and by_column:
@@ -84,14 +86,14 @@ def with_lengths(
     learned = candidate_set is geometries.candidate_set  # else the labelled rows were projected
     points = _points(geometries, flat) if learned else _unscaled(candidate_set, flat)
     names = list(geometries.kernels.smoothness)
-    store = store or Store()
     if many:
-        lengths = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, store)
+        lengths, isotropic = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, store)
         dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
         candidate_set = replace(
             candidate_set,
             candidates=[s for s in candidate_set.candidates if candidate_set.geometry_of[s.space] not in dropped],
         )
+        candidate_set = _near_on_coordinates(candidate_set, at, Y[:, 0], geometries, store, isotropic)
     else:
         lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors())
     return _with(lengths, geometries, candidate_set, at, flat, points)
@@ -121,10 +123,12 @@ def _of_few(
 def _of_many(
     geometries: Geometries, X: np.ndarray, y: np.ndarray, spread: np.ndarray, by_column: bool, names: Sequence[str],
     store: Store,
-) -> list[Lengths]:  # fmt: skip
-    """Lengths around the maxima of the densities of labels y [n] given their nearest, at X [n, p]."""
-    size = float(np.sqrt(np.mean(X.var(0))))
-    size = size if size > 1e-12 * float(np.abs(X).max()) else 1.0
+) -> tuple[list[Lengths], nearest_lengths.Candidate]:  # fmt: skip
+    """Lengths around the maxima of the densities of labels y [n] given their nearest, at X [n, p].
+
+    Also the best candidate with one length for all columns, whose precision is in units of X.
+    """
+    size = _size(X)
     varies, p = spread > 0, X.shape[1]
     tasks = [(np.full(p, size), np.ones(p, bool), np.zeros(p, int))]
     if by_column:
@@ -143,7 +147,52 @@ def _of_many(
         for k, (one, scale) in enumerate(zip(candidates, scales, strict=True))
     ]
     best = max(range(len(candidates)), key=lambda k: candidates[k].densities.mean())
-    return [one for one, keep in zip(lengths, hopeful, strict=True) if keep] + _induced(lengths[best], X)
+    isotropic = max(candidates[:shared], key=lambda one: one.densities.mean())
+    used_lengths = [one for one, keep in zip(lengths, hopeful, strict=True) if keep] + _induced(lengths[best], X)
+    return used_lengths, replace(isotropic, precision=isotropic.precision / size**2)
+
+
+def _size(X: np.ndarray) -> float:
+    """The root mean square of rows from their mean, as one unit for all columns."""
+    size = float(np.sqrt(np.mean(X.var(0))))
+    return size if size > 1e-12 * float(np.abs(X).max()) else 1.0
+
+
+def _near_on_coordinates(
+    candidate_set: CandidateSet, at: np.ndarray, y: np.ndarray, geometries: Geometries, store: Store,
+    like: nearest_lengths.Candidate | None = None,
+) -> CandidateSet:  # fmt: skip
+    """The candidates, where kernels of a surface's coordinates see the nearest labels, as those of flat space do.
+
+    Each space of coordinates has one kernel then, with a length and noise of its own, learned from those of `like`, the
+    best in flat space: where labels are dense, both are alike. The labelled rows stand `at` rows of the set.
+    """
+    every, repeated = candidate_set.candidates, geometries.cloud.repeated
+    whole = {s.space: s for s in every if isinstance(s.covariance, Stationary) and s.ratio is None}
+    candidates = [s for s in every if s.space not in whole]
+    for space, first in whole.items():
+        X = candidate_set.rows[space][at]
+        size, names = _size(X), list(dict.fromkeys(s.smoothness for s in every if s.space == space))
+        Z = (X - X.mean(0)) / size
+        if like is None:
+            groups = np.zeros(X.shape[1], int)
+            learn = partial(nearest_lengths.maximised, Z, y, groups, names, repeated)
+            of_space = store.once(("lengths of many", Z, y, groups, names, repeated), learn)
+            one = max(of_space, key=lambda one: one.densities.mean())
+        else:
+            begin = replace(like, precision=like.precision * size**2)
+            learn_from = partial(nearest_lengths.refined, Z, y, begin, repeated)
+            key = "length of coordinates", Z, y, begin.precision, begin.ratio, begin.smoothness, repeated
+            one = store.once(key, learn_from)
+        log_prior = float(np.logaddexp.reduce([s.log_prior for s in every if s.space == space]))
+        covariance = Stationary(SMOOTHNESS[one.smoothness], float(size / np.sqrt(one.precision[0])))
+        candidates.append(
+            replace(
+                first, covariance=covariance, log_prior=log_prior + one.log_weight, smoothness=one.smoothness,
+                scales=None, open_ends=(), ratio=one.ratio,
+            )
+        )  # fmt: skip
+    return replace(candidate_set, candidates=candidates)
 
 
 def _induced(lengths: Lengths, X: np.ndarray) -> list[Lengths]:
