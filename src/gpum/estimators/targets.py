@@ -14,8 +14,8 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Predictive
 from ..geometry.priors import checked
+from ..inference import nearest
 from ..inference.likelihoods import LIKELIHOODS
-from ..inference.nearest import EXACT
 from ..inference.outputs import Angle, Output
 from ..inference.regress import INFERENCE
 from ..inference.target import Target
@@ -64,9 +64,9 @@ class Labels:
             yield few, target.only(scored)
 
     def judging(self) -> Iterator[tuple[np.ndarray, Target]]:
-        """As `scored`, but with all labels where rows see the nearest of them: these are what geometries compete with."""
+        """As `scored`, but with all labels where rows see the nearest of them, with which geometries must compete."""
         for every, few in zip(self.columns(), self.scored(), strict=True):
-            many = every[1].has_normal_noise and np.sum(~np.isnan(every[0])) > EXACT
+            many = every[1].has_normal_noise and np.sum(~np.isnan(every[0])) > nearest.EXACT
             yield every if many else few
 
     def columns(self) -> Iterator[tuple[np.ndarray, Target]]:

@@ -213,9 +213,7 @@ def _maximum(of: Callable[[float], float]) -> float:
     return float(minimize_scalar(lambda u: -of(u), bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-4}).x)
 
 
-def leave_one_out(
-    component: Any, labels: np.ndarray, some: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def leave_one_out(component: Any, labels: np.ndarray, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance [n, J] of each label as the others predict it, or [m, J] of some, with an index [m]."""
     d, r = component.d, float(component.ratios[0])
     rows = np.arange(len(labels)) if some is None else some
