@@ -25,7 +25,7 @@ from ..inference.outputs import Output
 from ..inference.regress import as_numbers, regress
 from ..inference.target import Target
 from ..persistence.store import Store
-from . import blocks, shell
+from . import blocks, shell, units
 from .targets import Labels, more_of, score, with_more
 
 FLAT, ONE_LENGTH, GRAPH = "flat", "flat space with one length", "graph"  # what labels are asked about, each alone
@@ -267,7 +267,10 @@ class NumberScores:
 
 
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
-    """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
+    """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone.
+
+    It grows in proportion to the labels: of more than choose between units it is that of as many as these, on average.
+    """
     known, evidence_and_prior = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         Y = as_numbers(y[known], target)
@@ -293,7 +296,10 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
                 evidence_and_prior[name] = posterior.log_evidence, log_prior
     flat = np.array([evidence_and_prior[name] for name in (FLAT, ONE_LENGTH) if name in evidence_and_prior])
     alone = {name: evidence - prior for name, (evidence, prior) in evidence_and_prior.items()}
-    return {**alone, FLAT: float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))} if len(flat) else alone
+    if len(flat):
+        alone[FLAT] = float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))
+    of_judges = min(1.0, units.JUDGES / len(known))
+    return {name: of_judges * evidence for name, evidence in alone.items()}
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:

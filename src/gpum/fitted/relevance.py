@@ -24,11 +24,10 @@ from ..geometry.priors import Priors
 from ..heat.covariances import SMOOTHNESS, Features, Stationary
 from ..inference import gp, nearest, nearest_lengths, relevance
 from ..persistence.store import Store
+from . import coordinates
 from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
-INDUCING, INDUCING_NUMBERS = 400, 5 * 10**7  # points that induce kernels of low rank; numbers of such a space at most
-LONGER = (1.0, 2.0, 4.0)  # multiples of learned lengths: nearest labels say little of long ones
 LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels, where it is asked for
 
 
@@ -74,7 +73,7 @@ def with_lengths(
     flat, n = _flat(geometries.members), len(known)
     many, store = normal_noise and n > nearest.EXACT, store or Store()
     if Y is not None and many and flat is None:
-        candidate_set = _near_on_coordinates(candidate_set, at, Y[:, 0], geometries, store)
+        geometries, candidate_set = coordinates.with_many_labels(geometries, candidate_set, at, Y[:, 0], store)
     if Y is None or flat is None:
         return Labelled(geometries, candidate_set, at)
     spread = relevance.spreads(geometries.cloud.learned)
@@ -93,7 +92,9 @@ def with_lengths(
             candidate_set,
             candidates=[s for s in candidate_set.candidates if candidate_set.geometry_of[s.space] not in dropped],
         )
-        candidate_set = _near_on_coordinates(candidate_set, at, Y[:, 0], geometries, store, isotropic)
+        geometries, candidate_set = coordinates.with_many_labels(
+            geometries, candidate_set, at, Y[:, 0], store, isotropic
+        )
     else:
         lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors())
     return _with(lengths, geometries, candidate_set, at, flat, points)
@@ -128,7 +129,7 @@ def _of_many(
 
     Also the best candidate with one length for all columns, whose precision is in units of X.
     """
-    size = _size(X)
+    size = coordinates.size_of(X)
     varies, p = spread > 0, X.shape[1]
     tasks = [(np.full(p, size), np.ones(p, bool), np.zeros(p, int))]
     if by_column:
@@ -152,60 +153,16 @@ def _of_many(
     return used_lengths, replace(isotropic, precision=isotropic.precision / size**2)
 
 
-def _size(X: np.ndarray) -> float:
-    """The root mean square of rows from their mean, as one unit for all columns."""
-    size = float(np.sqrt(np.mean(X.var(0))))
-    return size if size > 1e-12 * float(np.abs(X).max()) else 1.0
-
-
-def _near_on_coordinates(
-    candidate_set: CandidateSet, at: np.ndarray, y: np.ndarray, geometries: Geometries, store: Store,
-    like: nearest_lengths.Candidate | None = None,
-) -> CandidateSet:  # fmt: skip
-    """The candidates, where kernels of a surface's coordinates see the nearest labels, as those of flat space do.
-
-    Each space of coordinates has one kernel then, with a length and noise of its own, learned from those of `like`, the
-    best in flat space: where labels are dense, both are alike. The labelled rows stand `at` rows of the set.
-    """
-    every, repeated = candidate_set.candidates, geometries.cloud.repeated
-    whole = {s.space: s for s in every if isinstance(s.covariance, Stationary) and s.ratio is None}
-    candidates = [s for s in every if s.space not in whole]
-    for space, first in whole.items():
-        X = candidate_set.rows[space][at]
-        size, names = _size(X), list(dict.fromkeys(s.smoothness for s in every if s.space == space))
-        Z = (X - X.mean(0)) / size
-        if like is None:
-            groups = np.zeros(X.shape[1], int)
-            learn = partial(nearest_lengths.maximised, Z, y, groups, names, repeated)
-            of_space = store.once(("lengths of many", Z, y, groups, names, repeated), learn)
-            one = max(of_space, key=lambda one: one.densities.mean())
-        else:
-            begin = replace(like, precision=like.precision * size**2)
-            learn_from = partial(nearest_lengths.refined, Z, y, begin, repeated)
-            key = "length of coordinates", Z, y, begin.precision, begin.ratio, begin.smoothness, repeated
-            one = store.once(key, learn_from)
-        log_prior = float(np.logaddexp.reduce([s.log_prior for s in every if s.space == space]))
-        covariance = Stationary(SMOOTHNESS[one.smoothness], float(size / np.sqrt(one.precision[0])))
-        candidates.append(
-            replace(
-                first, covariance=covariance, log_prior=log_prior + one.log_weight, smoothness=one.smoothness,
-                scales=None, open_ends=(), ratio=one.ratio,
-            )
-        )  # fmt: skip
-    return replace(candidate_set, candidates=candidates)
-
-
 def _induced(lengths: Lengths, X: np.ndarray) -> list[Lengths]:
     """The same lengths, and multiples of them, as kernels of low rank, which all labels X [n, p] inform.
 
     Where the function is smooth and its noise large, the nearest labels say less than all labels together.
     """
-    size = min(INDUCING, max(len(X) // 4, 1), max(INDUCING_NUMBERS // len(X), 1))
-    nodes = X[np.sort(np.random.default_rng(0).permutation(len(X))[:size])]
-    (name, scale, weight), share = lengths.kernels[0], log(len(LONGER))
+    nodes, longer = coordinates.inducing(X), coordinates.LONGER
+    (name, scale, weight), share = lengths.kernels[0], log(len(longer))
     return [
         replace(lengths, scale=times * lengths.scale, kernels=[(name, scale, weight - share)], ratio=None, nodes=nodes)
-        for times in LONGER
+        for times in longer
     ]
 
 

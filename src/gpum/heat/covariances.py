@@ -304,8 +304,8 @@ class KernelSum:
                 if kernel.offsets is not None:
                     linear += np.sqrt(kernel.offsets) * beta[1:]
             else:
-                columns, roots = kernel.roots(b.shape[1])
-                linear[columns] += roots * beta[1:]
+                used, roots = kernel.roots(b.shape[1])
+                linear[used] += roots * beta[1:]
         by_smoothness = {
             nu: (np.array([scale for scale, _ in some]), np.array([v for _, v in some])) for nu, some in groups.items()
         }

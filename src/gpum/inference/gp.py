@@ -27,7 +27,7 @@ hopeless on all (`promising`; where noise is not normal, for all kernels).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import log, pi
@@ -204,6 +204,14 @@ def average(
 def _constant(n: int, noise: np.ndarray, a0: float) -> float:
     """What `_score` leaves out of the log evidence of n labels."""
     return float(gammaln(a0 + n / 2) - gammaln(a0)) - 0.5 * n * log(2 * pi) - 0.5 * float(np.log(noise).sum())
+
+
+def masses_of_some(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
+    """Log of evidence times prior of candidates on one space, [K], on so many of labels y as all see at once."""
+    some = np.sort(np.random.default_rng(0).permutation(len(y))[: nearest.EXACT])
+    labels, at = Labels(y[some]), a[some]
+    tasks = [partial(_score, labels, priors, candidate, at, slice(None)) for candidate in candidates]
+    return np.array([float(logsumexp(one[0])) for one in results(tasks, None)])
 
 
 def _component(

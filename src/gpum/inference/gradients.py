@@ -52,6 +52,7 @@ def _of_exact(
     covariance, scales, d = component.candidate.covariance, component.candidate.scales, component.d
     assert not isinstance(d, Nearest)
     if isinstance(d, LowRank):
+        assert isinstance(covariance, Weighted)
         cross = _features(covariance, a, D) @ d.along[1:]  # the constant has no slope
     else:
         cross = slopes_between(covariance, a, D, b) @ d.U  # [n, s, modes]

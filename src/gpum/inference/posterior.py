@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from ..geometry.candidate_set import Candidate
-from ..heat.covariances import KernelSum, distances
+from ..heat.covariances import KernelSum, Weighted, distances
 from .considered import Considered
 from .exact import Decomposed, LowRank
 from .nearest import Nearest, NearestStack, near
@@ -151,10 +151,11 @@ class Component(WeightedCandidate):
         return self.d.U @ self._along
 
     @property
-    def feature_weights(self) -> np.ndarray:
-        """β [1 + k] where the kernel has low rank: the weighted mean is F(x) β."""
+    def function(self) -> tuple[Weighted, np.ndarray]:
+        """Where the kernel has low rank, this and β [1 + k]: the weighted mean is F(x) β."""
         assert isinstance(self.d, LowRank)
-        return self.d.along @ self._along
+        assert isinstance(self.candidate.covariance, Weighted)
+        return self.candidate.covariance, self.d.along @ self._along
 
     @property
     def _along(self) -> np.ndarray:
@@ -276,10 +277,9 @@ class Posterior(Mixture[Component]):
         found = {}
         for k in sorted(self.spaces):
             mine = [p for p in self.components if p.candidate.space == k]
+            dense = [(p.candidate.covariance, p.mean_weights) for p in mine if not isinstance(p.d, LowRank)]
             found[k] = KernelSum.of(
-                [(p.candidate.covariance, p.mean_weights) for p in mine if not isinstance(p.d, LowRank)],
-                _known(self.labels[k]),
-                [(p.candidate.covariance, p.feature_weights) for p in mine if isinstance(p.d, LowRank)],
+                dense, _known(self.labels[k]), [p.function for p in mine if isinstance(p.d, LowRank)]
             )
         return found
 
