@@ -15,6 +15,10 @@ from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import Features, KernelSum, Spectral, Stationary
 from gpum.heat.spectra import SMOOTHNESS
 from gpum.inference import gp, tempered, tridiagonal
+from gpum.inference.design import Asked, of_function
+from gpum.inference.draws import draws
+from gpum.inference.exact import LowRank
+from gpum.inference.gradients import gradients
 from gpum.inference.left_out import leave_one_out
 from gpum.inference.posterior import RowsInSpaces
 from gpum.inference.quantiles import mixture_quantiles
@@ -437,6 +441,58 @@ def test_forms_without_eigenvectors_are_those_of_dense_algebra(covariance, a, n)
         C = covariance.gram(a, a) + r * np.diag(noise)
         assert pytest.approx(y @ np.linalg.solve(C, y), rel=1e-6) == Q
         assert pytest.approx(np.linalg.slogdet(C)[1] - np.log(noise).sum(), abs=1e-6) == L
+
+
+WEIGHTED = [case for case in CASES if not case.id.startswith("stationary")]
+
+
+@pytest.mark.parametrize(("covariance", "a"), WEIGHTED)
+@pytest.mark.parametrize("even", [True, False])
+def test_sums_over_labels_say_what_all_labels_say(covariance, a, even):
+    """Forms, predictions and the matrix of labels follow from k × k numbers, whichever variances are bounded."""
+    y, noise = RNG.standard_normal(40), np.ones(40) if even else RNG.uniform(0.5, 2, 40)
+    labels, r, new = gp.Labels(y, noise), 0.03, RNG.standard_normal((5, a.shape[1]))
+    d = labels.decomposed(covariance, a)
+    assert isinstance(d, LowRank)
+    C = covariance.gram(a, a) + r * np.diag(noise)
+    solved = np.linalg.solve(C, covariance.gram(a, new))
+    G = d.times(covariance, new, a)
+    np.testing.assert_allclose(G @ (d.z / (d.S + r)), y @ solved, atol=1e-8)
+    np.testing.assert_allclose(G**2 @ (1 / (d.S + r)), np.sum(covariance.gram(a, new) * solved, 0), rtol=1e-8)
+    assert d.quadratic(r)[0] == pytest.approx(y @ np.linalg.solve(C, y), rel=1e-8)
+    assert d.log_det(r)[0] == pytest.approx(np.linalg.slogdet(C)[1] - np.log(noise).sum(), abs=1e-8)
+    for found, dense in zip(labels.forms(covariance, a), (d.quadratic, d.log_det), strict=True):
+        np.testing.assert_allclose(found, dense(gp.RATIOS), rtol=1e-6)
+    U = d.on(covariance, a).U
+    np.testing.assert_allclose(U.T @ (noise[:, None] * U), np.eye(len(d.S)), atol=1e-6)
+
+
+def test_predictions_of_kernels_of_low_rank_do_not_depend_on_sums(monkeypatch):
+    """Means, moments, joint draws, left-out labels: as from a decomposition with a row for each label."""
+    settings = [Candidate(0, c, 0.1 * k) for k, (_, c, a) in enumerate(covariances()) if a is PHI]
+    whole, known, y = family(settings, PHI), np.arange(38), np.sin(3 * X[:38, 0])
+    found = gp.average(whole, known, y)
+    assert all(isinstance(component.d, LowRank) for component in found.components)
+    monkeypatch.setattr(gp.Labels, "sums", lambda *_: None)
+    dense = gp.average(whole, known, y)
+    assert not any(isinstance(component.d, LowRank) for component in dense.components)
+    new = at(RNG.standard_normal((4, 25)))
+    assert found.log_evidence == pytest.approx(dense.log_evidence, abs=1e-7)
+    np.testing.assert_allclose(found.mean(new), dense.mean(new), atol=1e-8)
+    np.testing.assert_allclose(found.moments(new), dense.moments(new), atol=1e-8)
+    np.testing.assert_allclose(found.covariance(new), dense.covariance(new), atol=1e-8)
+    for one, other in zip(leave_one_out(found, y), leave_one_out(dense, y), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    D, frame = RNG.standard_normal((4, 2, 25)), RNG.standard_normal((4, 3, 2))
+    directions = lambda space: (new.at[0], D, frame, np.zeros(4, bool))
+    for one, other in zip(gradients(found, directions), gradients(dense, directions), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    one, other = ([f.at(new.at[0]) for f in draws(each, np.random.default_rng(0), 3)] for each in (found, dense))
+    np.testing.assert_allclose(one, other, atol=1e-6)
+    asked = Asked(np.array([38, 39]), np.arange(10))
+    for one, other in zip(*(of_function(each, [PHI], asked) for each in (found, dense)), strict=True):
+        np.testing.assert_allclose(one.cross, other.cross, atol=1e-8)
+        assert (one.highest, one.lowest) == pytest.approx((other.highest, other.lowest), abs=1e-8)
 
 
 def test_forms_of_a_matrix_that_rounding_makes_indefinite():

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .estimators.features import by_column
     from .estimators.shell import check_rows
     from .estimators.unlabelled import split_labels
-    from .fitted.relevance import TITLE
     from .geometry.candidate_set import NO_BOUNDARY
     from .geometry.graphs import bandwidth_grid, diffusion_space
     from .inference.design import CONTRADICTED, MORE, Suggestions, surplus
@@ -57,7 +56,6 @@ _HOMES = {
     "estimators.features": "by_column",
     "estimators.shell": "check_rows",
     "estimators.unlabelled": "split_labels",
-    "fitted.relevance": "TITLE",
     "geometry.candidate_set": "NO_BOUNDARY",
     "geometry.graphs": "bandwidth_grid diffusion_space",
     "inference.design": "CONTRADICTED MORE Suggestions surplus",
@@ -69,7 +67,6 @@ __all__ = [
     "MARKERS",
     "MORE",
     "NO_BOUNDARY",
-    "TITLE",
     "Belief",
     "Classes",
     "Column",

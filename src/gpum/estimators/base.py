@@ -28,7 +28,7 @@ from ..inference.outputs import Output
 from ..inference.regress import as_numbers, regress
 from ..inference.target import Target
 from ..persistence.store import Store
-from . import blocks, shell
+from . import blocks, shell, units
 from .targets import Labels, more_of, score, with_more
 
 FLAT, ONE_LENGTH, GRAPH = "flat", "flat space with one length", "graph"  # what labels are asked about, each alone
@@ -267,7 +267,7 @@ class NumberScores:
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """For each column of labels the log evidence of flat space, of its member with one length, and of the graph."""
-        return [evidence_alone(geometries, y, target, self.labels.store) for y, target in self.labels.scored()]
+        return [evidence_alone(geometries, y, target, self.labels.store) for y, target in self.labels.judging()]
 
     def left_out(self, geometries: Geometries) -> str:
         """How far each label is from what the others predict, in words."""
@@ -284,7 +284,10 @@ class NumberScores:
 
 
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
-    """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone."""
+    """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone.
+
+    It grows in proportion to the labels: of more than choose between units it is that of as many as these, on average.
+    """
     known, evidence_and_prior = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         geometries, candidate_set, at = weighed(geometries, y[known], known, target, store)
@@ -300,14 +303,17 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
             ]
             if candidates:
                 alone_set = replace(candidate_set, candidates=candidates)
-                posterior = regress(alone_set, at, y[known], target, known, store).posterior
+                posterior = regress(alone_set, at, y[known], target, known, store, False).posterior
                 log_prior = logsumexp(
                     [prior for prior, other in zip(candidate_set.log_priors, names, strict=True) if other == name]
                 )
                 evidence_and_prior[name] = posterior.log_evidence, log_prior
     flat = np.array([evidence_and_prior[name] for name in (FLAT, ONE_LENGTH) if name in evidence_and_prior])
     alone = {name: evidence - prior for name, (evidence, prior) in evidence_and_prior.items()}
-    return {**alone, FLAT: float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))} if len(flat) else alone
+    if len(flat):
+        alone[FLAT] = float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))
+    of_judges = min(1.0, units.JUDGES / len(known))
+    return {name: of_judges * evidence for name, evidence in alone.items()}
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:

@@ -14,6 +14,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Predictive
 from ..geometry.priors import checked
+from ..inference import nearest
 from ..inference.likelihoods import LIKELIHOODS
 from ..inference.outputs import Angle, Output
 from ..inference.regress import INFERENCE
@@ -61,6 +62,12 @@ class Labels:
             few = np.full(len(column), np.nan)
             few[known[scored]] = column[known[scored]]
             yield few, target.only(scored)
+
+    def judging(self) -> Iterator[tuple[np.ndarray, Target]]:
+        """As `scored`, but with all labels where rows see the nearest of them, with which geometries must compete."""
+        for every, few in zip(self.columns(), self.scored(), strict=True):
+            many = every[1].has_normal_noise and np.sum(~np.isnan(every[0])) > nearest.EXACT
+            yield every if many else few
 
     def columns(self) -> Iterator[tuple[np.ndarray, Target]]:
         """Each column [N], with what it is."""

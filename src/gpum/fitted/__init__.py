@@ -3,7 +3,8 @@
 from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel
-from .predictive import Predictive
+from .predictive import ClassPredictive, Predictive
 from .stored import restored, stored
+from .surfaces import FittedSurface
 
-__all__ = ["Cloud", "FittedModel", "Geometries", "Predictive", "restored", "stored"]
+__all__ = ["ClassPredictive", "Cloud", "FittedModel", "FittedSurface", "Geometries", "Predictive", "restored", "stored"]

@@ -57,16 +57,16 @@ def _of_block(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Directions]:
     """Where the rows are in a space, and how their representation there changes with them."""
     candidate_set, geometries = model.geometries.candidate_set, model.geometries
-    on: dict[int, Slopes] = {}
+    on: dict[int, tuple[Slopes, np.ndarray]] = {}
 
-    def of_surface(k: int, member: SurfaceGeometry) -> Slopes:
+    def of_surface(k: int, member: SurfaceGeometry) -> tuple[Slopes, np.ndarray]:
         if k not in on:
             learned_at, number = rows.learned_at[k], rows.number[k]
             places = np.empty((len(rows), member.places.shape[1]))
             places[learned_at >= 0] = member.places[learned_at[learned_at >= 0]]
             if (learned_at < 0).any():
                 places[learned_at < 0] = rows.projections[k].points[number[learned_at < 0]]
-            on[k] = on_surface(member.surface, places)
+            on[k] = on_surface(member.surface, places), places
         return on[k]
 
     def of(space: int) -> Directions:
@@ -77,9 +77,11 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Dire
         assert a is not None
         inner: Any = rows.X / scale
         if isinstance(member, SurfaceGeometry):
-            assert isinstance(kind, NodeFeatures)
-            slopes = of_surface(k, member)
-            D, frame = slopes.of(np.asarray(kind.values_at_nodes, float)), slopes.frame
+            (slopes, places), base = of_surface(k, member), kind.within if isinstance(kind, InducedSpace) else kind
+            assert isinstance(base, NodeFeatures)
+            D, frame = slopes.of(np.asarray(base.values_at_nodes, float)), slopes.frame
+            if isinstance(kind, InducedSpace):
+                D = D @ _of_induced(kind, base.at(places), a)
         elif isinstance(kind, ScaledSpace):
             p = rows.X.shape[1]
             D = np.zeros((len(rows), p, a.shape[1]))

@@ -339,12 +339,10 @@ class FittedModel:
             values, of_cloud = self.cloud._values_of_terms(X), self.cloud.term_values
             if values is not None and of_cloud is not None:
                 values = np.concatenate([values[asked.candidates], of_cloud[asked.targets]])
-            indices = np.append(index[asked.candidates], asked.targets)
-            projected = self.geometries._project(both, indices, self._needed, values)
-            at: list[Any] = projected.whole.at
-            beliefs = [output.beliefs(at, local, level) for output in self.outputs]
-            useful = [~one[asked.candidates] for one in labelled]
-            chosen, gain = design.choose(beliefs, useful, n, criterion)
+            index = np.append(index[asked.candidates], asked.targets)
+            projected = self.geometries._project(both, index, self._needed, values)
+            beliefs = [output.beliefs(projected.whole.at, local, level) for output in self.outputs]
+            chosen, gain = design.choose(beliefs, [~one[asked.candidates] for one in labelled], n, criterion)
         floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud), level is not None)
         return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
 

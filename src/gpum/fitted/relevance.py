@@ -25,11 +25,10 @@ from ..heat.covariances import Features, Stationary
 from ..heat.spectra import smoothness_of
 from ..inference import gp, nearest, nearest_lengths, relevance
 from ..persistence.store import Store
+from . import coordinates
 from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
-INDUCING, INDUCING_NUMBERS = 400, 5 * 10**7  # points that induce kernels of low rank; numbers of such a space at most
-LONGER = (1.0, 2.0, 4.0)  # multiples of learned lengths: nearest labels say little of long ones
 LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels, where it is asked for
 
 
@@ -73,9 +72,11 @@ def with_lengths(
     """
     candidate_set, at = geometries.labelled(known)
     flat, n = _flat(geometries.members), len(known)
+    many, store = normal_noise and n > nearest.EXACT, store or Store()
+    if Y is not None and many and flat is None:
+        geometries, candidate_set = coordinates.with_many_labels(geometries, candidate_set, at, Y[:, 0], store)
     if Y is None or flat is None:
         return Labelled(geometries, candidate_set, at)
-    many = normal_noise and n > nearest.EXACT
     spread = relevance.spreads(geometries.cloud.learned)
     by_column = relevance.usable(n, int(np.sum(spread > 0)))
     if not many and n > gp.COSTLY and by_column:
@@ -85,13 +86,15 @@ def with_lengths(
     learned = candidate_set is geometries.candidate_set  # else the labelled rows were projected
     points = _points(geometries, flat) if learned else _unscaled(candidate_set, flat)
     names = list(geometries.kernels.smoothness)
-    store = store or Store()
     if many:
-        lengths = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, store)
+        lengths, isotropic = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, store)
         dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
         candidate_set = replace(
             candidate_set,
             candidates=[s for s in candidate_set.candidates if candidate_set.geometry_of[s.space] not in dropped],
+        )
+        geometries, candidate_set = coordinates.with_many_labels(
+            geometries, candidate_set, at, Y[:, 0], store, isotropic
         )
     else:
         lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors())
@@ -122,10 +125,12 @@ def _of_few(
 def _of_many(
     geometries: Geometries, X: np.ndarray, y: np.ndarray, spread: np.ndarray, by_column: bool, names: Sequence[str],
     store: Store,
-) -> list[Lengths]:  # fmt: skip
-    """Lengths around the maxima of the densities of labels y [n] given their nearest, at X [n, p]."""
-    size = float(np.sqrt(np.mean(X.var(0))))
-    size = size if size > 1e-12 * float(np.abs(X).max()) else 1.0
+) -> tuple[list[Lengths], nearest_lengths.Candidate]:  # fmt: skip
+    """Lengths around the maxima of the densities of labels y [n] given their nearest, at X [n, p].
+
+    Also the best candidate with one length for all columns, whose precision is in units of X.
+    """
+    size = coordinates.size_of(X)
     varies, p = spread > 0, X.shape[1]
     tasks = [(np.full(p, size), np.ones(p, bool), np.zeros(p, int))]
     if by_column:
@@ -144,7 +149,9 @@ def _of_many(
         for k, (one, scale) in enumerate(zip(candidates, scales, strict=True))
     ]
     best = max(range(len(candidates)), key=lambda k: candidates[k].densities.mean())
-    return [one for one, keep in zip(lengths, hopeful, strict=True) if keep] + _induced(lengths[best], X)
+    isotropic = max(candidates[:shared], key=lambda one: one.densities.mean())
+    used_lengths = [one for one, keep in zip(lengths, hopeful, strict=True) if keep] + _induced(lengths[best], X)
+    return used_lengths, replace(isotropic, precision=isotropic.precision / size**2)
 
 
 def _induced(lengths: Lengths, X: np.ndarray) -> list[Lengths]:
@@ -152,12 +159,11 @@ def _induced(lengths: Lengths, X: np.ndarray) -> list[Lengths]:
 
     Where the function is smooth and its noise large, the nearest labels say less than all labels together.
     """
-    size = min(INDUCING, max(len(X) // 4, 1), max(INDUCING_NUMBERS // len(X), 1))
-    nodes = X[np.sort(np.random.default_rng(0).permutation(len(X))[:size])]
-    (name, scale, weight), share = lengths.kernels[0], log(len(LONGER))
+    nodes, longer = coordinates.inducing(X), coordinates.LONGER
+    (name, scale, weight), share = lengths.kernels[0], log(len(longer))
     return [
         replace(lengths, scale=times * lengths.scale, kernels=[(name, scale, weight - share)], ratio=None, nodes=nodes)
-        for times in LONGER
+        for times in longer
     ]
 
 

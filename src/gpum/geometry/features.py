@@ -76,24 +76,30 @@ class InducedSpace:
 
     F(x) = k(x, Z) R with R Rᵀ = k(Z, Z)⁻¹, so that F(x) F(x')ᵀ is k(x, x') wherever Z resolves the kernel, and the
     regression of any number of labels needs M × M numbers. What Z does not resolve, 1 - |F(x)|², has a feature of its
-    own, of which labels say little: far from Z the variance is the prior's.
+    own, of which labels say little: far from Z the variance is the prior's. Z are points of `within`, a space of
+    coordinates of a surface; None: of flat space.
     """
 
     scale: np.ndarray
     nu: float
     nodes: np.ndarray  # Z, scaled
     root: np.ndarray  # R
+    within: NodeFeatures | None = None
 
     @classmethod
-    def of(cls, scale: np.ndarray, nu: float, points: np.ndarray) -> InducedSpace:
-        """The space that these points induce."""
+    def of(cls, scale: np.ndarray, nu: float, points: np.ndarray, within: NodeFeatures | None = None) -> InducedSpace:
+        """The space that these points [M, p] induce."""
         nodes = np.unique(points / scale, axis=0)
         values, vectors = np.linalg.eigh(stationary(nu, distances(nodes, nodes)))
         used = values > RESOLVED * values[-1]
-        return cls(scale, nu, nodes, vectors[:, used] / np.sqrt(values[used]))
+        return cls(scale, nu, nodes, vectors[:, used] / np.sqrt(values[used]), within)
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """F at points [n, p], and what it leaves, [n, k + 1]."""
+        """F at points, and what it leaves, [n, k + 1]."""
+        return self.at_coordinates(points if self.within is None else self.within.at(points))
+
+    def at_coordinates(self, points: np.ndarray) -> np.ndarray:
+        """The same at coordinates [n, p], where `within` says of a point what these are."""
         step = max(1, PAIRS_AT_ONCE // len(self.nodes))
         blocks = [points[k : k + step] / self.scale for k in range(0, max(len(points), 1), step)]
         F = np.concatenate([stationary(self.nu, distances(block, self.nodes)) @ self.root for block in blocks])

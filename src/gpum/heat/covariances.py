@@ -68,10 +68,15 @@ class Weighted(Covariance):
     """A covariance that is linear in features: K(a, b) = 1 + F(a) F(b)ᵀ with F(a) = a √weights."""
 
     weights: np.ndarray
+    bound: float = np.inf  # of the variance, without the constant
 
     def features(self, a: np.ndarray) -> np.ndarray:
         """F(a), [n, k]."""
         return a * np.sqrt(self.weights)
+
+    def roots(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which columns of points [n, k] F has, and what each is multiplied by where the variance is not bounded."""
+        return np.arange(k), np.broadcast_to(np.sqrt(self.weights), k)
 
     def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return 1 + self.features(a) @ self.features(b).T
@@ -155,6 +160,10 @@ class Spectral(Weighted):
             found *= bounding(np.einsum("nk,nk->n", found, found), self.bound)[:, None]
         return found if self.offsets is None else found + a * np.sqrt(self.offsets)
 
+    def roots(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        found = np.sqrt(self.weights)
+        return np.arange(k), found if self.offsets is None else found + np.sqrt(self.offsets)
+
     def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
         w, dw = self._raw()
         total = float(w @ self.power)
@@ -184,6 +193,10 @@ class Features(Weighted):
 
     def features(self, a: np.ndarray) -> np.ndarray:
         return super().features(a[:, self.columns])
+
+    def roots(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        columns = np.arange(k)[self.columns]
+        return columns, np.broadcast_to(np.sqrt(self.weights), len(columns))
 
 
 @dataclass(frozen=True)
@@ -298,30 +311,34 @@ class KernelSum:
     others: list[tuple[Covariance, np.ndarray]]
 
     @classmethod
-    def of(cls, terms: Sequence[tuple[Covariance, np.ndarray]], b: np.ndarray) -> KernelSum:
-        """The sum of terms (K_c, v_c [n])."""
-        linear = np.zeros(b.shape[1])
+    def of(
+        cls, terms: Sequence[tuple[Covariance, np.ndarray]], b: np.ndarray,
+        of_features: Sequence[tuple[Weighted, np.ndarray]] = (),
+    ) -> KernelSum:  # fmt: skip
+        """The sum of terms (K_c, v_c [n]), and of further functions F_c(x) β_c, given by (K_c, β_c [1 + k])."""
+        linear, constant = np.zeros(b.shape[1]), 0.0
         groups: dict[float, list[tuple[float, np.ndarray]]] = {}
-        others, bounded = [], []
+        others, bounded, weighted = [], [], list(of_features)
         for covariance, v in terms:
-            if isinstance(covariance, Features):
-                linear[covariance.columns] += covariance.weights * (v @ b[:, covariance.columns])
-            elif isinstance(covariance, Spectral):
-                weights = covariance.weights
-                if covariance.offsets is not None:
-                    linear += covariance.offsets * (v @ b)
-                if np.isinf(covariance.bound):
-                    linear += weights * (v @ b)
-                else:
-                    s = bounding(b**2 @ weights, covariance.bound)
-                    bounded.append((weights, weights * ((v * s) @ b), covariance.bound))
-            elif isinstance(covariance, Weighted):
-                linear += covariance.weights * (v @ b)
+            if isinstance(covariance, Weighted):
+                F = covariance.factor(b)
+                assert F is not None
+                weighted.append((covariance, v @ F))
             elif isinstance(covariance, Stationary):
                 groups.setdefault(covariance.nu, []).append((covariance.scale, v))
+                constant += float(v.sum())
             else:
                 others.append((covariance, v))
-        constant = sum(float(v.sum()) for covariance, v in terms if isinstance(covariance, Weighted | Stationary))
+        for kernel, beta in weighted:
+            constant += float(beta[0])
+            if isinstance(kernel, Spectral) and np.isfinite(kernel.bound):
+                weights = kernel.weights
+                bounded.append((weights, np.sqrt(weights) * beta[1:], kernel.bound))
+                if kernel.offsets is not None:
+                    linear += np.sqrt(kernel.offsets) * beta[1:]
+            else:
+                used, roots = kernel.roots(b.shape[1])
+                linear[used] += roots * beta[1:]
         by_smoothness = {
             nu: (np.array([scale for scale, _ in some]), np.array([v for _, v in some])) for nu, some in groups.items()
         }

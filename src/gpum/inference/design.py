@@ -255,7 +255,7 @@ def _of_component(
     if isinstance(d, Nearest):  # the extreme labels are seen too: improvements are on the largest mean at one of them
         ends = np.argsort(d.y)
         d, known = near(component, known, a, b, known[ends[:ENDS]], known[ends[-ENDS:]])
-    of_a, of_b, of_known = (covariance.times(x, known, d.U) for x in (a, b, known))
+    of_a, of_b, of_known = (d.times(covariance, x, known) for x in (a, b, known))
     along = scale * d.z / (d.S + ratio)
     at_known, counts = of_known @ along, np.ones(len(b))
     if level is not None:

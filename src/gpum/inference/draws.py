@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..basics.checks import GpumError
-from ..heat.covariances import Covariance, Stationary, Weighted
+from ..heat.covariances import Covariance, KernelSum, Stationary, Weighted
 from ..heat.terms import Combined, LinearOf, OfColumns, OfSurface, SumOf, Term
 from .nearest import SEEN, Nearest, Search, conditionals
 from .posterior import Component, Posterior
@@ -29,15 +29,13 @@ class Draw:
     """One draw of the function: `at(points)` gives it at points [n, k] of the space of this number."""
 
     space: int
-    covariance: Covariance
-    known: np.ndarray
-    along: np.ndarray  # [labels]
+    told: Callable[[np.ndarray], np.ndarray]  # what the labels add
     wiggle: Callable[[np.ndarray], np.ndarray]
     size: float
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The function at points, [n]."""
-        return self.size * self.wiggle(points) + self.covariance.gram(points, self.known) @ self.along
+        return self.size * self.wiggle(points) + self.told(points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +82,10 @@ def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Dra
     if isinstance(d, Nearest):
         return NearestDraw(candidate.space, component.only(j), known, Search.of(known), wiggle, at_known, size)
     size *= float(np.sqrt(component.signal[j]))
-    along = d.U @ ((d.z - size * (d.U.T @ at_known)) / (d.S + r))
-    return Draw(candidate.space, candidate.covariance, known, along, wiggle, size)
+    U = d.on(candidate.covariance, known).U
+    along = U @ ((d.z - size * (U.T @ at_known)) / (d.S + r))
+    told = KernelSum.of([(candidate.covariance, along)], known)
+    return Draw(candidate.space, told, wiggle, size)
 
 
 def _prior(covariance: Covariance, k: int, rng: np.random.Generator) -> Function:

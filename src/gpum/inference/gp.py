@@ -19,17 +19,19 @@ With more than `nearest.EXACT` labels kernels of flat space see the nearest labe
 
 Labels may have noise of their own, ε_i ~ N(0, σ² d_i): `noise` is d [n], known up to the factor σ². rI is then rD.
 
-Above SCREEN labels all candidates see SCREENED of them first, and only those that come within NATS of the best see all:
-differences of log evidence grow with the labels, so that a candidate far behind on some labels is hopeless on all
-(`promising`, for every likelihood).
+A kernel of fewer features than labels costs k × k numbers (`exact.Sums`), and all of these see all labels. Kernels of
+full rank need n × n. Above SCREEN labels they see SCREENED of them first, and only those that come within NATS of the
+best see all: differences of log evidence grow with the labels, so that a candidate far behind on some labels is
+hopeless on all (`promising`; where noise is not normal, for all kernels).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import log, pi
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -40,11 +42,11 @@ from ..basics.checks import GpumError
 from ..basics.workers import results
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import RATIOS, Priors
-from ..heat.covariances import Covariance, Spectral, Stationary
+from ..heat.covariances import Covariance, Spectral, Stationary, Weighted
 from ..persistence.store import Store, digest
 from . import nearest, tridiagonal
 from .considered import Considered
-from .exact import decompose
+from .exact import Decomposed, LowRank, Sums, decompose
 from .nearest import Nearest
 from .posterior import Component, Posterior
 from .tempered import TemperedWeights
@@ -54,11 +56,10 @@ Inference = Callable[..., Posterior]
 # Scores a candidate on the labels with indices `some`, whose rows in its space are a. It returns the log weights of its
 # components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
 Score = Callable[[Candidate, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
-Forms = Callable[[Covariance, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # see `forms`
 
 LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
 KEEP = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
-SCREEN = 500  # labels up to which every candidate sees all of them
+SCREEN = 500  # labels up to which every candidate sees all of them; above, those of low rank
 SCREENED = 250
 SCREENING = 12  # candidates up to which all see all labels
 NATS = 12.0  # behind the best on SCREENED labels
@@ -82,6 +83,79 @@ def units(y: np.ndarray) -> tuple[float, float]:
 def ratio_prior(candidate: Candidate, priors: Priors) -> np.ndarray:
     """Log prior weights of RATIOS."""
     return priors.log_ratio(candidate.expects_noise)
+
+
+class Labels:
+    """Labels y [n] with noise d [n], and their `Sums` in the space that was asked for last.
+
+    The candidates of a space come one after the other, with one array of labelled points. What the `store` can name is
+    computed once for all families that share it.
+    """
+
+    def __init__(self, y: np.ndarray, noise: np.ndarray | None = None, store: Store | None = None) -> None:
+        self.y, self.noise = y, np.ones(len(y)) if noise is None else noise
+        self._even, self._store = bool(np.all(self.noise == 1)), store
+        self._name = "" if store is None else digest((y, self.noise))
+        self._last: Sums | None = None
+        self._named: tuple[np.ndarray, str] = y, self._name
+        self._lock = Lock()
+
+    @property
+    def precision(self) -> np.ndarray | float:
+        """1/d."""
+        return 1.0 if self._even else 1 / self.noise
+
+    def sums(self, covariance: Covariance, a: np.ndarray) -> Sums | None:
+        """Those at points a [n, k], for a kernel that has fewer features than there are labels."""
+        if not isinstance(covariance, Weighted) or a.shape[1] + 1 >= len(self.y):
+            return None
+        with self._lock:
+            if self._last is None or self._last.a is not a:
+                self._last = None
+                self._last = Sums.of(a, self.y, None if self._even else self.noise)
+            return self._last
+
+    def decomposed(self, covariance: Covariance, a: np.ndarray) -> Decomposed | LowRank:
+        """The decomposition of a kernel on the labels, which lie at a."""
+        sums = self.sums(covariance, a)
+        if sums is None:
+            return decompose(covariance, a, self.y, self.noise)
+        assert isinstance(covariance, Weighted)
+        return sums.decompose(covariance)
+
+    def forms(self, covariance: Covariance, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Q and log|K + rI| of a kernel for each of RATIOS; the labels lie at a."""
+        if self._store is None or not isinstance(covariance, Stationary | Spectral):
+            return self._forms(covariance, a)
+        key = "forms", self._name, self._digest(a), digest(covariance)
+        return self._store.once(key, partial(self._forms, covariance, a))
+
+    def masses(self, candidate: Candidate, a: np.ndarray, priors: Priors) -> tuple[np.ndarray, np.ndarray]:
+        """`nearest.log_masses` of a candidate with a ratio of its own."""
+        covariance, ratio = candidate.covariance, candidate.ratio
+        assert isinstance(covariance, Stationary)
+        assert ratio is not None
+        shape, rate = priors.signal[0], float(priors.signal_rate(np.array(ratio)))
+        d = Nearest(self.y, nearest.SHARING, self.precision)
+        make = partial(nearest.log_masses, covariance, a, d, ratio, shape, rate)
+        if self._store is None:
+            return make()
+        key = "masses", self._name, self._digest(a), digest(covariance), ratio, shape, rate
+        return self._store.once(key, make)
+
+    def _forms(self, covariance: Covariance, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sums = self.sums(covariance, a)
+        if sums is None:
+            return forms(covariance, a, self.y, self.noise)
+        assert isinstance(covariance, Weighted)
+        return sums.forms(covariance, RATIOS)
+
+    def _digest(self, a: np.ndarray) -> str:
+        rows, name = self._named
+        if rows is not a:
+            name = digest(a)
+            self._named = a, name
+        return name
 
 
 def log_evidence(
@@ -116,14 +190,14 @@ def average(
 
     A fit that asks for several families of the same spaces gives its `store`.
     """
-    labels, own = LabelRows(candidate_set, known), np.ones(len(y)) if noise is None else noise
+    labels, seen = LabelRows(candidate_set, known), Labels(y, noise, store)
     a0 = candidate_set.priors.signal[0]
-    score = partial(_score, y, own, candidate_set.priors, forms_of=_remembered(store, y, own))
-    found, total, tempered, notes, considered = weighed(candidate_set, labels, score)
-    components = [_component(candidate, labels[candidate.space], y, own, w, signal) for candidate, w, signal in found]
+    score = partial(_score, seen, candidate_set.priors)
+    found, total, tempered, notes, considered = weighed(candidate_set, labels, score, True)
+    components = [_component(candidate, labels[candidate.space], seen, w, signal) for candidate, w, signal in found]
     return Posterior(
         components, labels.of({component.candidate.space for component in components}), 2 * a0 + len(y),
-        total + _constant(len(y), own, a0), notes, tempered, considered,
+        total + _constant(len(y), seen.noise, a0), notes, tempered, considered,
     )  # fmt: skip
 
 
@@ -132,30 +206,35 @@ def _constant(n: int, noise: np.ndarray, a0: float) -> float:
     return float(gammaln(a0 + n / 2) - gammaln(a0)) - 0.5 * n * log(2 * pi) - 0.5 * float(np.log(noise).sum())
 
 
+def masses_of_some(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
+    """Log of evidence times prior of candidates on one space, [K], on so many of labels y as all see at once."""
+    some = np.sort(np.random.default_rng(0).permutation(len(y))[: nearest.EXACT])
+    labels, at = Labels(y[some]), a[some]
+    tasks = [partial(_score, labels, priors, candidate, at, slice(None)) for candidate in candidates]
+    return np.array([float(logsumexp(one[0])) for one in results(tasks, None)])
+
+
 def _component(
-    candidate: Candidate, a: np.ndarray, y: np.ndarray, noise: np.ndarray, weights: np.ndarray, signal: np.ndarray
+    candidate: Candidate, a: np.ndarray, labels: Labels, weights: np.ndarray, signal: np.ndarray
 ) -> Component:
     """The component of a candidate, whose labels lie at a."""
     if candidate.ratio is None:
-        return Component(candidate, decompose(candidate.covariance, a, y, noise), RATIOS, weights, signal)
+        return Component(candidate, labels.decomposed(candidate.covariance, a), RATIOS, weights, signal)
     ratios = np.full(len(nearest.SHARING), candidate.ratio)
-    return Component(candidate, Nearest(y, nearest.SHARING, _precision(noise)), ratios, weights, signal)
-
-
-def _precision(noise: np.ndarray) -> np.ndarray | float:
-    return 1.0 if np.all(noise == 1) else 1 / noise
+    return Component(candidate, Nearest(labels.y, nearest.SHARING, labels.precision), ratios, weights, signal)
 
 
 def weighed(
-    candidate_set: CandidateSet, labels: LabelRows, score: Score
+    candidate_set: CandidateSet, labels: LabelRows, score: Score, by_sums: bool = False
 ) -> tuple[list[tuple[Candidate, np.ndarray, Any]], float, TemperedWeights, tuple[str, ...], Considered]:
     """Settings that are not too light, with the weights of their components and what else `score` found.
 
     Also the log of the mass of all candidates, the geometries of those that are not too light, what to say of it, and
     all candidates as a table.
-    What `score` found for a candidate that is too light is let go at once: with many labels it is large.
+    What `score` found for a candidate that is too light is let go at once: with many labels it is large. With `by_sums`
+    the score of a kernel of low rank costs little with any number of labels.
     """
-    candidates, notes = promising(candidate_set, labels, score)
+    candidates, notes = promising(candidate_set, labels, score, by_sums)
     mass, tempered = np.full(len(candidates), -np.inf), TemperedWeights.of(candidate_set, candidates)
     scores: dict[int, tuple[np.ndarray, Any]] = {}
     for space in sorted({candidate.space for candidate in candidates}):
@@ -181,21 +260,20 @@ def weighed(
 
 
 def _score(
-    y: np.ndarray, noise: np.ndarray, priors: Priors, candidate: Candidate, a: np.ndarray, some: np.ndarray | slice,
-    forms_of: Forms | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    labels: Labels, priors: Priors, candidate: Candidate, a: np.ndarray, some: np.ndarray | slice
+) -> tuple[np.ndarray, np.ndarray]:
     """Log posterior weight up to `_constant`, and E[σ_h²], for each of RATIOS: the `Score` of these labels.
 
     Of a candidate with a ratio of its own for each of `nearest.SHARING`.
     """
     if candidate.ratio is not None:
-        assert isinstance(candidate.covariance, Stationary)
-        d = Nearest(y[some], nearest.SHARING, _precision(noise[some]))
-        shape, rate = priors.signal[0], float(priors.signal_rate(np.array(candidate.ratio)))
-        log_p, signal = nearest.log_masses(candidate.covariance, a, d, candidate.ratio, shape, rate)
-        return log_p - log(len(log_p)) + candidate.log_prior - _constant(len(a), noise[some], shape), signal
-    make = forms if forms_of is None or not isinstance(some, slice) else forms_of
-    quadratic, log_det = make(candidate.covariance, a, y[some], noise[some])
+        shape = priors.signal[0]
+        log_p, signal = labels.masses(candidate, a, priors)
+        return log_p - log(len(log_p)) + candidate.log_prior - _constant(len(a), labels.noise, shape), signal
+    if isinstance(some, slice):
+        quadratic, log_det = labels.forms(candidate.covariance, a)
+    else:
+        quadratic, log_det = forms(candidate.covariance, a, labels.y[some], labels.noise[some])
     a0, b0 = priors.signal[0], priors.signal_rate(RATIOS)
     shape, b = a0 + len(a) / 2, b0 + 0.5 * quadratic
     log_p = a0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
@@ -222,45 +300,33 @@ def forms(
     return d.quadratic(RATIOS), d.log_det(RATIOS)
 
 
-def _remembered(store: Store | None, y: np.ndarray, noise: np.ndarray) -> Forms:
-    """As `forms` for all labels y, computed once for each kernel and rows that a store can name."""
-    if store is None:
-        return forms
-    labels = digest((y, noise))
-    last: tuple[np.ndarray, str] = y, labels  # the candidates of a space come one after the other, with one array
-
-    def found(covariance: Covariance, a: np.ndarray, *of_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        nonlocal last
-        make = partial(forms, covariance, a, *of_labels)
-        if not isinstance(covariance, Stationary | Spectral):
-            return make()
-        rows, name = last
-        if rows is not a:
-            name = digest(a)
-            last = a, name
-        return store.once(("forms", labels, name, digest(covariance)), make)
-
-    return found
-
-
-def promising(candidate_set: CandidateSet, labels: LabelRows, score: Score) -> tuple[list[Candidate], tuple[str, ...]]:
-    """The candidates that are worth all labels, and what to say of it.
+def promising(
+    candidate_set: CandidateSet, labels: LabelRows, score: Score, by_sums: bool = False
+) -> tuple[list[Candidate], tuple[str, ...]]:
+    """The candidates that are worth all labels, and what to say of it; `by_sums` is that of `weighed`.
 
     Kernels of full rank need n × n numbers: of these only as many see all labels as LARGEST numbers are enough for, and
     above COSTLY labels, where one takes minutes, none but the best of all candidates.
     """
     every, n = candidate_set.candidates, len(labels)
-    local = [candidate for candidate in every if candidate.ratio is not None]
-    candidates = [candidate for candidate in every if candidate.ratio is None]
-    if n <= SCREEN or len(candidates) <= SCREENING:
+    if n <= SCREEN:
         return list(every), ()
     some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
-    few = {space: labels.some(space, some) for space in {candidate.space for candidate in candidates}}
+    few = {space: labels.some(space, some) for space in {candidate.space for candidate in every}}
+    local = [
+        candidate for candidate in every
+        if candidate.ratio is not None
+        or (by_sums and not _full_rank(candidate.covariance, few[candidate.space], n))
+    ]  # fmt: skip
+    quick = set(map(id, local))
+    candidates = [candidate for candidate in every if id(candidate) not in quick]
+    if len(candidates) <= SCREENING:
+        return list(every), ()
     tasks = [partial(_mass, score, candidate, few[candidate.space], some) for candidate in candidates]
     found = np.array(list(results(tasks, None)))
     order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
     full = [k for k in order if _full_rank(candidates[k].covariance, few[candidates[k].space], n)]
-    room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full))
+    room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full and not local))
     if n**2 > LARGEST and len(full) == len(order) and not local:
         raise GpumError(
             f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
@@ -269,7 +335,7 @@ def promising(candidate_set: CandidateSet, labels: LabelRows, score: Score) -> t
     left = set(full[room:])
     retained = [candidate for k, candidate in enumerate(candidates) if k in order and k not in left]
     said = (
-        f"with {n:,} labels the {len(candidates):,} candidates were screened on {SCREENED} of them, and "
+        f"with {n:,} labels {len(candidates):,} candidates were screened on {SCREENED} of them, and "
         f"{len(retained):,} were fitted to all"
     )
     if left:
@@ -296,11 +362,11 @@ def best(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: n
         heaviest = averaged.best.only(int(np.argmax(averaged.best.weights)))
         return replace(averaged, components=[heaviest], dof=np.inf, tempered=None, considered=None)
     labels, n, top = LabelRows(candidate_set, known), len(y), None
-    ratios = RATIOS[RATIOS >= LEAST_RATIO]
-    score = partial(_score, y, np.ones(n) if noise is None else noise, candidate_set.priors)
-    candidates, said = promising(candidate_set, labels, score)
+    ratios, seen = RATIOS[RATIOS >= LEAST_RATIO], Labels(y, noise)
+    score = partial(_score, seen, candidate_set.priors)
+    candidates, said = promising(candidate_set, labels, score, True)
     for candidate in candidates:
-        d = decompose(candidate.covariance, labels[candidate.space], y, noise)
+        d = seen.decomposed(candidate.covariance, labels[candidate.space])
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
         profile = -0.5 * (n * np.log(quadratic) + d.log_det(ratios))
         j = int(np.argmax(profile))
@@ -321,7 +387,7 @@ def best(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: n
     notes = said if found.success else (*said, f"the optimisation of the evidence stopped early ({found.message})")
     scale, signal, ratio = np.exp(found.x)
     covariance = candidate.covariance.at(scale)
-    d = decompose(covariance, labels[candidate.space], y, noise)
+    d = seen.decomposed(covariance, labels[candidate.space])
     candidate = replace(candidate, covariance=covariance, log_prior=0.0)
     component = Component(candidate, d, np.array([ratio]), np.ones(1), np.array([signal]))
     return Posterior([component], labels.of({candidate.space}), np.inf, -float(found.fun), notes)

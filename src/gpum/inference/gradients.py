@@ -18,7 +18,7 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from ..heat.covariances import Covariance, Spectral, Stationary, Weighted, stationary, stationary_rate
-from .exact import Decomposed
+from .exact import LowRank
 from .nearest import SEEN, Nearest, Search, conditionals, near
 from .posterior import Component, Posterior
 
@@ -50,8 +50,12 @@ def _of_exact(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Means and variances [n, p, J] of the derivatives, from a decomposition of labels at points b."""
     covariance, scales, d = component.candidate.covariance, component.candidate.scales, component.d
-    assert isinstance(d, Decomposed)
-    cross = slopes_between(covariance, a, D, b) @ d.U  # [n, s, modes]
+    assert not isinstance(d, Nearest)
+    if isinstance(d, LowRank):
+        assert isinstance(covariance, Weighted)
+        cross = _features(covariance, a, D) @ d.along[1:]  # the constant has no slope
+    else:
+        cross = slopes_between(covariance, a, D, b) @ d.U  # [n, s, modes]
     cross[far] = 0.0
     prior = slopes_within(covariance, a, D, covariance.scale if scales is None else scales[0])
     inverse = 1 / (d.S[:, None] + component.ratios)  # [modes, J]

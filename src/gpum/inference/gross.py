@@ -10,7 +10,7 @@ where p_i is the predictive mixture without label i, and g_i has its mean, and i
 grid with equal prior weights, both log-uniform, √v up to the largest error of a left-out label: larger ones have not
 been seen. That there are gross errors at all has the prior probability RARE; where it does not become more
 probable than not, nothing changes. Nor does f ever: `likelihood="student"` finds a function that does not follow such
-labels.
+labels. Of many labels a random sample stands for all.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scipy.special import gammaln, logsumexp
 
 from ..geometry.priors import Priors
 from .left_out import dof_without_one, predictions
+from .nearest import SCORED, sample
 from .posterior import Posterior
 
 SIZES = np.geomspace(0.03, 1.0, 8)  # √v over the largest error of a left-out label
@@ -36,7 +37,9 @@ def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float, priors:
     n = len(y)
     if n < 3:
         return posterior
-    w, m, v = predictions(posterior.heaviest(HEAVIEST), y, priors)
+    some = sample(n) if n > SCORED else None
+    w, m, v = predictions(posterior.heaviest(HEAVIEST), y, priors, some)
+    y, each = (y, 1.0) if some is None else (y[some], n / len(some))  # labels that one of the sample stands for
     mean = np.sum(w * m, 0)
     variance = np.sum(w * (v + (m - mean) ** 2), 0)
     away = np.abs(y - mean)
@@ -45,7 +48,8 @@ def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float, priors:
     log_p = logsumexp(_log_density(y - m, v, dof), axis=0, b=w)
     log_g = _log_density(away, variance + v_gross[:, None], dof)
     rates = np.geomspace(min(1 / n, LARGEST_RATE), LARGEST_RATE, N_RATES)[:, None, None]
-    ratio = np.logaddexp(np.log1p(-rates), np.log(rates) + log_g - log_p).sum(-1)  # log likelihood ratio [rates, sizes]
+    # log likelihood ratio [rates, sizes]
+    ratio = each * np.logaddexp(np.log1p(-rates), np.log(rates) + log_g - log_p).sum(-1)
     log_odds = log(RARE / (1 - RARE)) + float(logsumexp(ratio)) - log(ratio.size)
     if not log_odds > 0:
         return posterior

@@ -20,7 +20,7 @@ from scipy.stats import t as student_t
 from ..basics.checks import GpumError
 from ..geometry.priors import Priors
 from . import nearest
-from .exact import Decomposed, inverse_parts
+from .exact import Decomposed, inverse_at, inverse_parts
 from .gp import ratio_prior, units
 from .nearest import Nearest
 from .posterior import Posterior
@@ -50,13 +50,15 @@ def leave_one_out(
 
 
 def predictions(
-    posterior: Posterior, y: np.ndarray, priors: Priors | None = None
+    posterior: Posterior, y: np.ndarray, priors: Priors | None = None, some: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances [components and ratios, n] of the mixture that predicts each label from the others.
 
-    y [n] are the labels in the posterior's units, which stay those of all labels.
+    y [n] are the labels in the posterior's units, which stay those of all labels. With an index `some` [m], [..., m] of
+    these: among so many labels, one does not change the weights of candidates.
     """
-    return _mixture(posterior, cavity_moments(posterior, y, None, priors))
+    parts = cavity_moments(posterior, y, None, priors) if some is None else _with_weights_of_all(posterior, y, some)
+    return _mixture(posterior, parts)
 
 
 def dof_without_one(posterior: Posterior) -> float:
@@ -91,7 +93,7 @@ def cavity_moments(
     With `units_of` in the units of the labels other than each one; of many labels, one does not change them.
     """
     if _sees_nearest(posterior):
-        return _by_nearest(posterior, y)
+        return _with_weights_of_all(posterior, y, np.arange(len(y)))
     n, priors, averaged = len(y), priors or Priors(), bool(np.isfinite(posterior.dof))
     mean, s = np.zeros((n, 1)), np.ones((n, 1))
     if units_of is not None:
@@ -102,7 +104,7 @@ def cavity_moments(
     a = a0 + (n - 1) / 2
     found = []
     for component in posterior.components:
-        r, d = component.ratios, component.d
+        r, d = component.ratios, component.on(posterior.labels).d
         assert isinstance(d, Decomposed)
         c, by_y, by_one = inverse_parts(d, r, y0, one)
         alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
@@ -136,16 +138,19 @@ def _sees_nearest(posterior: Posterior) -> bool:
     return any(isinstance(component.d, Nearest) for component in posterior.components)
 
 
-def _by_nearest(posterior: Posterior, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """As `without_each` where some candidates see the nearest labels only."""
+def _with_weights_of_all(
+    posterior: Posterior, y: np.ndarray, some: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
+    """As `cavity_moments` of some labels, where one label does not change the density of all others."""
     found = []
     for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
-        if isinstance(component.d, Nearest):
-            a = posterior.labels[component.candidate.space]
-            assert a is not None
-            m, v = nearest.leave_one_out(component, a)
+        a, d = posterior.labels[component.candidate.space], component.d
+        assert a is not None
+        if isinstance(d, Nearest):
+            m, v = nearest.leave_one_out(component, a, some)
         else:
-            c, alpha = inverse_parts(component.d, component.ratios, y)
-            m, v = y[:, None] - alpha / c, component.signal / c
-        found.append((mass + 0.5 * ((y[:, None] - m) ** 2 / v + np.log(2 * pi * v)), m, v))
+            of_some = d.some(component.candidate.covariance, a[some], some)
+            c, alpha = inverse_at(of_some, component.ratios, y[some], len(y))
+            m, v = y[some, None] - alpha / c, component.signal / c
+        found.append((mass + 0.5 * ((y[some, None] - m) ** 2 / v + np.log(2 * pi * v)), m, v))
     return found

@@ -38,7 +38,7 @@ from .exact import Decomposed, decompose
 EXACT = 500  # labels up to which kernels of full rank see all labels at once, which takes seconds
 SEEN = 128  # nearest labels of a new row, and of a label in the density of all labels
 SHARING = np.array([np.inf, 256.0, 64.0, 16.0, 4.0])  # ν, equally likely
-SCORED = 4096  # labels whose conditional densities are computed; of more, a random sample stands for all
+SCORED = 4096  # labels whose densities are computed, given others; of more, a random sample stands for all
 FIRST, GROWTH = 256, 1.5  # labels of the first generation; earlier labels grow by this factor from one to the next
 JOINT = 2000  # labels that joint predictions of several rows see
 TREE_COLUMNS = 40  # columns up to which a tree finds nearest rows more quickly than products do
@@ -154,6 +154,11 @@ def conditionals(
     return Conditionals(mean, variance, quadratic, np.sum(index >= 0, 1))
 
 
+def sample(n: int) -> np.ndarray:
+    """The index of SCORED of n labels, at random but always the same, ascending."""
+    return np.sort(np.random.default_rng(1).permutation(n)[:SCORED])
+
+
 def earlier(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """SCORED labels, in a random order of all, and the nearest SEEN of each among earlier ones, -1 where none is left.
 
@@ -161,7 +166,7 @@ def earlier(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     n = len(points)
     order = np.random.default_rng(0).permutation(n)
-    positions = np.sort(np.random.default_rng(1).permutation(n)[:SCORED])
+    positions = sample(n)
     rows, index = order[positions], np.full((len(positions), SEEN), -1)
     begin, end = 0, min(FIRST, n)
     while begin < n:
@@ -208,13 +213,12 @@ def _maximum(of: Callable[[float], float]) -> float:
     return float(minimize_scalar(lambda u: -of(u), bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-4}).x)
 
 
-def leave_one_out(component: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance [n, J] of each label as the others predict it."""
+def leave_one_out(component: Any, labels: np.ndarray, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance [n, J] of each label as the others predict it, or [m, J] of some, with an index [m]."""
     d, r = component.d, float(component.ratios[0])
-    rows = np.arange(len(labels))
-    noise = d.noise
+    rows = np.arange(len(labels)) if some is None else some
     index = Search.of(labels).nearest_others(rows, SEEN)
-    at = conditionals(component.candidate.covariance, labels, d, r, labels, index, noise)
+    at = conditionals(component.candidate.covariance, labels, d, r, labels[rows], index, d.noise[rows])
     scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)
     return np.repeat(at.mean[:, None], len(d.sharing), 1), scales * at.variance[:, None]
 

@@ -85,7 +85,8 @@ class Climb:
             size = RATE * min(1.0, 1.95 - 1.9 * step / steps)
             move = mean / (1 - MEAN ** (step + 1)) / (np.sqrt(square / (1 - SQUARE ** (step + 1))) + 1e-10)
             theta = self._inside(theta + size * move)
-        densities, gradient = self._of(theta, self._neighbours(theta, centres[rng.permutation(len(centres))[:SHOWN]]))
+        shown = np.random.default_rng(1).permutation(len(centres))[:SHOWN]  # however many batches were drawn
+        densities, gradient = self._of(theta, self._neighbours(theta, centres[shown]))
         information = n * np.mean(gradient[:, :-1] ** 2, 0)
         prior, sd = ratio_units(self.repeated)
         log_weight = -0.5 * float(np.sum(theta[:-1] ** 2) + np.sum(np.log1p(information)))
@@ -156,6 +157,14 @@ def maximised(
             start = np.concatenate([z_of(alike, TAU), theta[-2:]])
             tasks.append(partial(replace(first, smoothness=name).run, start, FURTHER))
     return [candidate for _, candidate in [*ends, *results(tasks, n_jobs, here=True)]]
+
+
+def refined(X: np.ndarray, y: np.ndarray, like: Candidate, repeated: bool) -> Candidate:
+    """A candidate for labels y [n] at rows X [n, p], with one length for all columns, from one like it."""
+    mean, sd = ratio_units(repeated)
+    start = np.array([float(z_of(like.precision[:1], TAU)[0]), (np.log10(like.ratio) - mean) / sd, 0.0])
+    climb = Climb(X, y, np.zeros(X.shape[1], int), like.smoothness, repeated)
+    return climb.run(climb._inside(start), FURTHER)[1]
 
 
 def hopeful(candidates: Sequence[Candidate], n: int) -> list[bool]:

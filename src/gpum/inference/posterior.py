@@ -21,9 +21,9 @@ from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from ..geometry.candidate_set import Candidate
-from ..heat.covariances import KernelSum, distances
+from ..heat.covariances import KernelSum, Weighted, distances
 from .considered import Considered
-from .exact import Decomposed
+from .exact import Decomposed, LowRank
 from .nearest import Nearest, NearestStack, near
 from .quantiles import mixture_quantiles
 from .stacked import Stack, stacks
@@ -136,7 +136,7 @@ class Component(WeightedCandidate):
     """
 
     candidate: Candidate
-    d: Decomposed | Nearest
+    d: Decomposed | LowRank | Nearest
     ratios: np.ndarray
     weights: np.ndarray
     signal: np.ndarray
@@ -148,7 +148,25 @@ class Component(WeightedCandidate):
         if self.alpha is not None:
             return self.alpha
         assert isinstance(self.d, Decomposed)
-        return self.d.U @ (self.d.z * ((1 / (self.d.S[:, None] + self.ratios)) @ self.weights))
+        return self.d.U @ self._along
+
+    @property
+    def function(self) -> tuple[Weighted, np.ndarray]:
+        """Where the kernel has low rank, this and β [1 + k]: the weighted mean is F(x) β."""
+        assert isinstance(self.d, LowRank)
+        assert isinstance(self.candidate.covariance, Weighted)
+        return self.candidate.covariance, self.d.along @ self._along
+
+    @property
+    def _along(self) -> np.ndarray:
+        assert not isinstance(self.d, Nearest)
+        return self.d.z * ((1 / (self.d.S[:, None] + self.ratios)) @ self.weights)
+
+    def on(self, labels: Sequence[np.ndarray | None]) -> Component:
+        """The component with a number for each label, whose points in every space are `labels`."""
+        if not isinstance(self.d, LowRank):
+            return self
+        return replace(self, d=self.d.on(self.candidate.covariance, _known(labels[self.candidate.space])))
 
     def only(self, j: int) -> Component:
         """The component with its noise ratio j alone, which has all the weight."""
@@ -256,13 +274,14 @@ class Posterior(Mixture[Component]):
     @cached_property
     def _mean_functions(self) -> dict[int, KernelSum]:
         """The mean as a function of the representation in each space: Σ k(x) alpha over the components there."""
-        return {
-            k: KernelSum.of(
-                [(p.candidate.covariance, p.mean_weights) for p in self.components if p.candidate.space == k],
-                _known(self.labels[k]),
+        found = {}
+        for k in sorted(self.spaces):
+            mine = [p for p in self.components if p.candidate.space == k]
+            dense = [(p.candidate.covariance, p.mean_weights) for p in mine if not isinstance(p.d, LowRank)]
+            found[k] = KernelSum.of(
+                dense, _known(self.labels[k]), [p.function for p in mine if isinstance(p.d, LowRank)]
             )
-            for k in sorted(self.spaces)
-        }
+        return found
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
@@ -298,7 +317,7 @@ class Posterior(Mixture[Component]):
         local = isinstance(d, Nearest)
         if isinstance(d, Nearest):
             d, labels = near(component, labels, b)
-        G = covariance.times(b, labels, d.U)
+        G = d.times(covariance, b, labels)
         inverse = 1 / (d.S[:, None] + component.ratios)
         scaled = weights * component.signal
         K = scaled.sum() * covariance.gram(b, b) - (G * (inverse @ scaled)) @ G.T

@@ -26,8 +26,12 @@ def regress(
     target: Target,
     rows: np.ndarray,
     store: Store | None = None,
+    gross_errors: bool = True,
 ) -> Output:
-    """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`."""
+    """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`.
+
+    `gross_errors` says whether left-out labels are asked for them; the evidence does not depend on it.
+    """
     averaged, noise = target.hyperparameters == "average", target.noise
     if target.period is not None:
         scale = target.period / (2 * pi)
@@ -66,7 +70,8 @@ def regress(
         return KnownNoise(posterior, mean, scale, rows, labels, target=target)
     y = (labels - mean) / scale
     posterior = infer(candidate_set, known, y, noise)
-    posterior = gross.with_gross_errors(posterior, y, scale, target.priors) if averaged else posterior
+    if averaged and gross_errors:
+        posterior = gross.with_gross_errors(posterior, y, scale, target.priors)
     return Output(posterior, mean, scale, rows, labels, target=target)
 
 

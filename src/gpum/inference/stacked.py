@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..heat.covariances import Covariance, Features, Spectral, Stationary, bounding, stationary
+from .exact import LowRank
 from .nearest import Nearest, NearestStack
 
 ROOM = 2**16  # numbers of the matrices U of a stack
@@ -52,6 +53,21 @@ class Linear(Kernels):
             offsets = np.array([c.offsets for c in covariances])
             of_offsets = offsets[..., None] * (b.T @ U)
         return cls(weights, bound, matrices, U.sum(1, keepdims=True), offsets, of_offsets)
+
+    @classmethod
+    def of_features(cls, covariances: Sequence[Any], along: np.ndarray, k: int) -> Linear:
+        """The same from `along` [C, 1 + features, r], F(b)ᵀU of each, where points have k numbers."""
+        weights = np.array([_weights(c, k) for c in covariances])
+        bound = np.array([[c.bound] for c in covariances])
+        matrices = np.zeros((len(covariances), k, along.shape[2]))
+        for matrix, covariance, one in zip(matrices, covariances, along, strict=True):
+            columns, _ = covariance.roots(k)
+            matrix[columns] = one[1:]
+        offsets = of_offsets = None
+        if getattr(covariances[0], "offsets", None) is not None:
+            offsets = np.array([c.offsets for c in covariances])
+            of_offsets = np.sqrt(offsets)[..., None] * matrices
+        return cls(weights, bound, np.sqrt(weights)[..., None] * matrices, along[:, :1], offsets, of_offsets)
 
     def times(self, a: np.ndarray, apart: Callable[[], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """See `Kernels.times`."""
@@ -137,8 +153,8 @@ def stacks(components: Sequence[Any], numbers: Sequence[int], b: np.ndarray) -> 
         component = components[number]
         if isinstance(component.d, Nearest):
             continue
-        shape = component.d.U.shape
-        found = groups.setdefault((*_kind(component.candidate.covariance), shape, len(component.ratios)), [[]])
+        shape, kind = component.d.shape, _kind(component.candidate.covariance)
+        found = groups.setdefault((*kind, isinstance(component.d, LowRank), shape, len(component.ratios)), [[]])
         if len(found[-1]) * shape[0] * shape[1] >= ROOM:
             found.append([])
         found[-1].append(number)
@@ -148,10 +164,13 @@ def stacks(components: Sequence[Any], numbers: Sequence[int], b: np.ndarray) -> 
 def _stack(components: Sequence[Any], numbers: list[int], b: np.ndarray) -> Stack:
     some = [components[number] for number in numbers]
     covariances: list[Any] = [c.candidate.covariance for c in some]
-    U = some[0].d.U[None] if len(some) == 1 else np.array([c.d.U for c in some])
-    kind, first = _kind(covariances[0])[0], covariances[0]
-    if kind == "linear":
-        kernels: Kernels = Linear.of(covariances, b, U)
+    kind, first, low_rank = _kind(covariances[0])[0], covariances[0], isinstance(some[0].d, LowRank)
+    matrices = [c.d.along if low_rank else c.d.U for c in some]
+    U = matrices[0][None] if len(some) == 1 else np.array(matrices)
+    if low_rank:
+        kernels: Kernels = Linear.of_features(covariances, U, b.shape[1])
+    elif kind == "linear":
+        kernels = Linear.of(covariances, b, U)
     elif kind == "stationary":
         kernels = OfDistances(first.nu, np.array([c.scale for c in covariances])[:, None, None], U)
     else:

@@ -46,6 +46,7 @@ TAGS: dict[str, str] = {
     "considered": "inference.considered:Considered",
     "doubt": "inference.tempered:TemperedWeights",
     "decomposition": "inference.exact:Decomposed",
+    "decomposition-of-low-rank": "inference.exact:LowRank",
     "nearest-labels": "inference.nearest:Nearest",
     "sites": "inference.likelihoods:Sites",
     "counts": "inference.observations:PoissonCounts",

@@ -1,0 +1,120 @@
+"""Kernels of a surface's coordinates with any number of labels, as `relevance` has them in flat space.
+
+A chart without a boundary has stationary kernels of its even coordinates. Where there are many labels, each space of
+coordinates has one kernel of which a row sees the nearest labels, with a length that they taught, and the INFORMED
+kernels that explain some labels best as kernels of low rank, which all labels inform. So the functions of a surface do
+not end where its eigenfunctions do, and long lengths are not cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..geometry.base import ScaledGeometry, SurfaceGeometry
+from ..geometry.candidate_set import CandidateSet
+from ..geometry.features import InducedSpace, NodeFeatures
+from ..heat.covariances import Features, Stationary
+from ..heat.spectra import smoothness_of
+from ..inference import gp, nearest_lengths
+from ..persistence.store import Store
+from .geometries import Geometries
+from .rows import SpaceRows
+
+INDUCING, INDUCING_NUMBERS = 400, 5 * 10**7  # points that induce kernels of low rank; numbers of such a space at most
+LONGER = (1.0, 2.0, 4.0)  # multiples of learned lengths: nearest labels say little of long ones
+INFORMED = 3
+
+
+def inducing(X: np.ndarray) -> np.ndarray:
+    """The points [M, p] among labelled ones [n, p] that induce kernels of low rank."""
+    size = min(INDUCING, max(len(X) // 2, 1), max(INDUCING_NUMBERS // len(X), 1))
+    return X[np.sort(np.random.default_rng(0).permutation(len(X))[:size])]
+
+
+def size_of(X: np.ndarray) -> float:
+    """The root mean square of rows from their mean, as one unit for all columns."""
+    size = float(np.sqrt(np.mean(X.var(0))))
+    return size if size > 1e-12 * float(np.abs(X).max()) else 1.0
+
+
+def with_many_labels(
+    geometries: Geometries, candidate_set: CandidateSet, at: np.ndarray, y: np.ndarray, store: Store,
+    like: nearest_lengths.Candidate | None = None,
+) -> tuple[Geometries, CandidateSet]:  # fmt: skip
+    """The geometries and candidates with such kernels for labels y [n], whose rows stand `at` rows of the set.
+
+    Lengths and noise are learned from those of `like`, the best candidate in flat space with one length for all
+    columns: where labels are dense, both are alike. None: from the start.
+    """
+    every = candidate_set.candidates
+    replaced = {s.space: s for s in every if isinstance(s.covariance, Stationary) and s.ratio is None}
+    candidates = [s for s in every if s.space not in replaced]
+    added: list[tuple[int, InducedSpace]] = []  # the space of coordinates, and that which they induce
+    for k, first in replaced.items():
+        X, mine = candidate_set.rows[k][at], [s for s in every if s.space == k]
+        one = _learned(X, y, list(dict.fromkeys(s.smoothness for s in mine)), geometries.cloud.repeated, store, like)
+        log_prior = float(np.logaddexp.reduce([s.log_prior for s in mine])) + one.log_weight
+        length, nu = float(1 / np.sqrt(one.precision[0])), smoothness_of(one.smoothness)
+        first = replace(first, smoothness=one.smoothness, scales=None, open_ends=())
+        candidates.append(replace(first, covariance=Stationary(nu, length), log_prior=log_prior, ratio=one.ratio))
+        base = candidate_set.spaces[k]
+        if not isinstance(base, NodeFeatures):
+            continue
+        best = np.argsort(-gp.masses_of_some(mine, X, y, candidate_set.priors), kind="stable")[:INFORMED]
+        for s in [mine[i] for i in best]:
+            assert isinstance(s.covariance, Stationary)
+            induced = InducedSpace.of(np.full(X.shape[1], s.scale), s.covariance.nu, inducing(X), base)
+            covariance = Features(np.ones(induced.root.shape[1] + 1), scale=s.scale)
+            number = len(candidate_set.spaces) + len(added)
+            candidates.append(replace(s, space=number, covariance=covariance))
+            added.append((k, induced))
+    known = geometries.candidate_set
+    owners = [known.geometry_of[k] for k, _ in added]
+    of_learned = [space.at(_places(geometries, owner)) for (_, space), owner in zip(added, owners, strict=True)]
+    extended = replace(
+        known,
+        spaces=[*known.spaces, *(space for _, space in added)],
+        rows=[*known.rows, *of_learned],
+        geometry_of=[*known.geometry_of, *owners],
+    )
+    rows = extended.rows
+    if candidate_set.rows is not known.rows:  # the labelled rows were projected
+        rows = list(candidate_set.rows)
+        for number, (k, induced) in enumerate(added, len(rows)):
+            of_space = rows[k]
+            if isinstance(of_space, SpaceRows):
+                rows.append(SpaceRows(replace(of_space.projected, candidate_set=extended), number))  # type: ignore[arg-type]
+            else:
+                rows.append(induced.at_coordinates(of_space))
+    found = replace(extended, candidates=candidates, rows=rows)
+    return replace(geometries, candidate_set=extended), replace(found, notes=candidate_set.notes)
+
+
+def _learned(
+    X: np.ndarray, y: np.ndarray, names: Sequence[str], repeated: bool, store: Store,
+    like: nearest_lengths.Candidate | None,
+) -> nearest_lengths.Candidate:  # fmt: skip
+    """The best candidate with one length for labels y [n] at coordinates X [n, q], in units of these."""
+    size = size_of(X)
+    Z = (X - X.mean(0)) / size
+    if like is None:
+        make = partial(nearest_lengths.maximised, Z, y, np.zeros(X.shape[1], int), names, repeated)
+        found = max(store.once(("lengths of many", Z, y, list(names)), make), key=lambda one: one.densities.mean())
+    else:
+        begin = replace(like, precision=like.precision * size**2)
+        key = "length of coordinates", Z, y, begin.precision, begin.ratio, begin.smoothness
+        found = store.once(key, partial(nearest_lengths.refined, Z, y, begin, repeated))
+    return replace(found, precision=found.precision / size**2)
+
+
+def _places(geometries: Geometries, k: int) -> np.ndarray:
+    """Where the learned rows are on a surface."""
+    member: Any = geometries.members[k]
+    member = member.inner if isinstance(member, ScaledGeometry) else member
+    assert isinstance(member, SurfaceGeometry)
+    return member.places
