@@ -105,8 +105,8 @@ def multistart(
     `see` is called with the state after each round of the optimiser. Every finished run is in `store`, and runs
     that are there already are not repeated. With `few`, the first round and the semifinal (and so
     `MultistartResult.held`) use its rows. There is no final where the best fit of the semifinal uses no latent
-    dimension; that fit then also has the rows of `few` only. With `needs_surface` a fit with a dimension that is not used
-    is of no use, and neither is `MultistartResult.held`, which then remains coarse.
+    dimension; that fit then also has the rows of `few` only. With `needs_surface` nobody needs a fit whose dimensions
+    are not all used, nor `MultistartResult.held`, which remains coarse.
     """
     store = store or Store()
     early = Stage("noise held", ("log_beta",), 200, 10 * tol)
