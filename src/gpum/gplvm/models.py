@@ -17,8 +17,8 @@ Data = bound.Cloud | Patterns  # a whole cloud, or one with missing readings
 HELD_NOISE = 0.01  # noise variance while it is fixed, as a fraction of the variance of the data
 N_INDUCING = 50  # default, or the number of rows if that is smaller
 START_VARIANCE = 0.01  # of q(X); the prior's is 1
-# A start has one of so many of the inducing inputs, and at least FEWEST: on simulated clouds the bounds reached in the end
-# are higher than from starts with all of them, since a mapping that cannot fold leaves rows in order.
+# A start has one in COARSE of the inducing inputs, and at least FEWEST: on simulated clouds the bounds reached in the
+# end are higher than from starts with all of them: a mapping that cannot fold leaves rows in order.
 COARSE, FEWEST = 3, 10
 # Exponentials of an evaluation up to which fewer inducing inputs are padded to all of them: to compile a program of
 # their own would take longer.
