@@ -1,16 +1,18 @@
 """Eigenpairs of complexes: simplices and corridors in any chart, against closed forms."""
 
 from dataclasses import fields, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
+from gpum.geometry import domains
 from gpum.geometry.domains import Domain, judged
 from gpum.heat.assembly import quadrature
 from gpum.heat.elements import eigenpairs
-from gpum.manifold.boundary import corridor_boundary
+from gpum.manifold.boundary import DEFAULT_LEVEL, corridor_boundary
 from gpum.manifold.complex import Complex, complex_of, cross_section, halved
 from gpum.manifold.projection import balls, in_reach, nearest_point
 from gpum.manifold.surface import Surface, as_cells
@@ -207,6 +209,23 @@ def test_domains_of_a_learned_chart(roll, roll_model):
         assert pairs.values[1] > 1e-6 * pairs.values[-1]
         if level > 0:
             np.testing.assert_allclose(pairs.values[1:12], exact[1:], rtol=0.04)
+
+
+def test_levels_with_the_same_domain_count_as_one(roll_model):
+    """Their prior weights are added up; those that remain have different domains, and each level has one of these."""
+    chart = roll_model.chart_
+    every = chart.boundary.levels(domains.LEVELS, domains.MAX_LEVEL)
+    prior = np.exp(-every / DEFAULT_LEVEL) * (1 + every)
+    levels, log_priors = map(np.array, zip(*domains.levels_of(chart, "average"), strict=True))
+    of_level = np.searchsorted(levels, every, side="right") - 1
+    np.testing.assert_allclose(np.exp(log_priors), np.bincount(of_level, prior) / prior.sum(), rtol=1e-12)
+
+    def cells(level):
+        whole = complex_of(chart.boundary.at(level))
+        return whole.simplices.tolist(), whole.corridors.tolist()
+
+    assert all(cells(a) != cells(b) for a, b in pairwise(levels))
+    assert all(cells(levels[k]) == cells(level) for k, level in zip(of_level, every, strict=True))
 
 
 def test_a_complex_has_the_rows_as_its_vertices(roll_model):

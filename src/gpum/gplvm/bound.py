@@ -176,13 +176,13 @@ def divergence(mu: Array, log_s: Array) -> Array:
     return 0.5 * (mu**2 + jnp.exp(log_s) - log_s - 1)
 
 
-def filled(theta: Parameters, rows: int) -> tuple[Parameters, np.ndarray]:
-    """theta padded to `rows` rows, its inducing inputs padded too, and which of these are not padding.
+def filled(theta: Parameters, rows: int, inducing: int = 0) -> tuple[Parameters, np.ndarray]:
+    """theta padded to `rows` rows, its inducing inputs to `inducing` or more, and which of these are not padding.
 
     One dimension is padded to two, so that charts of both use one program: a coordinate that is 0 everywhere, with a
     posterior that is the prior and a length scale so large that the kernel does not see it, changes nothing.
     """
-    m, q = padding.size(len(theta.Z), padding.INDUCING), max(len(theta.log_ell), LEAST_DIM)
+    m, q = padding.size(max(len(theta.Z), inducing), padding.INDUCING), max(len(theta.log_ell), LEAST_DIM)
     mu, log_s, Z = (padding.fill(x, n, q) for x, n in ((theta.mu, rows), (theta.log_s, rows), (theta.Z, m)))
     log_ell = padding.fill(theta.log_ell, q, value=UNSEEN)
     return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=log_ell), padding.live(len(theta.Z), m)

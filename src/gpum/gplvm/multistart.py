@@ -1,9 +1,10 @@
 """Fit a latent model from several starts in three rounds, in which only the best starts go on.
 
-In the first round every start is optimised with the noise variance fixed at a small value, in the semifinal the best
-few with free noise, and in the final the best of these until convergence. If the noise were free from the first
-iteration, it would explain a thin direction before the chart has found it. In the final the best one always runs; the
-others stop when they cannot catch up with it. `models.Model` is the interface of a model.
+In the first round every start is optimised with the noise variance fixed at a small value and a coarse mapping, in the
+semifinal the best few with free noise, and in the final the best of these until convergence. If the noise were free
+from the first iteration, it would explain a thin direction before the chart has found it. A coarse mapping unfolds more
+easily, and costs less. In the final the best one always runs; the others stop when they cannot catch up with it.
+`models.Model` is the interface of a model.
 
 Starts that have reached the same chart count as one, which occupies the slots of all of them: the others would end at
 the same optimum. For a large cloud the first two rounds use a subset of the rows, and only the final uses all rows.
@@ -29,7 +30,7 @@ from ..persistence.store import Store
 from .models import Data, Model
 from .optimise import Progress, Stage, maximise, value_at
 
-ROUNDS = (4, 2)  # slots of the semifinal and of the final
+ROUNDS = (3, 2)  # slots of the semifinal and of the final
 WARP = 0.02  # fraction of the variance, above which two fits count as different charts
 Key = tuple[Any, ...]
 COLLAPSED = 1e-3  # a standard deviation of latent means (the prior's is 1) below which a dimension is not used
@@ -72,7 +73,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class MultistartResult:
-    """The fits of the final, best first, and the best fit of the first round, in which the noise is fixed."""
+    """The fits of the final, best first, and the best fit with fixed noise; it is coarse unless the best collapses."""
 
     finalists: tuple[Fit, ...]
     held: Fit
@@ -97,34 +98,41 @@ def multistart(
     see: Callable[[Fit], None] = lambda fit: None,
     store: Store | None = None,
     few: RowSubset | None = None,
+    needs_surface: bool = False,
 ) -> MultistartResult:
     """Optimise from every start (a name and its parameters), and return the finalists.
 
     `see` is called with the state after each round of the optimiser. Every finished run is in `store`, and runs
     that are there already are not repeated. With `few`, the first round and the semifinal (and so
     `MultistartResult.held`) use its rows. There is no final where the best fit of the semifinal uses no latent
-    dimension; that fit then also has the rows of `few` only.
+    dimension; that fit then also has the rows of `few` only. With `needs_surface` nobody needs a fit whose dimensions
+    are not all used, nor `MultistartResult.held`, which remains coarse.
     """
     store = store or Store()
-    early = (
-        Stage("hyperparameters", (*model.latent, "log_beta"), 50),
-        Stage("noise held", ("log_beta",), 200, 10 * tol),
-    )
+    early = Stage("noise held", ("log_beta",), 200, 10 * tol)
     semifinal = Stage("all free", (), min(300, max_iter), 10 * tol)
     run = partial(_run_all, model, n_jobs=n_jobs, see=see, store=store)
     compared = data if few is None else few.data
-    fits = held = _best_first(run(begin, early, "start", data=compared))
+    fits = first = _best_first(run(begin, (early,), "start", data=compared))
     going, slots = _of_each_chart(model, fits, {}, ROUNDS[0])
-    fits = _best_first(run([(fit.start, fit.theta) for fit in going], (semifinal,), "semifinal", data=compared))
+    finer = [(fit.start, model.finer(fit.theta)) for fit in going]
+    fits = _best_first(run(finer, (semifinal,), "semifinal", data=compared))
+
+    def result(finalists: tuple[Fit, ...]) -> MultistartResult:
+        held = first[:1]
+        if collapsed(model, finalists[0]) and not needs_surface:
+            held = run(finer[:1], (early,), "held", data=compared)
+        return MultistartResult(finalists, held[0])
+
     if np.max(np.std(_rows(model, fits[0]), axis=0)) < COLLAPSED:  # all is noise: the final would not change that
-        return MultistartResult((fits[0],), held[0])
+        return result((fits[0],))
     going, _ = _of_each_chart(model, fits, slots, ROUNDS[1])
     runners = [(fit.start, fit.theta if few is None else few.grown(fit.theta)) for fit in going]
     leader = fits[0].bound if few is None or len(going) == 1 else value_at(model, runners[0][1], data)
     final = Stage("all free", (), max_iter, tol, leader)
     ended = [fit for fit in going[1:] if few is None and final.settled(fit.last)]
     runners = [(name, theta) for name, theta in runners if name not in {fit.start for fit in ended}]
-    return MultistartResult(tuple(_best_first([*run(runners, (final,), "final", data=data), *ended])), held[0])
+    return result(tuple(_best_first([*run(runners, (final,), "final", data=data), *ended])))
 
 
 def _of_each_chart(model: Model, fits: list[Fit], slots: dict[str, int], n: int) -> tuple[list[Fit], dict[str, int]]:

@@ -153,10 +153,6 @@ class CorridorBoundary(Boundary):
         """The same family at another level."""
         return replace(self, level=np.asarray(float(level)))
 
-    def n_within(self, level: float) -> int:
-        """How many corridors and simplices belong to the domain; two levels with the same number have the same one."""
-        return int(sum(np.sum(np.asarray(own) <= level) for own in (self.corridor_level, self.simplex_level)))
-
     def levels(self, n: int, most: float = np.inf) -> np.ndarray:
         """At most n levels from the tightest, 0, to the paper's α (or `most`), in equal ratios of 1 + level."""
         return np.unique(np.expm1(np.linspace(0.0, np.log1p(min(float(self.max_level), most)), n)))
