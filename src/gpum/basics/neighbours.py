@@ -21,6 +21,7 @@ CANDIDATES = 5  # candidates for each row of a subset
 LEADERS = 128  # the farthest candidates, among which the next rows of a subset are found
 MOST_OUTSIDE = 3000  # rows outside the largest connected component up to which the nearest row of each is searched for
 BLOCK = 2**24  # distances in memory at once
+OF_DIMENSION = 20  # neighbours from which the dimension is estimated
 DIRECTIONS = 64  # rows of more columns are projected onto this number of random directions to choose a subset
 
 
@@ -43,14 +44,14 @@ def spacing(points: np.ndarray) -> np.ndarray:
     return nearest(points)[0][:, 0]
 
 
-def dimension(points: np.ndarray, k: int = 20) -> float:
+def dimension(points: np.ndarray) -> float:
     """Estimated dimension of the cloud (Levina and Bickel 2004), usually a little too small.
 
-    With r_j the distance of a row to its j-th neighbour, the estimate is (k - 2)/Σ_{j<k} log(r_k/r_j), whose inverse is
-    averaged over rows.
+    With r_j the distance of a row to its j-th neighbour and k = OF_DIMENSION, the estimate is
+    (k - 2)/Σ_{j<k} log(r_k/r_j), whose inverse is averaged over rows.
     """
     points = np.unique(points, axis=0)
-    k = min(k, len(points) - 1)
+    k = min(OF_DIMENSION, len(points) - 1)
     if k < 3:
         return 1.0
     r = np.maximum(nearest(points, k)[0], PRECISE * np.linalg.norm(points, axis=1, keepdims=True))

@@ -69,12 +69,12 @@ class Table:
     misplaced: Any = np.nan  # fraction of points that are on the wrong side of the table's boundary
 
 
-def tabulate(chart: Chart, n: int | None = None) -> Table:
-    """A table of the chart with n cells per coordinate of its box, by default as many as the error bound needs."""
+def tabulate(chart: Chart) -> Table:
+    """A table of the chart, with as many cells per coordinate of its box as the error bound needs."""
     q = chart.dim
     if q not in TABLE_SIZES:
         raise NoSurface(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
-    for size in (n,) if n else TABLE_SIZES[q]:
+    for size in TABLE_SIZES[q]:
         table = _checked(chart, *_table(chart, size))
         if table.error < TABLE_ERROR and table.misplaced < MISPLACED:
             return table
@@ -83,7 +83,7 @@ def tabulate(chart: Chart, n: int | None = None) -> Table:
             f"no cell of a table with {size} cells per coordinate is inside the boundary: the domain is too narrow "
             "to be tabulated; loosen the boundary level or pass tabulated=False"
         )
-    if n is None and (table.error > TABLE_ERROR or table.misplaced > TOO_FEW):
+    if table.error > TABLE_ERROR or table.misplaced > TOO_FEW:
         warnings.warn(
             f"the largest table of the geometry ({size} cells per coordinate) has an error of {table.error:.2%} in its "
             f"step (target {TABLE_ERROR:.2%}), and {table.misplaced:.1%} of the points in its cells are on the wrong "
