@@ -1,6 +1,7 @@
 """The atlas against surfaces, curves and solids whose spectrum is known, closed or not, connected or not."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from scipy.spatial import ConvexHull
 from scipy.special import eval_legendre
 
 from gpum import Atlas, GPUMRegressor, heat_kernel
+from gpum.geometry.atlas import LEAST_TRUST
+from gpum.geometry.build import ROUGH, Rows, atlas_tasks, build
 from gpum.heat.simplicial import on_stars
 from gpum.manifold import filling, tangents
 from gpum.manifold.surface import Surface
+from gpum.persistence.store import Store
 from oracles import ROLL
 
 SPHERE = np.repeat(np.arange(8) * (np.arange(8) + 1.0), 2 * np.arange(8) + 1)
@@ -422,3 +426,35 @@ def test_a_prediction_projects_a_row_once(n, monkeypatch):
     geometry, space = model.model_.geometries.members[0], model.model_.geometries.candidate_set.spaces[0]
     pairs = Atlas(1).fit(model.model_.cloud.rows).eigenpairs(space.values_at_nodes.shape[1])
     np.testing.assert_allclose(space.at(geometry.project(rows).points), pairs.at(rows), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_rough_atlas_is_weighed_with_as_much_trust_as_its_rows_deserve(noise):
+    """A circle in six columns, with noise larger than the spacing of its rows: local charts fit few of them."""
+    rng = np.random.default_rng(0)
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    X = np.column_stack([np.cos(angle), np.sin(angle), np.zeros((60, 4))]) + noise * rng.standard_normal((60, 6))
+    y = np.where(np.arange(60) % 10 == 0, X[:, 0], np.nan)
+    model = GPUMRegressor(1, geometry=["atlas", "flat"], random_state=0).fit(X, y)
+    geometries = model.model_.geometries
+    rough = Atlas(1).fit(X).rough_
+    assert (rough == 0.0) if noise == 0 else (rough > ROUGH)
+    prior = np.exp(geometries.candidate_set.log_priors)
+    assert dict(zip(geometries.names, prior / prior[geometries.names.index("flat")], strict=True)) == pytest.approx(
+        {"atlas": 1 - (1 - LEAST_TRUST) * rough, "flat": 1.0}
+    )
+    assert prior.sum() == pytest.approx(1.0)
+
+
+def test_whether_an_atlas_shows_a_surface_does_not_depend_on_what_was_made_before():
+    """A first look refuses a rough atlas, also where the store has it from a fit that took it."""
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    store = Store()
+    take, look = (
+        partial(build, atlas_tasks(Rows(X), 1, 10, roughest, store), alone=False) for roughest in (1.0, ROUGH)
+    )
+    before = look()
+    assert len(take().geometries) == 1
+    after = look()
+    assert before.geometries == after.geometries == []
+    assert before.notes == after.notes

@@ -174,3 +174,26 @@ def test_charts_are_learned_where_there_is_a_smooth_surface_though_the_graph_is_
     GPUMRegressor(random_state=0, n_jobs=1).fit(X, y)
     assert leads[-1]["flat"] - leads[-1]["graph"] > 10
     assert asked == [1, 2]
+
+
+def unlike_curve(z):
+    """Rows on a curve in columns of unlike spreads, at z [n]."""
+    return np.stack([np.sin((1 + 0.5 * (j % 3)) * z + j) * (1 + j) ** -1.5 for j in range(6)], 1)
+
+
+def test_atlases_are_weighed_in_both_units(tmp_path):
+    """Flat space and graphs do not say what an atlas would do. Its weight goes through a file, and to new rows."""
+    z = np.linspace(0, 3, 80)
+    y = np.where(np.arange(80) % 16 == 0, np.sin(2 * z), np.nan)
+    X = unlike_curve(z) + 2e-3 * np.random.default_rng(0).standard_normal((80, 6))
+    model = GPUMRegressor(1, geometry="atlas", random_state=0).fit(X, y)
+    titles = {"atlas of dimension 1", "atlas of dimension 1 (columns standardised)"}
+    assert set(model.candidates_.geometry) == titles == {surface.title for surface in model.surfaces_}
+    at = z[2:-2] + 0.01
+    new = unlike_curve(at)
+    model.save(tmp_path / "model.gpum")
+    np.testing.assert_array_equal(GPUMRegressor.load(tmp_path / "model.gpum").predict(new), model.predict(new))
+    along = (unlike_curve(at + 1e-4) - new) / 1e-4
+    slope = np.sum(model.predict_gradient(new) * along, axis=1)
+    difference = (model.predict(unlike_curve(at + 0.02)) - model.predict(unlike_curve(at - 0.02))) / 0.04
+    assert np.median(np.abs(slope - difference)) < 0.1 * np.std(difference)

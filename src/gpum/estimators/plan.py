@@ -4,8 +4,8 @@
    that are independent of each other have no surface (`basics.independence`): flat space alone is used. On simulated
    tables of such columns graphs gained nothing, and where a hundred labels say little of a function of eight columns,
    they sometimes got most of the weight by chance, and cost 0.2 nats a row.
-2. Build what takes seconds: flat space and one graph. Where the units are not certain this is done in both, the labels
-   choose those in which the rest is built, and the others keep their weight.
+2. Build what takes seconds: flat space and one graph. Where the units are not certain this is done in both, with
+   atlases; the labels choose those in which charts are learned, and all that was built in the others keeps its weight.
 3. Build what takes longer, charts and atlases, unless the labels prefer flat space by more than AHEAD nats to every
    witness of a surface. These are the graph and, where local charts fit the rows so that there is an atlas, flat space
    with one length for all columns: it is near where the surface is smooth, even if the graph is too rough for the
@@ -40,6 +40,7 @@ from ..basics.workers import Interrupted, at_once, one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..geometry.base import ScaledGeometry
 from ..geometry.build import (
+    ROUGH,
     Built,
     Many,
     Task,
@@ -204,10 +205,11 @@ def _planned(
     slow = tuple(kind for kind in request.names if kind not in units.CHEAP and (read.smooth or not by_default))
     quick = tuple(kind for kind in request.names if kind in units.CHEAP)
 
-    # 2. In which units: flat space and a graph in each of them.
+    # 2. In which units: flat space, a graph and atlases in each of them.
     first = {}
     if len(choices) > 1:
-        first = {one.scale: _built(request, rows.in_units(one), units.CHEAP, store, few=True) for one in choices}
+        kinds = (*units.CHEAP, *(kind for kind in slow if kind == "atlas"))
+        first = {one.scale: _built(request, rows.in_units(one), kinds, store, few=True) for one in choices}
         chance = _chances(
             [_joined(rows.in_units(one), first[one.scale], request, store) for one in choices], choices, labels
         )
@@ -227,7 +229,7 @@ def _planned(
             own = _built(request, rows, quick, store)
             alone = labels.alone(_joined(rows, own, request, store))
         lead, of_lengths = _lead(alone, GRAPH), _lead(alone, GRAPH, ONE_LENGTH)
-        if lead <= AHEAD or (of_lengths <= AHEAD and _built(request, rows, ("atlas",), store).geometries):
+        if lead <= AHEAD or (of_lengths <= AHEAD and _built(request, rows, ("atlas",), store, few=True).geometries):
             _say_left_out(labels, _joined(rows, own, request, store), request.kernels.verbose)
             try:
                 learned, stopped = _ready(partial(_built, request, rows, slow, store))
@@ -307,7 +309,7 @@ def _join(
 
 
 def _built(request: Request, rows: Learned, kinds: Sequence[str], store: Store, few: bool = False) -> Built:
-    """The geometries of some kinds; with `few` the graphs have FIRST_NEIGHBOURS."""
+    """The geometries of some kinds; with `few` graphs have FIRST_NEIGHBOURS, and atlases are not ROUGH."""
     key = "built", request, rows, tuple(kinds), few
     return store.once(key, partial(_build, request, rows.cloud, tuple(kinds), store, few))
 
@@ -330,13 +332,14 @@ def _build(request: Request, cloud: Cloud, kinds: Sequence[str], store: Store, f
         elif kind == "graph":
             tasks.append(graph_task(on[kind], request.graphs, FIRST_NEIGHBOURS if few else None, kernels.n_jobs, store))
         elif kind == "atlas":
-            tasks += atlas_tasks(on[kind], request.latent_dim, kernels.options.n_modes, request.alone, store)
+            tasks += atlas_tasks(on[kind], request.latent_dim, kernels.options.n_modes, ROUGH if few else 1.0, store)
         else:
             dims = chart_dimensions(request.latent_dim, on["flat"].rows)
             for dim, quickly in dims if learning.takes_dimensions(given) else dims[:1]:
                 make = partial(learning.charts, given, X, len(cloud), dim, quickly, request.alone, store, options)
                 tasks.append(Task(kind, make, on[kind]))
-    built = build(tasks, alone=request.alone, n_jobs=kernels.n_jobs, verbose=kernels.verbose)
+    alone = request.alone and not few  # else a first look may find no geometry of one kind
+    built = build(tasks, alone=alone, n_jobs=kernels.n_jobs, verbose=kernels.verbose)
     models = [geometry.model for geometry in built.geometries if isinstance(geometry, ChartGeometry)]
     of_models = dict.fromkeys(note for model in models for note in getattr(model, "notes_", []))
     return replace(built, notes=[*notes, *built.notes, *of_models])

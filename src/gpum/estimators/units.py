@@ -8,8 +8,8 @@ likely a common unit is, before any label is seen:
                columns and the smallest spread is less than 1/SMALL of the largest
     r > USUAL: probability USUAL/r
 
-Where neither is certain, graphs and flat space are built in both units, the labels weigh them (`learning.learn`), and
-charts and atlases are learned in the units of larger weight.
+Where neither is certain, graphs, atlases and flat space are built in both units, the labels weigh all of them (`plan`),
+and charts are learned in the units of larger weight.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from ..basics import checks, scaling
 
-CHEAP = ("graph", "flat")  # geometries that are built in both units
+CHEAP = ("graph", "flat")  # geometries that are built in both units, whatever is asked for
 JUDGES = 100  # labels that choose between units; of more, as many are drawn
 LEAST = 0.01  # weight from which both are used
 SCALES = ("auto", "none", "standard", "robust")

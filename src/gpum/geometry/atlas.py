@@ -13,6 +13,8 @@ from .candidate_set import CandidateSet, on_eigenfunctions, unreached
 from .features import NodeFeatures
 from .options import KernelTask
 
+LEAST_TRUST = 0.05  # prior weight, over that of a smooth atlas, of one whose rows are all rough
+
 
 @dataclass(eq=False)
 class AtlasGeometry:
@@ -34,6 +36,15 @@ class AtlasGeometry:
     def title(self) -> str:
         """Which atlas it is."""
         return f"atlas of dimension {self.atlas.dim}"
+
+    @property
+    def trust(self) -> float:
+        """Its prior weight over that of an atlas of smooth rows: the fraction of rows that local charts fit, or more.
+
+        A chart fits a row that it predicts from the rows around. Where it does not, the atlas joins rows by their
+        noise, but may still be nearer to the surface than a graph (`python benchmarks/spreads.py`).
+        """
+        return LEAST_TRUST + (1 - LEAST_TRUST) * (1 - self.atlas.rough_)
 
     def built(self, task: KernelTask) -> tuple[SurfaceGeometry, CandidateSet]:
         """The surface, and one space: its eigenfunctions, or those of the jump process of paths from chart to chart.

@@ -6,7 +6,8 @@
     "flat"    no surface: the data space itself
 
 Prior weights are equal over the requested kinds of geometry, within each kind over its dimensions, and within each
-dimension over its fits. A geometry that cannot be built on a cloud is left out, and a note says why.
+dimension over its fits; that of an atlas is multiplied by the trust that the rows' own distances from its local charts
+give it (`atlas.AtlasGeometry.trust`). A geometry that cannot be built on a cloud is left out, and a note says why.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.workers import Interrupted, at_once, results
+from ..manifold.atlas import too_rough
 from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
-from .base import Builder, IncompleteGeometry
+from .base import Builder, IncompleteGeometry, bare
 from .flat import FlatGeometry
 from .graph import GraphGeometry
 from .options import dimensions
@@ -38,7 +40,7 @@ CHART_DIMS = (1, 2)  # latent_dim="average"
 SOLID_DIMS = (1, 2, 3)  # the same, for a cloud whose dimension is above SOLID
 SOLID = 2.4  # threshold for `neighbours.dimension`, which is 1.9 to 2.3 on surfaces; noise raises it, also on curves
 ATLAS_DIMS = (1, 2, 3)
-ROUGH = 0.5  # an atlas is left out when no local chart fits more than this fraction of the rows
+ROUGH = 0.5  # an atlas shows that there is a surface if local charts do not fit at most this fraction of the rows
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,9 @@ class Built:
         )
 
     def priors(self) -> list[float]:
-        """Log prior weights, equal over the kinds."""
-        kinds = len({geometry.name for geometry in self.geometries}) or 1
-        return [prior - log(kinds) for prior in self.log_priors]
+        """Log prior weights: they add up to 1, and are equal over kinds but for the trust in their geometries."""
+        log_priors = np.array(self.log_priors, float)
+        return [float(prior) for prior in log_priors - np.logaddexp.reduce(log_priors)]
 
     @classmethod
     def one(cls, geometry: Builder) -> Built:
@@ -162,10 +164,9 @@ def graph_task(rows: Rows, kind: str, n_neighbors: Sequence[int] | None, n_jobs:
     return Task("graph", partial(_graphs, rows.rows, kind, n_neighbors, n_jobs, store), rows)
 
 
-def atlas_tasks(rows: Rows, latent_dim: Any, n_modes: int | None, alone: bool, store: Store) -> list[Task]:
-    """An atlas for each dimension; one that is `alone` is used however rough it is."""
+def atlas_tasks(rows: Rows, latent_dim: Any, n_modes: int | None, roughest: float, store: Store) -> list[Task]:
+    """An atlas for each dimension whose charts do not fit at most the fraction `roughest` of the rows."""
     dims = dimensions(latent_dim)
-    roughest = 1.0 if alone else ROUGH
     return [
         Task("atlas", partial(_atlas, rows.rows, q, n_modes, roughest, store), rows)
         for q in (ATLAS_DIMS if isinstance(dims, str) else dims)
@@ -223,8 +224,14 @@ def _together(tasks: Sequence[Task], done: dict[int, Outcome], alone: bool) -> B
         ready = [result for result in made if not isinstance(result, NoSurface)]
         for geometries_of_task in ready:
             geometries += geometries_of_task
-            log_priors += [-log(len(ready) * len(geometries_of_task))] * len(geometries_of_task)
+            log_priors += [_log_trust(one) - log(len(ready) * len(geometries_of_task)) for one in geometries_of_task]
     return Built(geometries, log_priors, notes)
+
+
+def _log_trust(geometry: Builder) -> float:
+    """What is added to the log prior weight of a geometry, whatever the labels say."""
+    inner = bare(geometry)[0]
+    return log(inner.trust) if isinstance(inner, AtlasGeometry) else 0.0
 
 
 def _missing(X: np.ndarray, filled: Filled) -> str:
@@ -261,4 +268,7 @@ def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, sto
     if dim > max(ATLAS_DIMS):
         raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
     make = partial(AtlasGeometry.of, rows, dim, n_modes, roughest)
-    return [store.once((f"atlas {dim}", rows, dim, n_modes, roughest), make, AtlasGeometry)]
+    made = store.once((f"atlas {dim}", rows, dim, n_modes), make, AtlasGeometry)
+    if made.atlas.rough_ > roughest:  # it was made where rougher ones were allowed
+        raise too_rough(made.atlas.rough_, dim)
+    return [made]

@@ -87,9 +87,7 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None, roughest: flo
     fits, size, thick = local_fits(nodes, pool, q, n_neighbors)
     frame, smooth = fits.frame, thick <= tangents.THIN
     if np.mean(~smooth) > roughest:
-        raise NoSurface(
-            f"the neighbourhoods of {np.mean(~smooth):.0%} of the rows are too rough for charts of dimension {q}"
-        )
+        raise too_rough(float(np.mean(~smooth)), q)
     nodes = nodes + np.where(smooth[:, None], fits.offset, 0.0)
     for k in np.unique(size):
         rows = np.flatnonzero(size == k)
@@ -115,6 +113,11 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None, roughest: flo
         float(np.mean(~smooth)),
         notes,
     )
+
+
+def too_rough(fraction: float, q: int) -> NoSurface:
+    """The error that says that local charts do not fit this fraction of the rows."""
+    return NoSurface(f"the neighbourhoods of {fraction:.0%} of the rows are too rough for charts of dimension {q}")
 
 
 def _check_span(nodes: np.ndarray, q: int) -> None:
