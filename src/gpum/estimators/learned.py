@@ -17,8 +17,7 @@ import numpy as np
 
 from .. import __version__
 from ..basics.checks import GpumError
-from ..fitted import Cloud, Geometries
-from ..geometry.candidate_set import Candidate, CandidateSet
+from ..fitted import Geometries
 from ..persistence import container, model_io
 from .plan import INTERRUPTED, reuse
 from .shell import NOT_RESULTS
@@ -45,27 +44,14 @@ class LearnedGeometries:
         }  # fmt: skip
 
     def __gpum_restored__(self) -> None:
-        """Check the types, the ranges of indices, and the number of rows."""
+        """Check the type and the number of rows."""
         geometries = self.geometries
-        if not (
-            isinstance(geometries, Geometries)
-            and isinstance(geometries.cloud, Cloud)
-            and isinstance(geometries.candidate_set, CandidateSet)
-        ):
+        if not isinstance(geometries, Geometries):
             raise GpumError("its geometries are missing")
-        candidate_set, n, N = (
-            geometries.candidate_set,
-            len(geometries.candidate_set.spaces),
-            len(geometries.cloud.learned),
-        )
+        candidate_set, N = geometries.candidate_set, len(geometries.cloud.learned)
         graphs = N if geometries.cloud.many is None else len(geometries.cloud.many)
-        known = all(isinstance(setting, Candidate) and 0 <= setting.space < n for setting in candidate_set.candidates)
-        if not (candidate_set.candidates and known):
-            raise GpumError("its settings do not belong to its spaces")
-        if not len(candidate_set.rows) == len(candidate_set.geometry_of) == n or not all(
-            0 <= o < len(geometries.members) for o in candidate_set.geometry_of
-        ):
-            raise GpumError("its spaces do not belong to its geometries")
+        if not candidate_set.candidates:
+            raise GpumError("its settings are missing")
         if not all(
             isinstance(rows, np.ndarray) and rows.ndim == 2 and len(rows) in (N, graphs) for rows in candidate_set.rows
         ):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..basics import neighbours
-from ..basics.checks import NoSurface
+from ..basics.checks import GpumError, NoSurface
 from ..basics.missing import Filled, fill_in
 from ..basics.workers import Interrupted
 from ..geometry.base import (
@@ -88,6 +88,17 @@ class Geometries:
         if not ready:
             raise NoSurface(f"no geometry can be built on this cloud: {'; '.join(notes)}")
         return together()
+
+    def __gpum_restored__(self) -> None:
+        """Refuse stored geometries whose spaces or candidates are not theirs."""
+        spaces = self.candidate_set
+        n = len(spaces.spaces)
+        if not len(spaces.rows) == len(spaces.geometry_of) == n or not all(
+            0 <= owner < len(self.members) for owner in spaces.geometry_of
+        ):
+            raise GpumError("its spaces do not belong to its geometries")
+        if not all(0 <= candidate.space < n for candidate in spaces.candidates):
+            raise GpumError("its settings do not belong to its spaces")
 
     def with_notes(self, notes: Sequence[str]) -> Geometries:
         """The same with further notes."""

@@ -90,12 +90,7 @@ def _with_labels(output: Any, rows: list[Any], cloud: Cloud) -> Any:
 
 def _check(model: FittedModel) -> None:
     """Refuse a file whose indices are out of range or whose weights are not weights."""
-    candidate_set, n = model.geometries.candidate_set, len(model.geometries.candidate_set.geometry_of)
-    members = model.geometries.members
-    if not len(candidate_set.spaces) == len(candidate_set.rows) == n or not all(
-        0 <= o < len(members) for o in candidate_set.geometry_of
-    ):
-        raise GpumError("its spaces do not belong to its geometries")
+    candidate_set, n = model.geometries.candidate_set, len(model.geometries.candidate_set.spaces)
     if not model.outputs:
         raise GpumError("its settings are not there")
     for output in model.outputs:
