@@ -29,9 +29,6 @@ from gpum import (
     __version__,
     model_io,
 )
-from gpum import (
-    persistence as files,
-)
 from gpum.persistence import atomic as whole
 from gpum.persistence import container, registry, tree
 from gpum.persistence.model_io import Fitted
@@ -558,10 +555,10 @@ def test_where_nothing_can_be_written(tmp_path):
         (tmp_path, "is a folder"),
         (tmp_path / ("m" * 300), "File name too long"),
     ]:
-        for call in (files.check_writable, lambda p: model_io.write(p, 1, force=True)):
+        for call in (whole.check_writable, lambda p: model_io.write(p, 1, force=True)):
             with pytest.raises(OSError, match=message):
                 call(path)
-    files.check_writable(tmp_path / "m.gpum")
+    whole.check_writable(tmp_path / "m.gpum")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 

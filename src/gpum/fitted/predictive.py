@@ -42,6 +42,8 @@ class AtRows:
     def _each_block(self, of: Callable[[RowsInSpaces, slice], T]) -> list[T]:
         """What `of` computes for each block of the rows, with the positions of its rows."""
         n_jobs = self.model.settings.get("n_jobs")
+        if len(self.rows) == 1:  # a server's row: there is nothing to divide, and to count processors takes as long
+            return self.rows.each_block(of, 1)
         with with_jobs(n_jobs):
             return self.rows.each_block(of, n_jobs)
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..heat.covariances import Covariance, SharedDistances, Spectral
 from .probit import LINK
-from .stacked import Linear
+from .stacked import InSpace, Linear
 
 ROOM = 2**16
 LEAST = 1e-12  # variance of a kernel without its constant at a point
@@ -68,7 +67,7 @@ class ClassStack:
             return np.array([modes(covariance, a) for covariance in self.covariances])
         if self.linear is None:
             return np.array([correlation(covariance, a, self.labels, shared) for covariance in self.covariances])
-        found, prior = self.linear.times(a, partial(np.empty, 0))  # it needs no distances
+        found, prior = self.linear.times([InSpace(a, self.labels)])
         found -= self.linear.constants
         found /= np.sqrt(np.maximum(prior - 1, LEAST))[..., None]
         return found

@@ -18,7 +18,7 @@ Joint predictions of several rows take the labels that are nearest to any of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log, pi
@@ -244,10 +244,20 @@ class NearestStack:
             [number], component, labels, Search.of(labels), component.signal[None, None], component.weights[None], prior
         )
 
-    def at(self, a: np.ndarray, sigma_points: int, apart: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    @property
+    def spaces(self) -> list[int]:
+        """The one space of the component."""
+        return [self.component.candidate.space]
+
+    @property
+    def parts(self) -> list[slice]:
+        """It is all that there is on this space."""
+        return [slice(None)]
+
+    def at(self, points: Sequence[Any], sigma_points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means, variances of f and of noise [1, n, J] at rows with so many equally likely points each."""
         component, d = self.component, self.component.d
-        r = float(component.ratios[0])
+        r, a = float(component.ratios[0]), points[0].a
         index = self.search.nearest(a, SEEN)
         at = conditionals(component.candidate.covariance, self.labels, d, r, a, index)
         scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)

@@ -73,7 +73,7 @@ class Output:
         self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True, noise_of_levels: bool = True
     ) -> Summary:
         """Mean, standard deviation and quantiles, in one pass over the components; of no levels there are none."""
-        rows = rows.remembering()
+        rows = rows.remembering() if len(levels) else rows
         mean, std = self.moments(rows, noise)
         ends = self.quantiles(rows, levels, noise_of_levels) if len(levels) else np.empty((len(rows), 0))
         return Summary(mean, std, ends)

@@ -11,9 +11,9 @@ the prior. With probability `gross` a new observation has a further error of var
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -21,12 +21,13 @@ from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from ..geometry.candidate_set import Candidate
-from ..heat.covariances import KernelSum, Weighted, distances
+from ..heat.covariances import KernelSum, Weighted
+from . import stacked
 from .considered import Considered
 from .exact import Decomposed, LowRank
 from .nearest import Nearest, NearestStack, near
 from .quantiles import mixture_quantiles
-from .stacked import Stack, stacks
+from .stacked import InSpace, Stack, known
 from .tempered import TemperedWeights
 
 S = TypeVar("S", bound="WeightedCandidate")
@@ -62,7 +63,7 @@ class RowsInSpaces:
         """The same rows for several questions in turn: what a posterior computes for them is computed once."""
         return RememberingRows(self.at, self.sigma_points, self.far)
 
-    def once(self, posterior: Posterior) -> list[Stacked]:
+    def once(self, posterior: Posterior) -> Iterable[Stacked]:
         """What `posterior` computes for these rows: see `Posterior.conditionals`."""
         return posterior._conditionals(self)
 
@@ -74,10 +75,10 @@ class RememberingRows(RowsInSpaces):
     def _found(self) -> dict[int, tuple[Posterior, list[Stacked]]]:
         return {}
 
-    def once(self, posterior: Posterior) -> list[Stacked]:
+    def once(self, posterior: Posterior) -> Iterable[Stacked]:
         """What `posterior` computes for these rows."""
         if id(posterior) not in self._found:
-            self._found[id(posterior)] = posterior, posterior._conditionals(self)
+            self._found[id(posterior)] = posterior, list(posterior._conditionals(self))
         return self._found[id(posterior)][1]
 
 
@@ -166,7 +167,7 @@ class Component(WeightedCandidate):
         """The component with a number for each label, whose points in every space are `labels`."""
         if not isinstance(self.d, LowRank):
             return self
-        return replace(self, d=self.d.on(self.candidate.covariance, _known(labels[self.candidate.space])))
+        return replace(self, d=self.d.on(self.candidate.covariance, known(labels[self.candidate.space])))
 
     def only(self, j: int) -> Component:
         """The component with its noise ratio j alone, which has all the weight."""
@@ -180,8 +181,8 @@ class Component(WeightedCandidate):
 
 # A component with its means and variances of f, and variances of noise, [n, J] each.
 Conditional = tuple[Component, np.ndarray, np.ndarray, np.ndarray]
-# Components of a stack with theirs, [C, n, J] each.
-Stacked = tuple[Stack | NearestStack, np.ndarray, np.ndarray, np.ndarray]
+# Components of a stack with theirs at a block of the rows, [C, n, J] each.
+Stacked = tuple[Stack | NearestStack, slice, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -228,37 +229,42 @@ class Posterior(Mixture[Component]):
 
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
         """Each component with its means and variances, with `noise` those of new observations, and those of noise."""
-        found = {n: both for stack, *of in rows.once(self) for n, *both in zip(stack.numbers, *of, strict=True)}
-        for number, component in enumerate(self.components):
-            mean, variance, of_noise = found[number]
+        blocks: list[list[Any]] = [[] for _ in self.components]
+        for stack, _, *of_stack in rows.once(self):
+            for number, *of_component in zip(stack.numbers, *of_stack, strict=True):
+                blocks[number].append(of_component)
+        for component, of_component in zip(self.components, blocks, strict=True):
+            mean, variance, of_noise = map(np.concatenate, zip(*of_component, strict=True))
             yield component, mean, variance + noise * self.spread * of_noise, of_noise
 
-    def _conditionals(self, rows: RowsInSpaces) -> list[Stacked]:
-        """Stacks of components with means and variances of f."""
-        found = []
-        for k, some in self._stacks.items():
-            points, far, blocks = rows.sigma_points[k] or [_known(rows.at[k])], rows.far[k], []
-            step = max(1, AT_ONCE // (len(points) * max(stack.size for stack in some)))
+    def _conditionals(self, rows: RowsInSpaces) -> Iterator[Stacked]:
+        """Stacks of components with means and variances of f, a block of rows after the other."""
+        points = {k: rows.sigma_points[k] or [known(rows.at[k])] for k in sorted(self.spaces)}
+        for count in sorted({len(of_space) for of_space in points.values()}):
+            stacks = self._stacks_on(tuple(k for k, of_space in points.items() if len(of_space) == count))
+            spaces = sorted({k for stack in stacks for k in stack.spaces})
+            step = max(1, AT_ONCE // (count * max(stack.size for stack in stacks)))
             for block in (slice(i, i + step) for i in range(0, max(len(rows), 1), step)):
-                a = np.concatenate([p[block] for p in points])
-                apart = cache(partial(distances, a, _known(self.labels[k])))  # computed once, if a stack needs them
-                blocks.append([stack.at(a, len(points), apart) for stack in some])
-            for stack, parts in zip(some, zip(*blocks, strict=True), strict=True):
-                means, variances, noise = (
-                    v[0] if len(v) == 1 else np.concatenate(v, 1) for v in zip(*parts, strict=True)
-                )
-                if far.any():
-                    means[:, far], variances[:, far] = 0.0, stack.signal * stack.prior
-                found.append((stack, means, variances, noise))
-        return found
+                at = {k: InSpace.of(points[k], block, known(self.labels[k])) for k in spaces}
+                for stack in stacks:
+                    means, variances, noise = stack.at([at[k] for k in stack.spaces], count)
+                    for k, part in zip(stack.spaces, stack.parts, strict=True):
+                        if (far := rows.far[k][block]).any():
+                            means[part, far], variances[part, far] = 0.0, (stack.signal * stack.prior)[part]
+                    yield stack, block, means, variances, noise
+
+    def _stacks_on(self, spaces: tuple[int, ...]) -> list[Stack | NearestStack]:
+        """The components on some of the spaces as stacks: on those in which rows have equally many points."""
+        if spaces not in self._stacks:
+            on = [component.candidate.space for component in self.components]
+            numbers = sorted((number for number, k in enumerate(on) if k in spaces), key=lambda number: on[number])
+            self._stacks[spaces] = stacked.stacks(self.components, numbers, self.labels)
+        return self._stacks[spaces]
 
     @cached_property
-    def _stacks(self) -> dict[int, list[Stack | NearestStack]]:
-        """The components as stacks, for each space."""
-        numbers: dict[int, list[int]] = {}
-        for number, component in enumerate(self.components):
-            numbers.setdefault(component.candidate.space, []).append(number)
-        return {k: stacks(self.components, some, _known(self.labels[k])) for k, some in numbers.items()}
+    def _stacks(self) -> dict[tuple[int, ...], list[Stack | NearestStack]]:
+        """The stacks that rows have needed so far."""
+        return {}
 
     def mean(self, rows: RowsInSpaces) -> np.ndarray:
         """Mean of the mixture, [n]: that of `moments`, without the cost of variances where these are not needed."""
@@ -266,7 +272,7 @@ class Posterior(Mixture[Component]):
             return self.moments(rows)[0]
         mean = np.zeros(len(rows))
         for k, function in self._mean_functions.items():
-            points = rows.sigma_points[k] or [_known(rows.at[k])]
+            points = rows.sigma_points[k] or [known(rows.at[k])]
             found = function(np.concatenate(points)).reshape(len(points), -1).mean(0)
             mean += np.where(rows.far[k], 0.0, found)
         return mean
@@ -279,16 +285,17 @@ class Posterior(Mixture[Component]):
             mine = [p for p in self.components if p.candidate.space == k]
             dense = [(p.candidate.covariance, p.mean_weights) for p in mine if not isinstance(p.d, LowRank)]
             found[k] = KernelSum.of(
-                dense, _known(self.labels[k]), [p.function for p in mine if isinstance(p.d, LowRank)]
+                dense, known(self.labels[k]), [p.function for p in mine if isinstance(p.d, LowRank)]
             )
         return found
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
         mean, square, heavy = np.zeros(len(rows)), np.zeros(len(rows)), self._heavy
-        for stack, means, variances, of_noise in rows.once(heavy):
-            mean += np.einsum("cnj,cj->n", means, stack.weights)
-            square += np.einsum("cnj,cj->n", variances + means**2 + noise * self.spread * of_noise, stack.weights)
+        for stack, block, means, variances, of_noise in rows.once(heavy):
+            mean[block] += np.einsum("cnj,cj->n", means, stack.weights)
+            variances = variances + means**2 + noise * self.spread * of_noise
+            square[block] += np.einsum("cnj,cj->n", variances, stack.weights)
         square += noise * self.gross * self.gross_variance
         return mean, np.maximum(square - mean**2, 0.0)
 
@@ -313,7 +320,7 @@ class Posterior(Mixture[Component]):
         between rows. Far rows are uncorrelated with others.
         """
         space, covariance = component.candidate.space, component.candidate.covariance
-        b, far, labels, d = _known(rows.at[space]), rows.far[space], _known(self.labels[space]), component.d
+        b, far, labels, d = known(rows.at[space]), rows.far[space], known(self.labels[space]), component.d
         local = isinstance(d, Nearest)
         if isinstance(d, Nearest):
             d, labels = near(component, labels, b)
@@ -381,8 +388,3 @@ class Posterior(Mixture[Component]):
                 z *= np.sqrt((0.5 * self.dof - 1) / rng.gamma(0.5 * self.dof, size=len(where)))
             draws[:, where] = means[:, [j]] + z
         return draws
-
-
-def _known(rows: np.ndarray | None) -> np.ndarray:
-    assert rows is not None, "rows were not located in a space that the posterior uses"
-    return rows
