@@ -19,7 +19,7 @@ from ..basics.checks import GpumError
 from ..basics.workers import one_blas_thread
 from ..geometry.base import SurfaceGeometry
 from ..inference import design, goals
-from ..inference.prior_draws import draw
+from ..inference.draws import prior_draws
 from . import more_labels
 from .candidates import Candidates
 from .cloud import Cloud
@@ -295,7 +295,7 @@ class FittedModel:
         candidate_set = with_all(geometries, candidate_set)
         draws = []
         for output in self.outputs:
-            f, sd = draw(candidate_set.under(output.target.priors, geometries.names), at, rng, n)
+            f, sd = prior_draws(candidate_set.under(output.target.priors, geometries.names), at, rng, n)
             draws.append(output.of_prior(rng, f, sd, noise))
         return np.stack(draws, 1) if self.several else draws[0]
 

@@ -46,11 +46,10 @@ from scipy.special import logsumexp, softmax
 from ..basics.checks import GpumError
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..heat.covariances import SharedDistances, Weighted
-from .considered import Considered
 from .correlations import ClassStack, class_stacks, correlation, modes
 from .posterior import Mixture, RowsInSpaces, WeightedCandidate
 from .probit import NODES, SWEEPS, Sites, expectation_propagation, in_modes
-from .tempered import TemperedWeights
+from .tempered import Considered, TemperedWeights
 
 RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
 DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2

@@ -1,4 +1,6 @@
-"""Draws of the function from a posterior that can be evaluated anywhere (Matheron's rule).
+"""Draws of the function: from the prior at some rows, and from a posterior so that they can be evaluated anywhere.
+
+Before there are labels candidate, signal and noise come from their priors (`prior_draws`). Afterwards (Matheron's rule)
 
     f = mean + σ_h s (g - k(·) C⁻¹ (g(labels) + ε)),    g ~ GP(0, K),  ε ~ N(0, r D),  s² of the Student t
 
@@ -12,12 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.special import logsumexp
 
 from ..basics.checks import GpumError
+from ..geometry.candidate_set import CandidateSet
+from ..geometry.priors import RATIOS
 from ..heat.covariances import Covariance, KernelSum, Stationary, Weighted
 from ..heat.terms import Combined, LinearOf, OfColumns, OfSurface, SumOf, Term
 from .nearest import SEEN, Nearest, Search, conditionals
-from .posterior import Component, Posterior
+from .posterior import Component, Posterior, RowsInSpaces
 
 Function = Callable[[np.ndarray], np.ndarray]
 FREQUENCIES = 2000
@@ -135,3 +141,23 @@ def _of_term(term: Term, covariance: Combined, k: int, rng: np.random.Generator)
     raise GpumError(
         "functions of products of kernels and of periodic kernels cannot be drawn; sample_y draws at given rows"
     )
+
+
+def prior_draws(
+    candidate_set: CandidateSet, rows: RowsInSpaces, rng: np.random.Generator, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """n functions at rows, [rows, n], and the σ of the noise with each, [n]: labels have mean 0 and variance 1."""
+    log_prior = np.array([candidate.log_prior for candidate in candidate_set.candidates])
+    f, sd = np.empty((len(rows), n)), np.empty(n)
+    chosen = rng.choice(len(log_prior), n, p=np.exp(log_prior - logsumexp(log_prior)))
+    for k in np.unique(chosen):
+        candidate, of_candidate = candidate_set.candidates[k], np.flatnonzero(chosen == k)
+        a = rows.at[candidate.space]
+        assert a is not None
+        w, V = eigh(candidate.covariance.gram(a, a))
+        root = V * np.sqrt(np.maximum(w, 0.0))
+        r = rng.choice(RATIOS, len(of_candidate), p=np.exp(candidate_set.priors.log_ratio(candidate.expects_noise)))
+        signal = candidate_set.priors.signal_rate(r) / rng.gamma(candidate_set.priors.signal[0], size=len(of_candidate))
+        f[:, of_candidate] = np.sqrt(signal) * (root @ (V.T @ rng.standard_normal((len(rows), len(of_candidate)))))
+        sd[of_candidate] = np.sqrt(signal * r)
+    return f, sd

@@ -45,11 +45,10 @@ from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary, Weighted
 from ..persistence.store import Store, digest
 from . import nearest, tridiagonal
-from .considered import Considered
 from .exact import Decomposed, LowRank, Sums, decompose
 from .nearest import Nearest
 from .posterior import Component, Posterior
-from .tempered import TemperedWeights
+from .tempered import Considered, TemperedWeights
 
 # What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]

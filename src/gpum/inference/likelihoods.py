@@ -40,12 +40,11 @@ from ..basics.workers import results
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import Priors
 from . import gp, known_noise
-from .considered import Considered
 from .left_out import leave_one_out
 from .observations import ObservedCounts
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
-from .tempered import TemperedWeights
+from .tempered import Considered, TemperedWeights
 
 LIKELIHOODS = ("gaussian", "student", "lognormal", "poisson", "binomial")
 DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists

@@ -23,12 +23,11 @@ from scipy.special import logsumexp
 from ..geometry.candidate_set import Candidate
 from ..heat.covariances import KernelSum, Weighted
 from . import stacked
-from .considered import Considered
 from .exact import Decomposed, LowRank
 from .nearest import Nearest, NearestStack, near
 from .quantiles import mixture_quantiles
 from .stacked import InSpace, Stack, known
-from .tempered import TemperedWeights
+from .tempered import Considered, TemperedWeights
 
 S = TypeVar("S", bound="WeightedCandidate")
 P = TypeVar("P", bound="Posterior")

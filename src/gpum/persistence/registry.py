@@ -43,7 +43,7 @@ TAGS: dict[str, str] = {
     "posterior-classes": "inference.classes:ClassPosterior",
     "component": "inference.posterior:Component",
     "component-classes": "inference.classes:ClassComponent",
-    "considered": "inference.considered:Considered",
+    "considered": "inference.tempered:Considered",
     "doubt": "inference.tempered:TemperedWeights",
     "decomposition": "inference.exact:Decomposed",
     "decomposition-of-low-rank": "inference.exact:LowRank",
