@@ -119,7 +119,7 @@ def fill_in(X: np.ndarray) -> Filled:
         # A donor's own reading may be filled in, too: its variance is added.
         spread[incomplete] = np.where(missing[incomplete], whole.var(0) + filled.variance[donors].mean(1), 0.0)
         filled = replace(filled, rows=rows, variance=spread)
-    return replace(filled, sound=_sound(filled.rows, missing.any(1)))
+    return replace(filled, sound=_sound(filled.rows, missing.any(1))) if len(incomplete) else filled
 
 
 def fill_in_others(filled: Filled, X: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -176,10 +176,12 @@ def _linear(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     k = max(1, min(COMPONENTS, p // 2, N // 4))
     _, size, axes = np.linalg.svd(centred, full_matrices=False)
     W = axes[:k].T * size[:k] / np.sqrt(N)  # [p, k]
-    noise = 1.0
+    noise, distinct = 1.0, 1 if seen.all() else N
     for _ in range(EM_STEPS):
         pairs = (W[:, :, None] * W[:, None]).reshape(p, -1)
-        S = noise * np.linalg.inv(noise * np.eye(k) + (seen @ pairs).reshape(N, k, k))  # covariance of each z
+        # Covariance of each z; rows without a gap have the same.
+        S = noise * np.linalg.inv(noise * np.eye(k) + (seen[:distinct] @ pairs).reshape(-1, k, k))
+        S = np.broadcast_to(S, (N, k, k))
         z = np.einsum("nab,nb->na", S, centred @ W) / noise
         moment = z[:, :, None] * z[:, None] + S
         normal = (seen.T @ moment.reshape(N, -1)).reshape(p, k, k)
