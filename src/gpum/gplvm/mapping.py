@@ -51,7 +51,7 @@ class Mapping:
     @classmethod
     def from_weights(cls, Z, ell, gamma, beta, W, Lam, R, offset, scale) -> Mapping:
         """A mapping whose M is computed from W, Lam and scale."""
-        M = W @ W.T - jnp.sum(scale**2) * Lam
+        M = W @ W.T - (scale**2).sum() * Lam
         return cls(Z, ell, gamma, beta, W, Lam, R, M, offset, scale)
 
     def filled(self) -> Mapping:

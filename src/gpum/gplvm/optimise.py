@@ -108,7 +108,7 @@ def maximise(
         gained, enough = value - max(last, -float(minimum.start)), stage.tol * n_rows
         if made and gained >= enough:
             now = RUNNING if done < stage.max_iter else CUT_SHORT
-        elif minimum.status == lbfgs.OUT_OF_STEPS:
+        elif int(minimum.status) == lbfgs.OUT_OF_STEPS:
             now = CONVERGED if allowed == ROUND else CUT_SHORT
         else:
             now = CONVERGED if 0.5 * float(minimum.slope2) < max(enough, NOTHING) else BROKEN
