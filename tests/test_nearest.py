@@ -9,6 +9,7 @@ from gpum import GPUMRegressor, Priors
 from gpum.geometry.features import InducedSpace
 from gpum.heat.covariances import Stationary, stationary
 from gpum.inference import gp, nearest, nearest_lengths
+from gpum.inference.exact import Decomposed, LowRank
 from gpum.inference.nearest import Nearest
 from gpum.inference.relevance import inverse_squares, z_of
 
@@ -262,3 +263,55 @@ def test_results_do_not_depend_on_threads(few_are_many):
     X, _, y = simulated(150)
     one, two = (GPUMRegressor(geometry="flat", random_state=0, n_jobs=n).fit(X, y).predict(X) for n in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.fixture(scope="module")
+def on_a_chart():
+    """A sheet that is rolled up, with more labels than kernels of full rank see, on its chart alone."""
+    rng = np.random.default_rng(0)
+    u, z = rng.uniform(0, 3.5, 260), rng.uniform(0, 3, 260)
+    X = np.stack([np.cos(u), np.sin(u), z], 1)
+    f = np.sin(u) + 0.5 * z
+    y = f + 0.05 * rng.standard_normal(260)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nearest, "EXACT", 60)
+        patch.setattr("gpum.inference.regress.EXACT", 60)
+        patch.setattr(gp, "SCREEN", 60)
+        options = gpum.BayesianGPLVM(2, n_inducing=20, starts="isomap", random_state=0)
+        model = GPUMRegressor(geometry="chart", latent_model=options, latent_dim=2, random_state=0).fit(
+            X[:200], y[:200]
+        )
+    return model, X[200:], f[200:]
+
+
+def test_kernels_of_coordinates_see_nearest_labels_or_have_low_rank(on_a_chart):
+    """With many labels no candidate of a surface needs a number for each pair of labels, and none is left out."""
+    model, X, f = on_a_chart
+    posterior, candidate_set = model.model_.outputs[0].posterior, model.model_.geometries.candidate_set
+    assert not any(isinstance(component.d, Decomposed) for component in posterior.components)
+    induced = [k for k, space in enumerate(candidate_set.spaces) if isinstance(space, InducedSpace)]
+    assert len(induced) >= 3
+    assert np.isfinite(posterior.considered.log_part).all()
+    assert posterior.considered.weight.sum() == pytest.approx(1)
+    mean, std = model.predict(X, return_std=True, include_noise=False)
+    assert np.sqrt(np.mean((mean - f) ** 2)) < 4 * 0.05 * np.sqrt(20 / 200)  # about 20 numbers are learned
+    assert np.mean(np.abs(mean - f) < 3 * std) > 0.9
+
+
+def test_functions_of_coordinates_have_gradients_and_files(on_a_chart, tmp_path):
+    """Of kernels of low rank on the coordinates of a chart alone."""
+    model, X, _ = on_a_chart
+    posterior, spaces = model.model_.outputs[0].posterior, model.model_.geometries.candidate_set.spaces
+    assert any(isinstance(spaces[component.candidate.space], InducedSpace) for component in posterior.components)
+    inner = (X[:, 0] < 0.7) & (X[:, 0] > -0.7) & (X[:, 2] > 0.5) & (X[:, 2] < 2.5)
+    gradient, std = model.predict_gradient(X[inner], return_std=True)
+    around = np.stack([-X[inner, 1], X[inner, 0]], 1)  # the direction of u
+    assert np.sqrt(np.mean((np.sum(gradient[:, :2] * around, 1) - X[inner, 0]) ** 2)) < 0.2
+    assert np.sqrt(np.mean((gradient[:, 2] - 0.5) ** 2)) < 0.2
+    assert np.all(std >= 0)
+    model.save(tmp_path / "m.gpum")
+    read = GPUMRegressor.load(tmp_path / "m.gpum")
+    np.testing.assert_array_equal(read.predict(X, return_std=True), model.predict(X, return_std=True))
+    of_low_rank = [component.d for component in read.model_.outputs[0].posterior.components]
+    of_low_rank = [vars(d).values() for d in of_low_rank if isinstance(d, LowRank)]
+    assert all(np.ndim(v) == 0 or len(v) != 200 for values in of_low_rank for v in values)  # none for each label
