@@ -5,7 +5,8 @@
    tables of such columns graphs gained nothing, and where a hundred labels say little of a function of eight columns,
    they sometimes got most of the weight by chance, and cost 0.2 nats a row.
 2. Build what takes seconds: flat space and one graph. Where the units are not certain this is done in both, with
-   atlases; the labels choose those in which charts are learned, and all that was built in the others keeps its weight.
+   atlases unless step 3 would leave them out; the labels choose those in which charts are learned, and all that was
+   built in the others keeps its weight.
 3. Build what takes longer, charts and atlases, unless the labels prefer flat space by more than AHEAD nats to every
    witness of a surface. These are the graph and, where local charts fit the rows so that there is an atlas, flat space
    with one length for all columns: it is near where the surface is smooth, even if the graph is too rough for the
@@ -208,8 +209,12 @@ def _planned(
     # 2. In which units: flat space, a graph and atlases in each of them.
     first = {}
     if len(choices) > 1:
-        kinds = (*units.CHEAP, *(kind for kind in slow if kind == "atlas"))
-        first = {one.scale: _built(request, rows.in_units(one), kinds, store, few=True) for one in choices}
+        for one in choices:
+            its = rows.in_units(one)
+            first[one.scale] = cheap = _built(request, its, units.CHEAP, store, few=True)
+            alone = labels.alone(_joined(its, cheap, request, store)) if by_default and "atlas" in slow else []
+            if "atlas" in slow and _lead(alone, GRAPH, ONE_LENGTH) <= AHEAD:
+                first[one.scale] = cheap.beside(_built(request, its, ("atlas",), store, few=True))
         chance = _chances(
             [_joined(rows.in_units(one), first[one.scale], request, store) for one in choices], choices, labels
         )
