@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpum import GpumError, Mesh
+from gpum import GpumError, GPUMRegressor, Mesh, SwissRoll, datasets
 from shapes import sphere
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -90,3 +90,50 @@ def test_other_libraries(library, names):
     else:
         predicted = np.asarray(found["predicted"])
         assert np.sqrt(np.mean((predicted - names["truth"][40:]) ** 2)) < 0.1
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")  # those of other libraries
+def test_numpyro_on_the_roll_has_the_averaged_posterior():
+    """NUTS over noise and signal, with the scale summed out: its means are those of `predict` within its error."""
+    numpyro = pytest.importorskip("numpyro")
+    import jax
+    import jax.numpy as jnp
+    import numpyro.distributions as dist
+    from jax.scipy.linalg import cho_solve, solve_triangular
+    from numpyro.diagnostics import effective_sample_size
+    from numpyro.infer import MCMC, NUTS
+
+    cloud = datasets.make_swiss_roll(n_labeled=20, n_unlabeled=80, random_state=0)
+    X, y = cloud.chart_coords, cloud.y
+    model = GPUMRegressor(latent_model=SwissRoll(), smoothness="heat", random_state=0).fit(X, y)
+    spectrum, known = model.surfaces_[0].spectrum(100), ~np.isnan(y)
+    mean, size = y[known].mean(), y[known].std(ddof=1)
+    varying, values = spectrum.at(X)[:, 1:], spectrum.values[1:]
+    kernels = []
+    for scale in np.sort(model.candidates_.scale):  # docs/model.md: 1 + κ, of mean variance 1 over the cloud
+        F = varying * np.exp(-values * scale**2 / 4)
+        kernels.append(1 + F @ F.T / np.mean(np.sum(F**2, 1)))
+    with jax.enable_x64(True):
+        K, z = jnp.asarray(kernels)[:, :, known], jnp.asarray((y[known] - mean) / size)
+        both = jnp.array([-3.0, 0.0]), jnp.array([1.0, 1.0])
+
+        def program():
+            parts = dist.Categorical(jnp.array([0.98, 0.02]))
+            ratio = 10 ** numpyro.sample("log_ratio", dist.MixtureSameFamily(parts, dist.Normal(*both)))
+            signal = numpyro.sample("total", dist.InverseGamma(1.0, 3.0)) / (1 + ratio)
+            L = jnp.linalg.cholesky(signal * (K[:, known] + ratio * jnp.eye(len(z))))
+            white = jax.vmap(lambda L: solve_triangular(L, z, lower=True))(L)
+            log_p = -0.5 * (white**2).sum(1) - jnp.log(jax.vmap(jnp.diag)(L)).sum(1)
+            numpyro.factor("labels", jax.scipy.special.logsumexp(log_p))
+            means = jax.vmap(lambda k, L: signal * k @ cho_solve((L, True), z))(K, L)
+            numpyro.deterministic("f", jax.nn.softmax(log_p) @ means)
+
+        sampler = MCMC(NUTS(program), num_warmup=300, num_samples=400, progress_bar=False)
+        sampler.run(jax.random.key(0))
+        drawn = mean + size * np.asarray(sampler.get_samples()["f"])
+    effective = [effective_sample_size(row[None]) for row in drawn.T]
+    away = (drawn.mean(0) - model.predict(X)) / (drawn.std(0) / np.sqrt(effective))
+    assert np.sqrt(np.mean(away**2)) < 2  # errors of rows are dependent: twice the standard error
+    _, std = model.predict(X, return_std=True, include_noise=False)
+    assert np.all(np.abs(drawn.mean(0) - model.predict(X)) < 0.15 * std)

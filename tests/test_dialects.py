@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from gpum import model_io
 from gpum.app.cli import app
 from gpum.app.tables import tables
+from gpum.app.tables.labels import RowFinder
 
 N, LABELS = 80, 40
 FLAT = ("--geometry", "flat", "--smoothness", "heat", "-q")
@@ -155,3 +156,15 @@ def test_words_for_unknown_labels(tmp_path):
     done = gpum(*fit, "--missing", "?", "--missing", "4")
     assert done.exit_code == 0, done.output
     assert "y known for 20" in done.stdout
+
+
+def test_labels_belong_to_rows_with_units_and_words(tmp_path):
+    """`gpum label` compares rows by their cells: numbers by value, others as text."""
+    text = "a;b\n12,0 km;1\nunknown;2,50\n7 km;3\n"
+    (tmp_path / "t.csv").write_text(text)
+    before = tables.read(tmp_path / "t.csv", decimal=",")
+    checks = RowFinder(before, tmp_path / "t.labels.csv").checks(("a", "b"))
+    (tmp_path / "t.csv").write_text(text.replace("2,50", "2,5").replace("7 km", "8 km"))
+    after = RowFinder(tables.read(tmp_path / "t.csv", decimal=","), tmp_path / "t.labels.csv").checks(("a", "b"))
+    assert len(set(checks)) == 3
+    assert [a == b for a, b in zip(checks, after, strict=True)] == [True, True, False]

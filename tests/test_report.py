@@ -704,3 +704,8 @@ def test_a_chart_without_weight_is_not_drawn(curve_fit, monkeypatch):
         monkeypatch.setattr("gpum.app.report.maps._weights", lambda model, weights=weights: weights)
         found = flat_map(curve_fit, View(curve_fit.X, 1.0))
         assert (found.kind, len(found.rows)) == (kind, 40)
+
+
+def test_words_of_the_page_are_no_names_of_the_code():
+    for words in (findings.WORDS, classes.WORDS):
+        assert not [text for text in words.values() if re.search(r"[a-z][A-Z]|_", text)]

@@ -24,7 +24,7 @@ WORDS = {
     ),
     "mean": "Probability",
     "mean_of": "Probability that",
-    "spread": "TemperedWeights",
+    "spread": "Doubt",
     "spread_title": "Doubt: probability that the likeliest class is wrong",
     "spread_head": "doubt",
     "changes": "the class",
@@ -115,7 +115,9 @@ def _cautions(fitted: model_io.Fitted, left_out: diagnostics.LeftOutClasses) -> 
     wrong = np.flatnonzero(~left_out.right & (left_out.probabilities.max(1) > SURE))
     if len(wrong):
         names = ", ".join(f"“{short(fitted.rows[i])}”" for i in left_out.rows[wrong[:3]])
-        found.append(f"{len(wrong)} label(s) contradict what all others say, such as that of {names}. Check them.")
+        more = ", ..." if len(wrong) > 3 else ""
+        some = "A label contradicts" if len(wrong) == 1 else f"{len(wrong)} labels contradict"
+        found.append(f"{some} what all others say: {names}{more}. Was the row seen as what it is?")
     return found
 
 

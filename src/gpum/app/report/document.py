@@ -279,10 +279,12 @@ def _candidates(model: Any, k: int) -> dict[str, Any]:
     found = np.atleast_1d(np.array(model.candidates_, object))[k]
     shown = range(min(SHOWN_CANDIDATES, int(np.sum(found.weight > 0))))
     half = int(np.searchsorted(np.cumsum(found.weight), 0.5)) + 1
+    known = bool(np.isfinite(found.left_out).any())
     gain = lambda i: "–" if np.isnan(found.left_out[i]) else findings.number(found.left_out[i]).replace("-", "−")
     place = lambda i: f"{found.geometry[i]}, {findings.level_words(found.level[i])}".removesuffix(", ")
     return {
-        "text": findings.averaged(len(found), int(np.sum(found.weight > 0)), half),
+        "text": findings.averaged(len(found), int(np.sum(found.weight > 0)), half, known),
+        "known": known,  # whether left-out densities are
         "rows": [
             [
                 place(i),

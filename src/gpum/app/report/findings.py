@@ -151,16 +151,17 @@ def _where(settings: diagnostics.EvidenceOverScale) -> str:
     return f"boundary: {level_name(level)}" if geometry.startswith("chart") else geometry
 
 
-def averaged(candidates: int, with_weight: int, half: int) -> str:
-    """How many candidates the prediction averages, in words."""
+def averaged(candidates: int, with_weight: int, half: int, densities: bool = True) -> str:
+    """How many candidates the prediction averages; `densities`: whether their left-out densities are known."""
     if candidates == 1:
         return "The prediction uses a single setting, which was chosen because it explains the labels best."
     few = "the first" if half == 1 else f"the first {half:,}"
     return (
         f"A candidate is a geometry with a kernel of one scale and smoothness. {candidates:,} were weighed by how well "
         f"they explain the labels, {with_weight:,} take part in the prediction, and {few} already have half of the "
-        "weight. Many with a little weight each are normal: the labels cannot tell them apart. Left-out density: how "
-        "well a candidate alone predicts a label from the others (mean log density; larger is better)."
+        "weight. Many with a little weight each are normal: the labels cannot tell them apart."
+        + " Left-out density: how well a candidate alone predicts a label from the others (mean log density; larger is "
+        "better)." * densities
     )
 
 

@@ -266,7 +266,7 @@ class RowFinder:
                     f"{self.path.name} has labels for rows with a column {gone[0]!r}, which {self.table.source} no "
                     "longer has; restore it, or move the file of labels away"
                 )
-            numbers = [self.table.marks(name, "or restore it") for name in columns]
+            numbers = [self.table.marks(name) for name in columns]
             self._checks[columns] = row_checks(np.stack(numbers, 1))
         return self._checks[columns]
 

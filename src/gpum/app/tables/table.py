@@ -119,12 +119,24 @@ class Table:
         ]
         return sum(numbers) > 0 and 2 * sum(numbers) >= len(numbers)
 
-    def marks(self, name: str, advice: str) -> np.ndarray:
-        """A column as numbers by which its cells can be compared: its numbers, or a number for each word."""
-        if self.columns[name].dtype.kind == "b" or self.holds_numbers(name) or self.is_empty(name):
-            return self.numbers(name, advice)
-        words = (blake2b(cell.strip().encode(), digest_size=6).digest() for cell in self.text(name))
-        return np.array([float(int.from_bytes(word)) for word in words])
+    def marks(self, name: str) -> np.ndarray:
+        """A column as numbers by which its cells can be compared: its numbers, and a number for each other text."""
+        column = self.columns[name]
+        if column.dtype.kind in "biuf" or self.is_empty(name):
+            return self.numbers(name, "")
+        if not self.holds_numbers(name):
+            return np.array([_mark(text) for text in self.text(name)])
+        numbers = self._plain_numbers(column)
+        if numbers is not None:
+            return numbers
+        pairs = zip(column, self.text(name), strict=True)
+        return np.array([self._number_or_mark(name, cell, text) for cell, text in pairs])
+
+    def _number_or_mark(self, name: str, cell: Any, text: str) -> float:
+        try:
+            return self._number(name, 0, cell, "")
+        except GpumError:  # a number with a unit, a word for a missing reading
+            return _mark(text)
 
     def _seems_number(self, text: str) -> bool:
         return could_be_number(text) or number_advice(text, self.decimal) is not None
@@ -170,3 +182,8 @@ class Table:
 
     def _where(self, name: str, row: int) -> str:
         return f"column {name!r} of {self.source}, {self.row_name(row)},"
+
+
+def _mark(text: str) -> float:
+    """A number for a text."""
+    return float(int.from_bytes(blake2b(text.strip().encode(), digest_size=6).digest()))

@@ -106,7 +106,7 @@ function drawCloud(colour, text, ring, rings) {
   const at = [a, b || a.map(() => 0), flat ? t.mean : c];
   const of = (rows) => ({ type: "scatter3d", mode: "markers", x: pick(at[0], rows), y: pick(at[1], rows), z: pick(at[2], rows) });
   const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: CARD, gridcolor: LINE, zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
-  const back = $("cloud").clientWidth < 450 ? 1.6 : 1.1;
+  const back = $("cloud").clientWidth < 450 ? 1.6 : 1.25;
   const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
   const edges = data.atlases[t.atlas], line = edges ? [...edges.axes, ...(flat ? [edges.near.map((i) => t.mean[i])] : [])] : [];
   if (line.length === 2) line.splice(1, 0, line[0].map(() => 0));
@@ -255,8 +255,9 @@ function drawGeometry() {
 function drawCandidates() {
   const found = target().candidates;
   $("candidates-text").textContent = found.text;
-  fillTable($("candidates"), ["geometry", "smoothness", "scale", "left-out density", "weight"].map((name, k) => ({ name, number: k > 1 })),
-    found.rows.map((row) => [...row.slice(0, 4), row[5]]));
+  const density = found.known ? ["left-out density"] : [];
+  fillTable($("candidates"), ["geometry", "smoothness", "scale", ...density, "weight"].map((name, k) => ({ name, number: k > 1 })),
+    found.rows.map((row) => [...row.slice(0, 3 + density.length), row[5]]));
   const heaviest = found.rows.length ? found.rows[0][4] || 1 : 1;
   document.querySelectorAll("#candidates tbody tr").forEach((line, k) => {
     const bar = element("span", undefined, "bar-of-weight");
