@@ -63,7 +63,8 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         with shell.fitting(self):
             cloud = self._read_cloud(X)
             labels = Labels.of(self, annotated.labels(X, y), len(cloud), noise_std, trials, sample_weight)
-            geometries = self._geometries(cloud, labels)
+            labels, notes = self._settled(cloud, labels)
+            geometries = self._geometries(cloud, labels).with_notes(notes)
             outputs = []
             for column, target in labels.columns():
                 geometries, output = infer_with_lengths(geometries, column, target, labels.store)
@@ -106,6 +107,10 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
     def _read_cloud(self, X: Any) -> Cloud:
         """X, checked, in units in which the squares of its numbers are finite and positive."""
         return shell.read_cloud(self, X, missing=self._takes_missing)
+
+    def _settled(self, cloud: Cloud, labels: Labels) -> tuple[Labels, list[str]]:
+        """The labels with the likelihoods that "auto" means, and notes about them."""
+        return labels, []
 
     @abstractmethod
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:

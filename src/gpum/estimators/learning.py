@@ -19,6 +19,7 @@ from ..fitted import Cloud
 from ..geometry.kernels import Linear, has_terms
 from ..geometry.options import (
     KernelOptions,
+    KernelTask,
     dimensions,
     geometry_names,
     kernel_options,
@@ -77,6 +78,26 @@ def _check_parameters(estimator: Any) -> None:
 def options_of(estimator: Any) -> KernelOptions:
     """The options that an estimator's `kernel` and `mean` mean."""
     return with_mean(kernel_options(estimator.kernel), getattr(estimator, "mean", "constant"))
+
+
+def kernel_task(estimator: Any, seed: int, verbose: int = 0) -> KernelTask:
+    """The kernels that an estimator's parameters mean, and how they are computed."""
+    options = options_of(estimator)
+    names = [] if options.covariance is None else options.covariance.names
+    return KernelTask(
+        smoothness_names(estimator.smoothness, options.covariance), options, seed, estimator.n_jobs, verbose,
+        features.positions(estimator, names),
+    )  # fmt: skip
+
+
+def units_of(estimator: Any, cloud: Cloud) -> list[units.Units]:
+    """The units that the columns of the cloud may have, the likeliest first."""
+    if has_units(estimator.latent_model) or mesh_of(estimator) is not None:
+        return [units.Units("none", 1.0, 0.0)]
+    indicators = features.indicators(estimator)
+    if indicators is not None and cloud.surface is not None:
+        indicators = indicators[cloud.surface]
+    return units.candidates(cloud.centred, estimator.scale, indicators)
 
 
 def mesh_of(estimator: Any) -> Mesh | None:

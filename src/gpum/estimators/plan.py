@@ -54,11 +54,11 @@ from ..geometry.build import (
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
 from ..geometry.mesh import MeshGeometry
-from ..geometry.options import KernelTask, geometry_names, smoothness_names
+from ..geometry.options import KernelTask, geometry_names
 from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
-from . import features, learning, subset, units
+from . import learning, subset, units
 from .base import FLAT, GRAPH, ONE_LENGTH
 from .shell import NOT_RESULTS, open_store
 
@@ -109,12 +109,7 @@ class Request:
         verbose = estimator.verbose
         advice = "1 shows progress"
         verbose = checks.integer(int(verbose) if isinstance(verbose, bool) else verbose, "verbose", 0, None, advice)
-        options = learning.options_of(estimator)
-        names = [] if options.covariance is None else options.covariance.names
-        kernels = KernelTask(
-            smoothness_names(estimator.smoothness, options.covariance), options, learning.drawn_seed(seed),
-            estimator.n_jobs, verbose, features.positions(estimator, names),
-        )  # fmt: skip
+        kernels = learning.kernel_task(estimator, learning.drawn_seed(seed), verbose)
         return cls(
             tuple(geometry_names(estimator.geometry)),
             estimator.geometry == "average" and all(isinstance(one, str) for one in given),
@@ -177,7 +172,7 @@ def learn(estimator: Any, cloud: Cloud, labels: LabelScores, graphs: str, random
     with one_blas_thread:  # most problems here are small, and threads make them many times as slow
         found = store.get(GIVEN, Geometries)
         if found is None:
-            found = _planned(request, cloud, _units(estimator, cloud), labels, store, random)
+            found = _planned(request, cloud, learning.units_of(estimator, cloud), labels, store, random)
     estimator._warm = (about, store) if estimator.warm_start else None
     return found
 
@@ -372,16 +367,6 @@ def _about(estimator: Any, cloud: Cloud) -> _About:
     inputs: list[Any] = []
     name = digest((cloud.X, {name: learning.thawed(value) for name, value in parameters.items()}), inputs)
     return _About(name, inputs)
-
-
-def _units(estimator: Any, cloud: Cloud) -> list[units.Units]:
-    """The units that the columns of the cloud may have, the likeliest first."""
-    if learning.has_units(estimator.latent_model) or learning.mesh_of(estimator) is not None:
-        return [units.Units("none", 1.0, 0.0)]
-    indicators = features.indicators(estimator)
-    if indicators is not None and cloud.surface is not None:
-        indicators = indicators[cloud.surface]
-    return units.candidates(cloud.centred, estimator.scale, indicators)
 
 
 def reuse(estimator: Any, X: Any, geometries: Geometries) -> None:

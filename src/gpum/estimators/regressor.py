@@ -46,10 +46,12 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
     smoothness : "average" (default: heat and Matérn 1/2, 3/2, 5/2), "heat", "matern12", "matern32" or "matern52".
     hyperparameters : "average" (default) integrates over boundary, smoothness, diffusion time or length scale, noise
         and signal with evidence weights; "evidence" takes the single best.
-    likelihood : how labels come from the function: "gaussian" (default), "student" (some labels may be gross errors),
-        "lognormal" (y above 0, whose logarithm is the function and its noise), "poisson" (y counts; the prediction is
-        their mean) or "binomial" (y counts the successes of `trials`, which `fit`, `score` and `predict` take; by
-        default of one, so that y is 0 or 1 and the prediction a probability).
+    likelihood : how labels come from the function: "gaussian" (numbers with normal noise), "student" (some labels may
+        be gross errors), "lognormal" (y above 0, whose logarithm is the function and its noise), "poisson" (y counts;
+        the prediction is their mean), "binomial" (y counts the successes of `trials`, which `fit`, `score` and
+        `predict` take; by default of one, so that y is 0 or 1 and the prediction a probability), or "auto" (default):
+        "gaussian", unless y is above 0, spans two orders of magnitude, and its logarithms explain it better; `notes_`
+        says so.
     period : None (default), or y is an angle: values that differ by `period` are the same. 360 for degrees, 2π for
         radians.
     priors : None (default), or a `gpum.Priors` with other prior distributions of noise, signal, lengths of columns and
@@ -97,7 +99,7 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
         mean: str = "constant",
         smoothness: str = "average",
         hyperparameters: str = "average",
-        likelihood: str = "gaussian",
+        likelihood: str = "auto",
         period: float | None = None,
         priors: Priors | None = None,
         warm_start: bool = False,
@@ -124,6 +126,11 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
         self.verbose = verbose
 
     _takes_terms = True
+
+    def _settled(self, cloud: Cloud, labels: Labels) -> tuple[Labels, list[str]]:
+        from .logarithms import settled  # which needs JAX
+
+        return settled(self, cloud, labels)
 
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         from .plan import learn  # which needs JAX

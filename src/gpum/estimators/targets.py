@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,13 @@ def more_of(
     weights = weights_of(kind, y, noise_std, sample_weight)
     if weights is not None:
         y = np.where(weights.reshape(y.shape) == 0, np.nan, y)
-    return y.reshape(n, -1), targets_of(kind, y, noise_std, trials, weights)
+    of_numbers = kind.likelihood in ("gaussian", "lognormal")  # each output may be another of these
+    targets = targets_of(replace(kind, likelihood="gaussian") if of_numbers else kind, y, noise_std, trials, weights)
+    columns = y.reshape(n, -1)
+    if of_numbers:
+        targets = [replace(t, likelihood=o.target.likelihood) for t, o in zip(targets, outputs, strict=True)]
+        _check_positive(columns, np.array([target.likelihood == "lognormal" for target in targets]))
+    return columns, targets
 
 
 def with_more(
@@ -186,6 +192,7 @@ def targets_of(
 ) -> list[Target]:
     """What each column of y [N] or [N, k] is, given an estimator's `likelihood` and `period`."""
     likelihood = checks.option(model.likelihood, "likelihood", LIKELIHOODS)
+    likelihood = "gaussian" if likelihood == "auto" else likelihood  # or "lognormal": `logarithms.settled`
     period = model.period
     if period is not None:
         period = checks.positive(period, "period", "360 is for degrees, 2π for radians, None for values")
@@ -203,8 +210,7 @@ def targets_of(
     noise = _beside(noise_std, "noise_std", columns, known)
     tried = _beside(1.0 if trials is None and likelihood == "binomial" else trials, "trials", columns, known)
     if likelihood == "lognormal":
-        advice = "likelihood='lognormal' needs labels above 0; use 'gaussian', or 'poisson' for counts"
-        _refuse(known & (columns <= 0), columns, "y", advice)
+        _check_positive(columns, np.ones(columns.shape[1], bool))
     if likelihood == "poisson":
         _check_counts(columns, known, likelihood, "y")
     if tried is not None:
@@ -247,6 +253,12 @@ def _check_successes(y: np.ndarray, known: np.ndarray, trials: np.ndarray) -> No
     """Successes y [n, k] are whole numbers from 0 to `trials`."""
     _check_counts(y, known, "binomial", "y")
     _refuse(known & (y > trials), y, "y", "more successes than trials; give their number as `trials`")
+
+
+def _check_positive(columns: np.ndarray, logarithms: np.ndarray) -> None:
+    """Labels [n, k] of columns of which logarithms are taken [k] are above 0."""
+    advice = "likelihood='lognormal' needs labels above 0; fit with 'gaussian', or 'poisson' for counts"
+    _refuse((columns <= 0) & logarithms, columns, "y", advice)
 
 
 def _check_counts(values: np.ndarray, known: np.ndarray, likelihood: str, name: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..inference.draws import Draw, NearestDraw, draws
+from ..inference.log_normal import LogNormal
 from ..inference.outputs import Angle, CountOutput
 from .rows import SpaceRows
 
@@ -46,6 +47,8 @@ class SampledFunction:
         at = SpaceRows(projected, draw.space)
         blocks = [np.arange(b, min(b + BLOCK, len(X))) for b in range(0, max(len(X), 1), BLOCK)]
         found = output.mean + output.scale * np.concatenate([draw.at(at[block]) for block in blocks])
+        if isinstance(output, LogNormal):
+            return np.exp(found)
         return output.observed.mean(found) if isinstance(output, CountOutput) else found
 
 

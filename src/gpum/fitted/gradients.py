@@ -12,6 +12,7 @@ from ..geometry.base import SurfaceGeometry, bare
 from ..geometry.features import GraphSpace, InducedSpace, NodeFeatures, ScaledSpace
 from ..heat.covariances import Stationary
 from ..inference.gradients import Directions, gradients, slopes_between
+from ..inference.log_normal import LogNormal
 from ..inference.outputs import Angle, CountOutput
 from ..manifold.slopes import Slopes, on_surface, through_neighbours
 from .rows import ProjectedRows
@@ -49,8 +50,11 @@ def _of_block(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray
     means, stds = [], []
     for output in model.outputs:
         mean, variance = gradients(output.posterior, at)
-        means.append(output.scale * mean / model.cloud.unit)
-        stds.append(output.scale * np.sqrt(variance) / model.cloud.unit)
+        unit = output.scale / model.cloud.unit
+        if isinstance(output, LogNormal):  # the median is e^f, its gradient e^f times that of f
+            unit = unit * np.exp(output.mean + output.scale * output.posterior.mean(rows.whole))[:, None]
+        means.append(unit * mean)
+        stds.append(unit * np.sqrt(variance))
     return np.array(means), np.array(stds)
 
 

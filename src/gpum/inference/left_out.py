@@ -61,6 +61,15 @@ def predictions(
     return _mixture(posterior, parts)
 
 
+def log_density(posterior: Posterior, y: np.ndarray, priors: Priors | None = None) -> np.ndarray:
+    """Log density of each label as the others predict it, [n]; y and its units are as in `predictions`."""
+    weights, means, variances = posterior.observed(*predictions(posterior, y, priors))
+    dof = dof_without_one(posterior)
+    sd = np.sqrt(variances * (1.0 if np.isinf(dof) else (dof - 2) / dof))
+    of_z = norm if np.isinf(dof) else student_t(dof)
+    return logsumexp(of_z.logpdf((y - means) / sd) - np.log(sd), axis=0, b=weights)
+
+
 def dof_without_one(posterior: Posterior) -> float:
     """Degrees of freedom of the predictions of each label by the others; infinite for "evidence"."""
     return posterior.dof if _sees_nearest(posterior) else posterior.dof - 1

@@ -46,7 +46,7 @@ from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 from .tempered import Considered, TemperedWeights
 
-LIKELIHOODS = ("gaussian", "student", "lognormal", "poisson", "binomial")
+LIKELIHOODS = ("auto", "gaussian", "student", "lognormal", "poisson", "binomial")
 DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists
 GROSS = 0.1  # probability of a gross error
 TAILS = 12  # equally probable values of λ that represent Student t noise

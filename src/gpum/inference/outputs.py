@@ -2,7 +2,7 @@
 
     Output           a function with Gaussian or Student t noise
     KnownNoise       with a known standard deviation of each label
-    LogNormal        positive numbers: f is their logarithm
+    LogNormal        positive numbers: f is their logarithm (`log_normal`)
     Observed         counts, or successes of trials: f is the log of the rate, or the log odds
     Angle            numbers of which two that differ by a period are one
     ClassOutput      classes
@@ -23,7 +23,7 @@ from scipy.stats import norm
 
 from ..basics.checks import GpumError
 from . import angles, classes, design, known_noise, likelihoods, observations
-from .left_out import leave_one_out, log_densities
+from .left_out import leave_one_out, log_densities, log_density
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
 from .target import Target
@@ -102,6 +102,11 @@ class Output:
         densities = log_densities(self.posterior, y, priors=self.target.priors)
         return None if densities is None else densities - np.log(self.scale)
 
+    def left_out_density(self) -> np.ndarray:
+        """Log density of each label, in its own unit, as the others predict it, [n]; of learned normal noise."""
+        y = (self.labels - self.mean) / self.scale
+        return log_density(self.posterior, y, self.target.priors) - np.log(self.scale)
+
     def beliefs(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
     ) -> list[design.Belief]:
@@ -164,82 +169,6 @@ class KnownNoise(Output):
         assert self.target.noise_std is not None
         known = np.sqrt(np.mean(self.target.noise_std**2)) / self.scale
         return super().of_prior(rng, f, np.full(f.shape[1], known), noise)
-
-
-@dataclass(frozen=True)
-class LogNormal(Output):
-    """Positive labels. The posterior is that of their logarithms, as are mean and scale.
-
-    Quantiles and draws are those of the logarithm's mixture of Student t, to the power of e. The mean of such a
-    variable does not exist, and that of its Gaussian components is decided by the widest of them, however light. Mean,
-    deviation and covariance are therefore those of the log-normal whose logarithm has the mean m and the covariance C
-    of the mixture:
-
-        E[y_i] = e^(m_i + C_ii/2),   Cov[y_i, y_j] = E[y_i] E[y_j] (e^C_ij - 1)
-    """
-
-    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
-        """Mean, [n], for which variances are needed too."""
-        return self.moments(rows, noise)[0]
-
-    def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation, [n] each."""
-        return _log_normal(*super().moments(rows, noise))
-
-    def cov(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
-        """Covariance between rows, [n, n]."""
-        C = super().cov(rows, noise)
-        mean, _ = _log_normal(super().moments(rows, noise)[0], np.sqrt(np.diag(C)))
-        return np.outer(mean, mean) * np.expm1(C)
-
-    def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
-        """Quantiles, [n, levels]."""
-        return _powers(super().quantiles(rows, levels, noise))
-
-    def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
-        """Joint draws, [rows, n]."""
-        return _powers(super().samples(rng, rows, n, noise))
-
-    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        z = (np.log(self.labels) - self.mean) / self.scale
-        mean, variance, ends = leave_one_out(self.posterior, z, levels, log_units, self.target.priors)
-        moments = _log_normal(self.mean + self.scale * mean, self.scale * np.sqrt(variance))
-        return *moments, _powers(self.mean + self.scale * ends)
-
-    def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
-        """As `Output.of_prior`; at most e^LARGEST_LOG."""
-        return np.exp(np.minimum(super().of_prior(rng, f, sd, noise), LARGEST_LOG))
-
-    def log_densities(self) -> np.ndarray | None:
-        """As of a Gaussian's, of y itself."""
-        logs = np.log(self.labels)
-        z = (logs - self.mean) / self.scale
-        densities = log_densities(self.posterior, z, log_units, self.target.priors)
-        return None if densities is None else densities - np.log(self.scale) - logs.mean()
-
-
-def log_units(logs: np.ndarray) -> tuple[float, float]:
-    """As `gp.units`, of logarithms: where all are equal, the unit of y says nothing of their scale, which is 1."""
-    mean, scale = float(logs.mean()), float(logs.std(ddof=min(len(logs) - 1, 1)))
-    return mean, scale if scale > 1e-12 * max(abs(mean), 1.0) else 1.0
-
-
-def _log_normal(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation [n] of log-normals whose logarithms have these."""
-    expected = _powers(mean + 0.5 * std**2)  # where e^(std²) overflows it does too, or the labels are below e^-175
-    return expected, expected * np.sqrt(np.expm1(np.minimum(std**2, 2 * LARGEST_LOG)))
-
-
-def _powers(logs: np.ndarray) -> np.ndarray:
-    """e to the power of logs [n, ...]; refuses what is too large for a number."""
-    large = np.argwhere(~(logs < LARGEST_LOG))
-    if len(large):
-        raise GpumError(
-            f"a prediction at row {large[0, 0]} would be e^{logs[tuple(large[0])]:.3g}, too large for a number: the "
-            "labels leave open how large y is there; label rows nearby, or fit y in a range of fewer orders"
-        )
-    return np.exp(logs)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import numpy as np
 from ..geometry.candidate_set import CandidateSet
 from ..persistence.store import Store
 from . import angles, gp, gross, known_noise, likelihoods, observations
+from .log_normal import LogNormal, log_units
 from .nearest import EXACT
-from .outputs import Angle, CountOutput, KnownNoise, LogNormal, Output, log_units
+from .outputs import Angle, CountOutput, KnownNoise, Output
 from .target import Target
 
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}

@@ -33,7 +33,7 @@ TAGS: dict[str, str] = {
     # posteriors
     "output": "inference.outputs:Output",
     "target": "inference.target:Target",
-    "output-log-normal": "inference.outputs:LogNormal",
+    "output-log-normal": "inference.log_normal:LogNormal",
     "output-known-noise": "inference.outputs:KnownNoise",
     "output-observed": "inference.outputs:CountOutput",
     "output-angle": "inference.outputs:Angle",

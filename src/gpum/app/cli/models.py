@@ -109,8 +109,13 @@ def fit(
     ] = False,
     unlabelled: Unlabelled = None,
     likelihood: Annotated[
-        str, setting("WORD", "gaussian, student (outliers), lognormal (above 0), poisson (counts), binomial (0 and 1).")
-    ] = "gaussian",
+        str,
+        setting(
+            "WORD",
+            "auto (gaussian, or lognormal where y is above 0 and its logarithms are better), gaussian, student "
+            "(outliers), lognormal (above 0), poisson (counts), binomial (0 and 1).",
+        ),
+    ] = "auto",
     angle: Annotated[float | None, setting("PERIOD", "The target is an angle with this period, such as 360.")] = None,
     latent_dim: Annotated[
         str, setting("Q", "Dimension of the surface, several such as 1,2, average or auto.")
@@ -188,7 +193,7 @@ def fit(
         table, names, used = chosen.table, chosen.index, chosen.used
         readings = readings_or_advice(chosen)
         X = readings.X
-        numbers = {"--likelihood": likelihood != "gaussian", "--angle": angle is not None}
+        numbers = {"--likelihood": likelihood not in ("auto", "gaussian"), "--angle": angle is not None}
         classes = as_labelled(data, targets, classes, numbers)
         if unlabelled is None and any("-1" in (kind.classes or ()) for kind in labelled.kinds(data, targets).values()):
             unlabelled = NO_MARK  # in the file of `gpum label`, -1 is a class
