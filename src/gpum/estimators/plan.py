@@ -193,10 +193,11 @@ def _promising(
     """
     build = partial(_built, request, rows, store=store)
     join = lambda built: _joined(rows, built, request, store)
-    own, contest = _begun(request, rows, (*quick, *slow), labels, store)
-    _say_left_out(labels, join(own), request.kernels.verbose)
     left_out: list[LeftOut] = []
+    own = build(quick, few=True)
+    _say_left_out(labels, join(own), request.kernels.verbose)
     try:
+        own, contest = _begun(request, rows, (*quick, *slow), labels, store)
         for kind in sorted(slow):  # an atlas is a witness of charts
             for dim in contest.most_promising(_dimensions(request, rows.cloud, kind)):
                 rough = atlases(own).get(dim)
