@@ -18,7 +18,6 @@ from ..basics.checks import GpumError
 from ..basics.workers import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.functions import SampledFunction, functions
-from ..fitted.relevance import TITLE as LENGTHS
 from ..fitted.relevance import with_lengths
 from ..fitted.terms import with_terms
 from ..geometry.candidate_set import CandidateSet
@@ -31,7 +30,7 @@ from ..persistence.store import Store
 from . import blocks, shell, units
 from .targets import Labels, more_of, score, with_more
 
-FLAT, ONE_LENGTH, GRAPH = "flat", "flat space with one length", "graph"  # what labels are asked about, each alone
+ONE_LENGTH, GRAPH = "flat space", "graph of neighbours"  # titles of geometries
 
 OF_TERMS = "flat space has one length scale for all columns, since the kernel has terms on columns (or a linear mean)"
 
@@ -271,7 +270,7 @@ class NumberScores:
         return sum(infer(geometries, y, target).posterior.log_evidence for y, target in self.labels.scored())
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
-        """For each column of labels the log evidence of flat space, of its member with one length, and of the graph."""
+        """For each column of labels the log evidence of each geometry alone, by its title."""
         return [evidence_alone(geometries, y, target, self.labels.store) for y, target in self.labels.judging()]
 
     def left_out(self, geometries: Geometries) -> str:
@@ -289,36 +288,27 @@ class NumberScores:
 
 
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:
-    """The log evidence of flat space, of its member with one length for all columns, and of the graph, each alone.
+    """The log evidence of the geometries with each title, alone.
 
     It grows in proportion to the labels: of more than choose between units it is that of as many as these, on average.
     """
-    known, evidence_and_prior = np.flatnonzero(~np.isnan(y)), {}
+    known, joint = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         geometries, candidate_set, at = weighed(geometries, y[known], known, target, store)
-        names = [
-            FLAT if member.title == LENGTHS else ONE_LENGTH if member.name == "flat" else member.name
-            for member in geometries.members
-        ]
-        for name in (FLAT, ONE_LENGTH, GRAPH):
+        of_title = [member.title for member in geometries.members]
+        for title in dict.fromkeys(of_title):
             candidates = [
                 candidate
                 for candidate in candidate_set.candidates
-                if names[candidate_set.geometry_of[candidate.space]] == name
+                if of_title[candidate_set.geometry_of[candidate.space]] == title
             ]
             if candidates:
                 alone_set = replace(candidate_set, candidates=candidates)
                 posterior = regress(alone_set, at, y[known], target, known, store, False).posterior
-                log_prior = logsumexp(
-                    [prior for prior, other in zip(candidate_set.log_priors, names, strict=True) if other == name]
-                )
-                evidence_and_prior[name] = posterior.log_evidence, log_prior
-    flat = np.array([evidence_and_prior[name] for name in (FLAT, ONE_LENGTH) if name in evidence_and_prior])
-    alone = {name: evidence - prior for name, (evidence, prior) in evidence_and_prior.items()}
-    if len(flat):
-        alone[FLAT] = float(logsumexp(flat[:, 0]) - logsumexp(flat[:, 1]))
+                of_members = [p for p, other in zip(candidate_set.log_priors, of_title, strict=True) if other == title]
+                joint[title] = posterior.log_evidence, logsumexp(of_members)
     of_judges = min(1.0, units.JUDGES / len(known))
-    return {name: of_judges * evidence for name, evidence in alone.items()}
+    return {title: float(of_judges * (evidence - prior)) for title, (evidence, prior) in joint.items()}
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:

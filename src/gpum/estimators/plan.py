@@ -4,24 +4,18 @@
    that are independent of each other have no surface (`basics.independence`): flat space alone is used. On simulated
    tables of such columns graphs gained nothing, and where a hundred labels say little of a function of eight columns,
    they sometimes got most of the weight by chance, and cost 0.2 nats a row.
-2. Build what takes seconds: flat space and one graph. Where the units are not certain this is done in both, with
-   atlases unless step 3 would leave them out; the labels choose those in which charts are learned, and all that was
-   built in the others keeps its weight.
-3. Build what takes longer, charts and atlases, unless the labels prefer flat space by more than AHEAD nats to every
-   witness of a surface. These are the graph and, where local charts fit the rows so that there is an atlas, flat space
-   with one length for all columns: it is near where the surface is smooth, even if the graph is too rough for the
-   labels, and far where every column needs a length of its own. Charts and atlases of a large cloud whose rows have
-   more than `subset.SMOOTH` dimensions are not learned either.
+2. Build what takes seconds: flat space and one graph, and smooth atlases that may win. Where the units are not certain
+   this is done in both; the labels choose those in which the rest is built, and all that was built in the others keeps
+   its weight.
+3. Build what takes longer, atlases and then charts, one dimension after the other in the order of promise, each only
+   while it may win (`contest`): graphs, sketches of charts, and what was built before are its witnesses. Charts and
+   atlases of a large cloud whose rows have more than `subset.SMOOTH` dimensions are not learned either.
 4. Commit: all geometries with their spaces, settings and prior weights, from which `inference` goes on.
 
 Ctrl-C while geometries or their spaces are built goes on with those that are ready, once: the next one ends the fit.
 What was missing is learned by the next fit (with `warm_start` or a checkpoint it goes on from there).
 
-These rules are for the default parameters; a geometry that is named is built. On simulated surfaces, curves, clusters
-and tables (`python benchmarks/weights.py` prints it) no chart or atlas was as good as flat space where the rule leaves
-them out. The graph alone is no witness: the best chart of a smooth sheet was 50 nats ahead of flat space where the
-graph was 40 behind, and of a solid 60, where an atlas was 30 behind, too. A chart that is learned has all its boundary
-levels: the evidence of some of them does not bound that of the others.
+These rules are for the default parameters; a geometry that is named is built.
 """
 
 from __future__ import annotations
@@ -45,32 +39,29 @@ from ..geometry.build import (
     Built,
     Many,
     Task,
+    atlas_dimensions,
     atlas_tasks,
     build,
     chart_dimensions,
     flat_task,
     graph_task,
     rows_of,
+    sketch_tasks,
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
 from ..geometry.mesh import MeshGeometry
-from ..geometry.options import KernelTask, geometry_names
-from ..heat.meshes import Mesh
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
-from . import learning, subset, units
-from .base import FLAT, GRAPH, ONE_LENGTH
+from . import features, learning, subset, units
+from .contest import AHEAD, SMOOTH, Contest, LeftOut, atlases, not_learned
+from .request import Request
 from .shell import NOT_RESULTS, open_store
 
 INTERRUPTED = (
     "interrupted: the fit has the geometries that were ready; fit again to learn all of them (with warm_start=True or "
     "a checkpoint it goes on from there)"
 )
-FIRST_NEIGHBOURS = (10,)
-AHEAD = 10.0  # nats
-# Nats by which flat space may lead the first graphs until further ones are not built. All graphs together were then at
-# least 8 nats behind, on 97 of 672 simulated label sets.
-FURTHER = 15.0
+FIRST_GRAPH = {"n_neighbors": (10,), "widths": (1.0,)}
 # Geometries do not depend on them.
 OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", "priors", *NOT_RESULTS)
 GIVEN = ("given",)  # the key of geometries that were learned elsewhere
@@ -83,65 +74,10 @@ class LabelScores(Protocol):
         """Their log evidence."""
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
-        """For each column of labels the log evidence of FLAT space, of its member with ONE_LENGTH, and of the GRAPH."""
+        """For each column of labels the log evidence of geometries, each alone, by their titles; empty if unknown."""
 
     def left_out(self, geometries: Geometries) -> str:
         """How well each label is predicted from the others, in words; empty where there are too few labels."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """Which geometries an estimator's parameters mean: all that they depend on beside the rows and their units."""
-
-    names: tuple[str, ...]
-    by_default: bool  # nothing was said about geometries, dimensions or the latent model
-    latent_dim: Any
-    latent_model: Any
-    mesh: Mesh | None  # the geometry, where it is given
-    graphs: str  # OF_SURFACES or OF_CLUSTERS
-    seed: int  # of latent models
-    kernels: KernelTask
-
-    @classmethod
-    def of(cls, estimator: Any, graphs: str, seed: int) -> Request:
-        """Of an estimator, whose random state gave the seed."""
-        given = (estimator.latent_model, estimator.latent_dim)
-        verbose = estimator.verbose
-        advice = "1 shows progress"
-        verbose = checks.integer(int(verbose) if isinstance(verbose, bool) else verbose, "verbose", 0, None, advice)
-        kernels = learning.kernel_task(estimator, learning.drawn_seed(seed), verbose)
-        return cls(
-            tuple(geometry_names(estimator.geometry)),
-            estimator.geometry == "average" and all(isinstance(one, str) for one in given),
-            estimator.latent_dim, learning.thawed(estimator.latent_model), learning.mesh_of(estimator), graphs, seed,
-            kernels,
-        )  # fmt: skip
-
-    @property
-    def alone(self) -> bool:
-        """Whether one kind of geometry is asked for."""
-        return len(self.names) == 1
-
-    @property
-    def learned_model(self) -> Any:
-        """The latent model of charts, where charts or atlases are learned from rows; None: nothing is."""
-        fitted = hasattr(self.latent_model, "chart_")
-        learns = "atlas" in self.names or ("chart" in self.names and not fitted)
-        return self.latent_model if learns and not isinstance(self.latent_model, Chart) else None
-
-    def __gpum_key__(self) -> Any:
-        """What results depend on."""
-        kernels = replace(self.kernels, n_jobs=None, verbose=0)
-        return (
-            self.by_default,
-            self.alone,
-            self.latent_dim,
-            self.latent_model,
-            self.mesh,
-            self.graphs,
-            self.seed,
-            kernels,
-        )
 
 
 @dataclass(frozen=True)
@@ -202,14 +138,10 @@ def _planned(
     quick = tuple(kind for kind in request.names if kind in units.CHEAP)
 
     # 2. In which units: flat space, a graph and atlases in each of them.
-    first = {}
+    first: dict[str, Built] = {}
     if len(choices) > 1:
-        for one in choices:
-            its = rows.in_units(one)
-            first[one.scale] = cheap = _built(request, its, units.CHEAP, store, few=True)
-            alone = labels.alone(_joined(its, cheap, request, store)) if by_default and "atlas" in slow else []
-            if "atlas" in slow and _lead(alone, GRAPH, ONE_LENGTH) <= AHEAD:
-                first[one.scale] = cheap.beside(_built(request, its, ("atlas",), store, few=True))
+        kinds = (*units.CHEAP, *(kind for kind in slow if kind == "atlas"))
+        first = {one.scale: _begun(request, rows.in_units(one), kinds, labels, store)[0] for one in choices}
         chance = _chances(
             [_joined(rows.in_units(one), first[one.scale], request, store) for one in choices], choices, labels
         )
@@ -218,30 +150,12 @@ def _planned(
         notes.append(f"{best.note} (scale='auto'; the labels give this {chance[best.scale]:.0%})")
         rows = rows.in_units(best)
 
-    # 3. What takes longer, unless flat space leads all witnesses of a surface.
-    stopped = False
-    if not (by_default and slow):
-        own, stopped = _ready(partial(_built, request, rows, quick + slow, store))
+    # 3. What takes longer, while it may win.
+    if by_default and slow:
+        own, stopped, remarks = _promising(request, rows, quick, slow, labels, store)
+        notes += remarks
     else:
-        own = _built(request, rows, quick, store, few=True)
-        alone = labels.alone(_joined(rows, own, request, store))
-        if _lead(alone, GRAPH) <= FURTHER:
-            own = _built(request, rows, quick, store)
-            alone = labels.alone(_joined(rows, own, request, store))
-        lead, of_lengths = _lead(alone, GRAPH), _lead(alone, GRAPH, ONE_LENGTH)
-        if lead <= AHEAD or (of_lengths <= AHEAD and _built(request, rows, ("atlas",), store, few=True).geometries):
-            _say_left_out(labels, _joined(rows, own, request, store), request.kernels.verbose)
-            try:
-                learned, stopped = _ready(partial(_built, request, rows, slow, store))
-                own = own.beside(learned)
-            except KeyboardInterrupt:  # none of them is ready
-                stopped = True
-        else:
-            why = "to one length for all columns" if of_lengths > AHEAD else "neighbourhoods are too rough for charts"
-            notes.append(
-                f"charts and atlases were not learned: the labels prefer flat space by {lead:.0f} nats to graphs, and "
-                f"{why}; name them in `geometry` to learn them"
-            )
+        own, stopped = _ready(partial(_built, request, rows, quick + slow, store))
 
     # 4. All of them, in all units.
     others = [(one, first[one.scale].only(request.names)) for one in choices if one.scale in first]
@@ -251,6 +165,58 @@ def _planned(
         return found
     warnings.warn(INTERRUPTED, stacklevel=4)
     return found.with_notes([INTERRUPTED])
+
+
+def _begun(
+    request: Request, rows: Learned, kinds: Sequence[str], labels: LabelScores, store: Store
+) -> tuple[Built, Contest]:
+    """Flat space, the first graph and atlases that are not rough, where these may win; and what labels say of them."""
+    build = partial(_built, request, rows, store=store, few=True)
+    if not request.by_default:
+        return build(kinds), Contest()
+    scored = lambda built: labels.alone(_joined(rows, built, request, store))
+    own = build([kind for kind in kinds if kind in units.CHEAP])
+    contest, sketched = Contest().with_scores(scored(own)), build(("sketch",))
+    contest = contest.with_scores(scored(sketched)) if sketched.groups else contest
+    for dim in contest.most_promising(_dimensions(request, rows.cloud, "atlas") if "atlas" in kinds else []):
+        if contest.behind(dim, smooth=True) <= AHEAD and (atlas := build(("atlas",), dim=dim)).groups:
+            own, contest = own.beside(atlas), contest.with_scores(scored(atlas))
+    return own, contest
+
+
+def _promising(
+    request: Request, rows: Learned, quick: Sequence[str], slow: Sequence[str], labels: LabelScores, store: Store
+) -> tuple[Built, bool, list[str]]:
+    """Geometries one after the other, each while it may win; see `contest`.
+
+    Also whether Ctrl-C stopped it, and a note about those that were not learned.
+    """
+    build = partial(_built, request, rows, store=store)
+    join = lambda built: _joined(rows, built, request, store)
+    left_out: list[LeftOut] = []
+    own = build(quick, few=True)
+    _say_left_out(labels, join(own), request.kernels.verbose)
+    try:
+        own, contest = _begun(request, rows, (*quick, *slow), labels, store)
+        for kind in sorted(slow):  # an atlas is a witness of charts
+            for dim in contest.most_promising(_dimensions(request, rows.cloud, kind)):
+                rough = atlases(own).get(dim)
+                if kind == "atlas" and rough is not None:
+                    continue
+                behind = contest.behind(dim, smooth=rough is not None and rough <= SMOOTH)
+                if behind > AHEAD:
+                    left_out.append((kind, dim, behind))
+                    continue
+                built, stopped = _ready(partial(build, (kind,), dim=dim))
+                own = own.beside(built)
+                if stopped:
+                    return own, True, []
+                contest = contest.with_scores(labels.alone(join(built))) if built.groups else contest
+        if contest.worth_all_graphs():
+            own = build(quick).beside(own.without(quick))
+    except KeyboardInterrupt:
+        return own, True, []
+    return own, False, not_learned(left_out)
 
 
 def _ready(make: Callable[[], Any]) -> tuple[Any, bool]:
@@ -270,15 +236,6 @@ def _say_left_out(labels: LabelScores, geometries: Geometries, verbose: int) -> 
             )
 
 
-def _lead(alone: Sequence[dict[str, float]], *witnesses: str) -> float:
-    """By how many nats every column of labels prefers flat space to all witnesses; 0 where nothing is known."""
-    leads = [
-        one[FLAT] - max(one[witness] for witness in witnesses) if {FLAT, *witnesses} <= set(one) else 0.0
-        for one in alone
-    ]
-    return min(leads, default=0.0)
-
-
 def _chances(judged: Sequence[Geometries], choices: Sequence[units.Units], labels: LabelScores) -> dict[str, float]:
     """How likely each of the units is, given the labels."""
     odds = np.array([one.log_prior + labels.evidence(found) for one, found in zip(choices, judged, strict=True)])
@@ -291,38 +248,43 @@ def _joined(
     others: Sequence[tuple[units.Units, Built]] = (),
 ) -> Geometries:  # fmt: skip
     """Geometries with their spaces and prior weights; `others` were built in other units."""
-    key = "geometries", rows, [Held(one) for one in own.geometries], own.log_priors, own.notes, request, list(notes), [
+    key = "geometries", rows, [Held(one) for one in own.geometries], own.priors(), own.notes, request, list(notes), [
         (one.scale, [Held(geometry) for geometry in built.geometries]) for one, built in others
     ]  # fmt: skip
-    return store.once(key, partial(_join, rows, own, request, notes, others))
+    return store.once(key, partial(_join, rows, own, request, store, notes, others))
 
 
 def _join(
-    rows: Learned, own: Built, request: Request, notes: Sequence[str], others: Sequence[tuple[units.Units, Built]]
-) -> Geometries:
+    rows: Learned, own: Built, request: Request, store: Store, notes: Sequence[str],
+    others: Sequence[tuple[units.Units, Built]],
+) -> Geometries:  # fmt: skip
     mine = rows.choice
     geometries, priors = list(own.geometries), [prior + (mine.log_prior if others else 0.0) for prior in own.priors()]
     for one, built in others:
         geometries += [ScaledGeometry(geometry, one.unit / mine.unit, one.words) for geometry in built.geometries]
         priors += [prior + one.log_prior for prior in built.priors()]
-    return Geometries._of(rows.cloud, geometries, priors, [*notes, *own.notes], request.kernels)
+    return Geometries._of(rows.cloud, geometries, priors, [*notes, *own.notes], request.kernels, store)
 
 
-def _built(request: Request, rows: Learned, kinds: Sequence[str], store: Store, few: bool = False) -> Built:
-    """The geometries of some kinds; with `few` graphs have FIRST_NEIGHBOURS, and atlases are not ROUGH."""
-    key = "built", request, rows, tuple(kinds), few
-    return store.once(key, partial(_build, request, rows.cloud, tuple(kinds), store, few))
+def _built(
+    request: Request, rows: Learned, kinds: Sequence[str], store: Store, few: bool = False, dim: Any = None
+) -> Built:
+    """The geometries of some kinds, in one dimension or all; with `few` a graph is FIRST_GRAPH, no atlas is ROUGH."""
+    key = "built", request, rows, tuple(kinds), few, dim
+    return store.once(key, partial(_build, request, rows.cloud, tuple(kinds), store, few, dim))
 
 
-def _build(request: Request, cloud: Cloud, kinds: Sequence[str], store: Store, few: bool) -> Built:
+def _build(request: Request, cloud: Cloud, kinds: Sequence[str], store: Store, few: bool, dim: Any) -> Built:
     given, X, kernels = request.latent_model, cloud.learned, request.kernels
     if request.mesh is not None:
-        return Built.one(MeshGeometry(request.mesh, X))
+        return Built([[MeshGeometry(request.mesh, X)]], [])
     if isinstance(given, Chart):
-        return Built.one(ChartGeometry(given, X, store=store))
+        return Built([[ChartGeometry(given, X, store=store)]], [])
     many = None if cloud.many is None else Many(cloud.of_graphs, cloud._learned_at(cloud.many))
     on, notes = rows_of(X, many, kinds)
-    side_by_side = at_once(kernels.n_jobs) > 1 and (len(kinds) > 1 or learning.takes_dimensions(given))
+    side_by_side = at_once(kernels.n_jobs) > 1 and (
+        len(kinds) > 1 or (dim is None and learning.takes_dimensions(given))
+    )
     verbose = 0 if side_by_side else kernels.verbose  # of latent models, which would write over each other
     options = {"n_jobs": kernels.n_jobs, "random_state": request.seed, "verbose": verbose}
     tasks: list[Task] = []
@@ -330,19 +292,31 @@ def _build(request: Request, cloud: Cloud, kinds: Sequence[str], store: Store, f
         if kind == "flat":
             tasks.append(flat_task(on[kind]))
         elif kind == "graph":
-            tasks.append(graph_task(on[kind], request.graphs, FIRST_NEIGHBOURS if few else None, kernels.n_jobs, store))
+            tasks.append(graph_task(on[kind], request.graphs, FIRST_GRAPH if few else {}, kernels.n_jobs, store))
+        elif kind == "sketch":
+            tasks += sketch_tasks(on["flat"], request.latent_dim)
         elif kind == "atlas":
-            tasks += atlas_tasks(on[kind], request.latent_dim, kernels.options.n_modes, ROUGH if few else 1.0, store)
+            dims = request.latent_dim if dim is None else dim
+            tasks += atlas_tasks(on[kind], dims, kernels.options.n_modes, ROUGH if few else 1.0, store)
         else:
-            dims = chart_dimensions(request.latent_dim, on["flat"].rows)
-            for dim, quickly in dims if learning.takes_dimensions(given) else dims[:1]:
-                make = partial(learning.charts, given, X, len(cloud), dim, quickly, request.alone, store, options)
+            charts = chart_dimensions(request.latent_dim, on["flat"].rows)
+            charts = charts if learning.takes_dimensions(given) else charts[:1]
+            for q, quickly in [(q, quickly) for q, quickly in charts if dim in (None, q)]:
+                make = partial(learning.charts, given, X, len(cloud), q, quickly, request.alone, store, options)
                 tasks.append(Task(kind, make, on[kind]))
     alone = request.alone and not few  # else a first look may find no geometry of one kind
     built = build(tasks, alone=alone, n_jobs=kernels.n_jobs, verbose=kernels.verbose)
     models = [geometry.model for geometry in built.geometries if isinstance(geometry, ChartGeometry)]
     of_models = dict.fromkeys(note for model in models for note in getattr(model, "notes_", []))
     return replace(built, notes=[*notes, *built.notes, *of_models])
+
+
+def _dimensions(request: Request, cloud: Cloud, kind: str) -> list[Any]:
+    """The dimensions in which geometries of a kind may be built."""
+    if kind == "atlas":
+        return atlas_dimensions(request.latent_dim)
+    rows, _ = rows_of(cloud.learned, None, ("flat",))
+    return [q for q, _ in chart_dimensions(request.latent_dim, rows["flat"].rows)]
 
 
 def _store_of(estimator: Any, cloud: Cloud) -> tuple[_About, Store]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from ..geometry.base import (
 from ..geometry.candidate_set import CandidateSet, join
 from ..geometry.options import KernelTask
 from ..inference import classes
+from ..persistence.store import Held, Store
 from .cloud import Cloud
 from .rows import ProjectedRows, SpaceRows, among, project_onto
 
@@ -58,13 +59,15 @@ class Geometries:
     @classmethod
     def _of(
         cls, cloud: Cloud, builders: Sequence[Builder], log_priors: Sequence[float], notes: Sequence[str],
-        kernels: KernelTask,
+        kernels: KernelTask, store: Store | None = None,
     ) -> Geometries:  # fmt: skip
         """Geometries with prior weights; one that has no space on this cloud is left out, and a note says why.
 
-        Ctrl-C raises `Interrupted`, with the geometries that are ready.
+        What a builder makes stays in the store, for those who ask for it beside other geometries. Ctrl-C raises
+        `Interrupted`, with the geometries that are ready.
         """
         ready: list[tuple[Geometry, CandidateSet, float]] = []
+        store = store or Store()
         notes = list(notes)
 
         def together() -> Geometries:
@@ -76,7 +79,8 @@ class Geometries:
         try:
             for builder, prior in zip(builders, log_priors, strict=True):
                 try:
-                    ready.append((*builder.built(kernels), prior))
+                    made = store.once(("built", Held(builder), kernels), partial(builder.built, kernels))
+                    ready.append((*made, prior))
                 except NoSurface as error:
                     if len(builders) == 1:
                         raise

@@ -12,6 +12,7 @@ give it (`atlas.AtlasGeometry.trust`). A geometry that cannot be built on a clou
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,7 @@ from .flat import FlatGeometry
 from .graph import GraphGeometry
 from .options import dimensions
 from .priors import GEOMETRIES
+from .sketch import sketches
 
 CHART_DIMS = (1, 2)  # latent_dim="average"
 SOLID_DIMS = (1, 2, 3)  # the same, for a cloud whose dimension is above SOLID
@@ -95,32 +97,39 @@ class Task:
 
 @dataclass(frozen=True)
 class Built:
-    """Geometries of a cloud, the log prior weight of each within its kind, and notes about those that were left out."""
+    """Geometries of a cloud, in groups of one kind and dimension, and notes about those that were left out."""
 
-    geometries: list[Builder]
-    log_priors: list[float]
+    groups: list[list[Builder]]
     notes: list[str]
+
+    @property
+    def geometries(self) -> list[Builder]:
+        """All of them."""
+        return [geometry for group in self.groups for geometry in group]
 
     def only(self, kinds: Sequence[str]) -> Built:
         """The geometries of some kinds."""
-        numbers = [k for k, geometry in enumerate(self.geometries) if geometry.name in kinds]
-        return Built([self.geometries[k] for k in numbers], [self.log_priors[k] for k in numbers], self.notes)
+        return Built([group for group in self.groups if group[0].name in kinds], self.notes)
+
+    def without(self, kinds: Sequence[str]) -> Built:
+        """The geometries of other kinds."""
+        return Built([group for group in self.groups if group[0].name not in kinds], self.notes)
 
     def beside(self, other: Built) -> Built:
-        """The geometries of both, which are of different kinds."""
-        return Built(
-            [*self.geometries, *other.geometries], [*self.log_priors, *other.log_priors], [*self.notes, *other.notes]
-        )
+        """The geometries of both; what both note is said once."""
+        return Built([*self.groups, *other.groups], list(dict.fromkeys([*self.notes, *other.notes])))
 
     def priors(self) -> list[float]:
-        """Log prior weights: they add up to 1, and are equal over kinds but for the trust in their geometries."""
-        log_priors = np.array(self.log_priors, float)
+        """Log prior weights: equal over kinds, groups of a kind and geometries of a group, but for trust in them."""
+        groups_of = Counter(group[0].name for group in self.groups)
+        log_priors = np.array(
+            [
+                _log_trust(geometry) - log(groups_of[group[0].name] * len(group))
+                for group in self.groups
+                for geometry in group
+            ]
+        )
         return [float(prior) for prior in log_priors - np.logaddexp.reduce(log_priors)]
-
-    @classmethod
-    def one(cls, geometry: Builder) -> Built:
-        """A single geometry."""
-        return cls([geometry], [0.0], [])
 
 
 def rows_of(X: np.ndarray, many: Many | None, kinds: Sequence[str]) -> tuple[dict[str, Rows], list[str]]:
@@ -154,23 +163,33 @@ def chart_dimensions(latent_dim: Any, rows: np.ndarray) -> list[tuple[int | str,
     return [(q, solid and q == 1) for q in (SOLID_DIMS if solid else CHART_DIMS)]
 
 
+def atlas_dimensions(latent_dim: Any) -> list[int]:
+    """The dimensions of atlases."""
+    dims = dimensions(latent_dim)
+    return list(ATLAS_DIMS) if isinstance(dims, str) else dims
+
+
 def flat_task(rows: Rows) -> Task:
     """Flat space."""
     return Task("flat", partial(_flat, rows.rows), rows)
 
 
-def graph_task(rows: Rows, kind: str, n_neighbors: Sequence[int] | None, n_jobs: int | None, store: Store) -> Task:
-    """One geometry of graphs OF_SURFACES or OF_CLUSTERS, with these numbers of neighbours (None: the usual ones)."""
-    return Task("graph", partial(_graphs, rows.rows, kind, n_neighbors, n_jobs, store), rows)
+def graph_task(rows: Rows, kind: str, some: dict[str, Any], n_jobs: int | None, store: Store) -> Task:
+    """One geometry of graphs OF_SURFACES or OF_CLUSTERS: `some` numbers of neighbours and widths, or the usual ones."""
+    return Task("graph", partial(_graphs, rows.rows, kind, some, n_jobs, store), rows)
 
 
 def atlas_tasks(rows: Rows, latent_dim: Any, n_modes: int | None, roughest: float, store: Store) -> list[Task]:
     """An atlas for each dimension whose charts do not fit at most the fraction `roughest` of the rows."""
-    dims = dimensions(latent_dim)
     return [
         Task("atlas", partial(_atlas, rows.rows, q, n_modes, roughest, store), rows)
-        for q in (ATLAS_DIMS if isinstance(dims, str) else dims)
+        for q in atlas_dimensions(latent_dim)
     ]
+
+
+def sketch_tasks(rows: Rows, latent_dim: Any) -> list[Task]:
+    """A sketch of the charts and atlases of each dimension."""
+    return [Task("sketch", partial(sketches, rows.rows, atlas_dimensions(latent_dim)), rows)]
 
 
 def build(tasks: Sequence[Task], *, alone: bool, n_jobs: int | None = None, verbose: int = 0) -> Built:
@@ -196,7 +215,7 @@ def build(tasks: Sequence[Task], *, alone: bool, n_jobs: int | None = None, verb
                     report.advance(f"geometry: {kind} {count} of {len(of_kind)}", 1)
     except KeyboardInterrupt as stop:
         ready = _together(tasks, dict(done), alone)
-        if not ready.geometries:
+        if not ready.groups:
             raise
         raise Interrupted(ready) from stop
     return _together(tasks, done, alone)
@@ -209,23 +228,17 @@ def _kept(task: Task, done: dict[int, Outcome], k: int) -> Outcome:
 
 
 def _together(tasks: Sequence[Task], done: dict[int, Outcome], alone: bool) -> Built:
-    """The geometries that tasks made, with prior weights, and notes about those that cannot be built."""
-    geometries: list[Builder] = []
-    log_priors: list[float] = []
+    """The geometries that tasks made, a group each, and notes about those that cannot be built."""
+    groups: list[list[Builder]] = []
     notes: list[str] = []
-    for kind, same in groupby(range(len(tasks)), lambda k: tasks[k].kind):
-        of_kind = list(same)
-        made = [done[k] for k in of_kind if k in done]
-        for result in made:
-            if isinstance(result, NoSurface):
-                if alone and len(of_kind) == 1:
-                    raise result
-                notes.append(f"one {kind} is left out: {result}")
-        ready = [result for result in made if not isinstance(result, NoSurface)]
-        for geometries_of_task in ready:
-            geometries += geometries_of_task
-            log_priors += [_log_trust(one) - log(len(ready) * len(geometries_of_task)) for one in geometries_of_task]
-    return Built(geometries, log_priors, notes)
+    for task, result in ((tasks[k], done[k]) for k in sorted(done)):
+        if not isinstance(result, NoSurface):
+            groups += [list(result)] if result else []
+        elif alone and sum(other.kind == task.kind for other in tasks) == 1:
+            raise result
+        else:
+            notes.append(f"one {task.kind} is left out: {result}")
+    return Built(groups, notes)
 
 
 def _log_trust(geometry: Builder) -> float:
@@ -255,12 +268,11 @@ def _flat(rows: np.ndarray) -> list[Builder]:
     return [FlatGeometry.of(rows, by_column=True)]
 
 
-def _graphs(
-    rows: np.ndarray, kind: str, n_neighbors: Sequence[int] | None, n_jobs: int | None, store: Store
-) -> list[Builder]:
-    """One geometry of all graphs."""
-    make = graphs.graph_spaces if kind == graphs.OF_SURFACES else graphs.cluster_spaces
-    return [GraphGeometry(make(rows, n_neighbors, n_jobs=n_jobs, store=store))]
+def _graphs(rows: np.ndarray, kind: str, some: dict[str, Any], n_jobs: int | None, store: Store) -> list[Builder]:
+    """One geometry of all graphs; those of clusters have no widths."""
+    if kind == graphs.OF_SURFACES:
+        return [GraphGeometry(graphs.graph_spaces(rows, **some, n_jobs=n_jobs, store=store))]
+    return [GraphGeometry(graphs.cluster_spaces(rows, some.get("n_neighbors"), n_jobs=n_jobs, store=store))]
 
 
 def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Builder]:

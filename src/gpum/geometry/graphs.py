@@ -101,14 +101,15 @@ def graph_space(
 
 
 def graph_spaces(
-    X: np.ndarray, n_neighbors: Sequence[int] | None = None, n_jobs: int | None = -1, store: Store | None = None
+    X: np.ndarray, n_neighbors: Sequence[int] | None = None, widths: Sequence[float] | None = None,
+    n_jobs: int | None = -1, store: Store | None = None,
 ) -> list[GraphSpace]:  # fmt: skip
     """Candidates for graph Matérn: every number of neighbours with every width, without nearly disconnected graphs.
 
     By default NEIGHBOURS and WIDTHS (LARGE_NEIGHBOURS and LARGE_WIDTHS above LARGE rows), and all eigenpairs for up to
     ALL rows, else MODES.
     """
-    widths = LARGE_WIDTHS if len(X) > LARGE else WIDTHS
+    widths = tuple(widths or (LARGE_WIDTHS if len(X) > LARGE else WIDTHS))
     spaces = _made(X, n_neighbors, "graph", widths, n_jobs, store or Store())
     gaps = np.array([space.values[1] / space.values[-1] for space in spaces])
     return [space for space, gap in zip(spaces, gaps, strict=True) if gap >= min(CONNECTED, gaps.max())]
