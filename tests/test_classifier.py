@@ -21,7 +21,8 @@ import inside
 from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.estimators.unlabelled import split_labels
 from gpum.fitted import rows as rows_module
-from gpum.inference import classes, correlations, probit
+from gpum.heat.covariances import Features
+from gpum.inference import classes, correlations, nearest, probit
 
 
 def kernel(a, b):
@@ -110,6 +111,53 @@ def test_in_modes_as_in_labels():
     for K, found in ((x @ F.T, full), (x, few)):
         variance = 1 - np.sum((K @ found.R[1]) * K, 1)
         np.testing.assert_allclose(variance, 1 - np.sum((x @ few.R[1]) * x, 1), atol=1e-3)
+
+
+def test_labels_one_by_one_as_in_a_batch(monkeypatch):
+    """α, R, log|I + TK|, mean and variance against dense algebra, for problems in a batch and one after the other."""
+    rng = np.random.default_rng(0)
+    x, tau, nu = rng.uniform(0, 3, 12), rng.uniform(0, 5, (2, 12)), rng.standard_normal((2, 12, 3))
+    tau[0, :2] = 0.0  # labels that say nothing
+    K = np.repeat(kernel(x, x)[None], 2, 0)
+    smooth = K + probit.JITTER * np.eye(12)
+    inverse = np.linalg.inv(np.eye(12) + tau[:, :, None] * smooth)
+    R = inverse * tau[:, None]
+    expected = inverse @ nu, R, np.linalg.slogdet(np.eye(12) + tau[:, :, None] * smooth)[1], smooth @ inverse @ nu
+    variance = 1 + probit.JITTER - np.sum((smooth @ R) * smooth, 2)
+    for threshold in (5, 50):
+        monkeypatch.setattr(probit, "ONE_BY_ONE", threshold)
+        for found, true in zip(probit.in_labels(K, tau, nu), (*expected, variance), strict=True):
+            np.testing.assert_allclose(found, true, atol=1e-6)
+
+
+def test_moments_of_labels_in_blocks(monkeypatch):
+    m, V = np.random.default_rng(0).standard_normal((2, 30, 4)), np.full((2, 30), 0.5)
+    whole = probit.tilted(m, V)
+    monkeypatch.setattr(probit, "AT_ONCE", 2000)
+    for found, true in zip(probit.tilted(m, V), whole, strict=True):
+        np.testing.assert_allclose(found, true, rtol=1e-12)
+
+
+def test_columns_have_lengths_with_any_number_of_labels(monkeypatch):
+    """Of eight columns two matter; above `nearest.EXACT` labels kernels have low rank, and say about the same."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 8))
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] > 0).astype(int)
+    few = GPUMClassifier(geometry="flat", random_state=0).fit(X[:150], y[:150])
+    p = few.predict_proba(X[150:])
+    assert few.score(X[150:], y[150:]) > 0.85  # 0.78 with one length for all columns
+    monkeypatch.setattr(nearest, "EXACT", 60)
+    inside.lower(monkeypatch, labels_of_classes_with_low_rank=60)
+    many = clone(few).fit(X[:150], y[:150])
+    components = many.model_.outputs[0].posterior.components
+    assert all(isinstance(component.candidate.covariance, Features) for component in components)
+    assert np.abs(many.predict_proba(X[150:]) - p).mean() < 0.1
+    assert many.score(X[150:], y[150:]) > 0.85
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classes, "SCREENED", 20)
+        screened = clone(few).fit(X[:160], y[:160])
+    assert any("20 and 80 of them" in note for note in screened.notes_)
+    assert screened.score(X[150:], y[150:]) > 0.85
 
 
 def test_contradicting_labels_settle():

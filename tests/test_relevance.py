@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from gpum import GPUMRegressor, Priors
 from gpum.fitted.relevance import TITLE, with_lengths
-from gpum.heat.covariances import Stationary
-from gpum.inference import gp, relevance
+from gpum.heat.covariances import Features, Stationary
+from gpum.inference import gp, nearest, relevance
 
 N, LABELS = 160, 40
 
@@ -337,13 +337,21 @@ def test_lengths_are_a_kind_of_geometry_of_their_own(fitted):
     assert logsumexp(others) == pytest.approx(np.log(kinds / (kinds + 1)))
 
 
-def test_too_many_labels_for_a_length_per_column_are_named_at_once(monkeypatch):
-    """Where noise is not normal, lengths see all labels at once."""
-    monkeypatch.setattr("gpum.inference.gp.COSTLY", 30)
-    X = np.random.default_rng(0).standard_normal((31, 3))
-    options = {"geometry": "flat", "likelihood": "student", "random_state": 0}
-    with pytest.warns(UserWarning, match="with 31 labels of this likelihood flat space has one length scale"):
-        model = GPUMRegressor(**options).fit(X, X[:, 0])
-    assert model.relevance_ is None
-    assert any("31 labels" in note for note in model.notes_)
-    assert GPUMRegressor(**options).fit(X[:30], X[:30, 0]).relevance_ is not None
+@pytest.mark.parametrize("likelihood", ["poisson", "binomial", "student"])
+def test_many_labels_of_every_likelihood_teach_lengths(likelihood, monkeypatch):
+    """Above `nearest.EXACT` labels kernels have low rank, with a length for each column; no label is left out."""
+    monkeypatch.setattr(nearest, "EXACT", 60)
+    monkeypatch.setattr("gpum.inference.regress.EXACT", 60)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    f = 1.5 * np.sin(2 * X[:, 0])
+    draws = {"poisson": rng.poisson(np.exp(1 + f)), "binomial": rng.binomial(8, 1 / (1 + np.exp(-f)))}
+    options = {"trials": 8} if likelihood == "binomial" else {}
+    y = draws.get(likelihood, f + 0.1 * rng.standard_normal(200)).astype(float)
+    model = GPUMRegressor(geometry="flat", likelihood=likelihood, random_state=0).fit(X[:140], y[:140], **options)
+    components = model.model_.outputs[0].posterior.components
+    assert all(isinstance(component.candidate.covariance, Features) for component in components)
+    assert model.relevance_[0] == 1
+    assert model.relevance_[1:].max() < 0.5
+    guess = model.predict(X[140:])
+    assert np.corrcoef(guess, f[140:])[0, 1] > 0.85

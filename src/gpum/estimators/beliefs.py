@@ -279,24 +279,27 @@ class Classes(Target):
     def quick(self, labels: Labels, before: Belief | None) -> Belief:
         """Predictions from few candidates, to be shown at once."""
         rows, codes, seen = self._codes(labels)
-        _, used = self.considered(before, labels)
-        candidate_set = replace(self.candidate_set, candidates=[self.candidate_set.candidates[k] for k in used])
+        candidate_set, used = self.considered(before, labels)
+        some = replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used])
+        first = candidate_set is self.candidate_set
+        dimensions = self.geometries.effective_dimensions[used] if first else classes.effective_dimensions(some)
         atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
-        whole = classes.classify(
-            candidate_set, rows, codes, len(seen), self.geometries.effective_dimensions[used], atypical
-        )
+        whole = classes.classify(some, rows, codes, len(seen), dimensions, atypical)
         drawn = self.heaviest(whole)
-        p = drawn.probabilities(RowsInSpaces.exactly(self.candidate_set.rows))
-        return self._belief(whole, p, codes, seen, exact=False)
+        p = drawn.probabilities(RowsInSpaces.exactly(candidate_set.rows))
+        return self._belief(whole, p, codes, seen, candidate_set, candidate_set.geometry_of, exact=False)
 
     def exact(self, labels: Labels, stop: Callable[[], bool]) -> Belief | None:
         """Predictions from all candidates; None if `stop` says that they are outdated."""
         rows, codes, seen = self._codes(labels)
-        output = infer_classes(self.fitted.geometries, rows, codes, len(seen))
-        self.fitted = replace(self.fitted, outputs=[output], classes=np.array(self.names)[seen])
+        labelled, output = infer_classes(self.geometries, rows, codes, len(seen))
+        names = np.array(self.names)[seen]
+        self.fitted = fitted = replace(self.fitted, geometries=labelled.geometries, outputs=[output], classes=names)
         if stop():
             return None
-        return self._belief(output.posterior, self.fitted.of_cloud.probabilities, codes, seen, exact=True)
+        whole, of_spaces = output.posterior, labelled.candidate_set.geometry_of
+        candidate_set = labelled.candidate_set if fitted.cloud.subset is None else self.candidate_set  # has all rows
+        return self._belief(whole, fitted.of_cloud.probabilities, codes, seen, candidate_set, of_spaces, exact=True)
 
     def _codes(self, labels: Labels) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Labelled rows, their classes as indices of `seen`, and `seen`: the classes that have a label."""
@@ -305,7 +308,10 @@ class Classes(Target):
         seen, codes = np.unique(numbers, return_inverse=True)
         return rows, codes, [int(k) for k in seen]
 
-    def _belief(self, whole: Any, p: np.ndarray, codes: np.ndarray, seen: list[int], exact: bool) -> Belief:
+    def _belief(
+        self, whole: Any, p: np.ndarray, codes: np.ndarray, seen: list[int], candidate_set: CandidateSet,
+        geometry_of: Sequence[int], exact: bool,
+    ) -> Belief:  # fmt: skip
         everyone = np.zeros((len(p), len(self.names)))
         everyone[:, seen] = p
 
@@ -313,12 +319,9 @@ class Classes(Target):
             return {"chances": [float(v) for v in everyone[row]]}
 
         value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
-        weights, candidates = (
-            self.weights_of(whole, self.candidate_set.geometry_of),
-            self.settings_of(whole, self.candidate_set),
-        )
-        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, self.candidate_set)
-        return Belief(value, spread, left_out, weights, self.candidate_set, candidates, exact, detail, correlation)
+        weights, candidates = self.weights_of(whole, geometry_of), self.settings_of(whole, candidate_set)
+        spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, candidate_set)
+        return Belief(value, spread, left_out, weights, candidate_set, candidates, exact, detail, correlation)
 
     def average(self, belief: Belief) -> str:
         """The average uncertainty in words."""

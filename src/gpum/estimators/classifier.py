@@ -12,12 +12,13 @@ from sklearn.utils.validation import column_or_1d
 
 from ..basics import annotated, renamed
 from ..basics.checks import GpumError, GpumTypeError
-from ..basics.workers import one_blas_thread
+from ..basics.workers import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, more_labels
+from ..fitted.relevance import Labelled, with_lengths
 from ..geometry.graphs import OF_CLUSTERS
 from ..geometry.options import KernelOptions
 from ..geometry.priors import Priors, checked, of_classes
-from ..inference.classes import ASKED, ATYPICAL, classify
+from ..inference.classes import ASKED, ATYPICAL, as_numbers, classify, effective_dimensions
 from ..inference.outputs import ClassOutput
 from . import blocks, learning, shell, units
 from .targets import FOLDS
@@ -100,9 +101,9 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
             y = annotated.labels(X, y)
             labels = ClassLabels.of(y, len(cloud), self.unlabelled, of_classes(checked(self.priors)))
             geometries = self._geometries(cloud, labels)
-            output = infer(geometries, labels.known, labels.codes, len(labels.classes), self.priors)
+            labelled, output = infer(geometries, labels.known, labels.codes, len(labels.classes), self.priors)
             self.classes_ = labels.classes
-            model = FittedModel(geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
+            model = FittedModel(labelled.geometries, [output], classes=labels.classes, settings=shell.settings_of(self))
             self._store_model(model)
         return self
 
@@ -126,15 +127,18 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
                 return self
             (output,) = model.outputs
             placed = more_labels.place(model.cloud, X, labelled[:, None], [output.rows])
-            geometries = more_labels.on_cloud(model.geometries, placed.cloud)
+            geometries = more_labels.on_cloud(more_labels.without_lengths(model.geometries), placed.cloud)
             if not geometries.candidate_set.complete:
                 geometries = more_labels.with_note(geometries)
             rows = np.concatenate([output.rows, placed.index[labelled]])
             order = np.argsort(rows)
             everything = np.concatenate([model.classes[output.labels], _like(labels, model.classes)])
             self.classes_, codes = np.unique(everything, return_inverse=True)
-            at = geometries if geometries.candidate_set.complete else more_labels.with_candidates_of(geometries, output)
-            refitted = infer(at, rows[order], codes[order], len(self.classes_), model.settings.get("priors"))
+            complete = geometries.candidate_set.complete
+            at = geometries if complete else more_labels.with_candidates_of(geometries, output)
+            priors = model.settings.get("priors")
+            learned, refitted = infer(at, rows[order], codes[order], len(self.classes_), priors)
+            geometries = learned.geometries if complete else geometries
             self._store_model(replace(model, geometries=geometries, outputs=[refitted], classes=self.classes_))
         return self
 
@@ -213,7 +217,7 @@ class ClassLabels:
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of some of them, of geometries; see `plan.LabelScores`."""
         scored = units.scored(len(self.known))
-        output = infer(geometries, self.known[scored], self.codes[scored], len(self.classes), self.priors)
+        _, output = infer(geometries, self.known[scored], self.codes[scored], len(self.classes), self.priors)
         return output.posterior.log_evidence
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
@@ -223,21 +227,26 @@ class ClassLabels:
     def left_out(self, geometries: Geometries) -> str:
         """How many labels the others predict, in words."""
         scored = units.scored(len(self.known))
-        output = infer(geometries, self.known[scored], self.codes[scored], len(self.classes), self.priors)
+        _, output = infer(geometries, self.known[scored], self.codes[scored], len(self.classes), self.priors)
         right = int(np.sum(output.posterior.left_out.argmax(1) == output.labels))
         return f"{right} of {len(output.labels)} left-out labels are predicted rightly"
 
 
 def infer(
     geometries: Geometries, known: np.ndarray, codes: np.ndarray, n_classes: int, priors: Priors | None = None
-) -> ClassOutput:
-    """The posterior of classes, of which the rows `known` of the cloud have the `codes`."""
-    with one_blas_thread:  # many small problems
-        candidate_set, at = geometries.labelled(known, ASKED)
-        candidate_set = candidate_set.under(of_classes(checked(priors)), geometries.names)
+) -> tuple[Labelled, ClassOutput]:
+    """The posterior of classes, of which the rows `known` of the cloud have the `codes`; flat space has lengths."""
+    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
+        if geometries.candidate_set.complete:
+            numbers = as_numbers(codes, n_classes)
+            labelled = with_lengths(geometries, known, numbers, normal_noise=False, classes=True, beside=ASKED)
+        else:
+            labelled = Labelled(geometries, *geometries.labelled(known, ASKED))
+        candidate_set = labelled.candidate_set.under(of_classes(checked(priors)), labelled.geometries.names)
         atypical = 0.0 if geometries.cloud.many is None else ATYPICAL
-        posterior = classify(candidate_set, at, codes, n_classes, geometries.effective_dimensions, atypical)
-    return ClassOutput(posterior, known, codes)
+        dimensions = effective_dimensions(candidate_set)
+        posterior = classify(candidate_set, labelled.at, codes, n_classes, dimensions, atypical)
+    return replace(labelled, candidate_set=candidate_set), ClassOutput(posterior, known, codes)
 
 
 def _column(y: Any, n: int) -> np.ndarray:

@@ -52,7 +52,7 @@ from ..geometry.chart import ChartGeometry
 from ..geometry.mesh import MeshGeometry
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
-from . import features, learning, subset, units
+from . import learning, subset, units
 from .contest import AHEAD, SMOOTH, Contest, LeftOut, atlases, not_learned
 from .request import Request
 from .shell import NOT_RESULTS, open_store

@@ -30,9 +30,9 @@ LONGER = (1.0, 2.0, 4.0)  # multiples of learned lengths: nearest labels say lit
 INFORMED = 3
 
 
-def inducing(X: np.ndarray) -> np.ndarray:
-    """The points [M, p] among labelled ones [n, p] that induce kernels of low rank."""
-    size = min(INDUCING, max(len(X) // 2, 1), max(INDUCING_NUMBERS // len(X), 1))
+def inducing(X: np.ndarray, most: int | None = None) -> np.ndarray:
+    """The points [M, p] among labelled ones [n, p] that induce kernels of low rank; by default at most half."""
+    size = min(INDUCING, max(len(X) // 2 if most is None else most, 1), max(INDUCING_NUMBERS // len(X), 1))
     return X[np.sort(np.random.default_rng(0).permutation(len(X))[:size])]
 
 
@@ -103,12 +103,12 @@ def _learned(
     size = size_of(X)
     Z = (X - X.mean(0)) / size
     if like is None:
-        make = partial(nearest_lengths.maximised, Z, y, np.zeros(X.shape[1], int), names, repeated)
+        make = partial(nearest_lengths.maximised, Z, y[:, None], np.zeros(X.shape[1], int), names, repeated)
         found = max(store.once(("lengths of many", Z, y, list(names)), make), key=lambda one: one.densities.mean())
     else:
         begin = replace(like, precision=like.precision * size**2)
         key = "length of coordinates", Z, y, begin.precision, begin.ratio, begin.smoothness
-        found = store.once(key, partial(nearest_lengths.refined, Z, y, begin, repeated))
+        found = store.once(key, partial(nearest_lengths.refined, Z, y[:, None], begin, repeated))
     return replace(found, precision=found.precision / size**2)
 
 

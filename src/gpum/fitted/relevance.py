@@ -7,7 +7,6 @@ kinds, this one included.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,13 +22,13 @@ from ..geometry.flat import FlatGeometry
 from ..geometry.priors import Priors
 from ..heat.covariances import Features, Stationary
 from ..heat.spectra import smoothness_of
-from ..inference import gp, nearest, nearest_lengths, relevance
+from ..inference import nearest, nearest_lengths, relevance
 from ..persistence.store import Store
 from . import coordinates
 from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
-LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels, where it is asked for
+LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels, or of other likelihoods, if asked for
 
 
 @dataclass(frozen=True)
@@ -62,48 +61,48 @@ class Lengths:
 
 def with_lengths(
     geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, store: Store | None = None,
-    normal_noise: bool = True, priors: Priors | None = None,
+    normal_noise: bool = True, priors: Priors | None = None, classes: bool = False, beside: int = 0,
 ) -> Labelled:  # fmt: skip
     """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
 
     Y are the labels as numbers of variance 1; None: no lengths are learned. Up to `nearest.EXACT` labels the kernels
-    of flat space stay as they are, and those with a length for each column come to them. With more, and
-    `normal_noise`, all kernels of flat space have lengths that were learned from all labels.
+    of flat space stay as they are, and those with a length for each column come to them. With more, all kernels of flat
+    space have lengths that were learned from all labels; without `normal_noise` these are kernels of low rank, whose
+    labels are weighed by their own likelihood. Codes of `classes` jump where their functions cross, so that lengths
+    may be too short: longer ones are candidates, too. The family has `beside` rows of a large cloud without a label.
     """
-    candidate_set, at = geometries.labelled(known)
+    candidate_set, at = geometries.labelled(known, beside)
     flat, n = _flat(geometries.members), len(known)
-    many, store = normal_noise and n > nearest.EXACT, store or Store()
-    if Y is not None and many and flat is None:
+    many, store = n > nearest.EXACT, store or Store()
+    if Y is not None and many and normal_noise and flat is None:
         geometries, candidate_set = coordinates.with_many_labels(geometries, candidate_set, at, Y[:, 0], store)
     if Y is None or flat is None:
         return Labelled(geometries, candidate_set, at)
     spread = relevance.spreads(geometries.cloud.learned)
     by_column = relevance.usable(n, int(np.sum(spread > 0)))
-    if not many and n > gp.COSTLY and by_column:
-        geometries, by_column = _without_lengths(geometries, n), False
     if not many and not by_column:
         return Labelled(geometries, candidate_set, at)
     learned = candidate_set is geometries.candidate_set  # else the labelled rows were projected
     points = _points(geometries, flat) if learned else _unscaled(candidate_set, flat)
     names = list(geometries.kernels.smoothness)
     if many:
-        lengths, isotropic = _of_many(geometries, points[at], Y[:, 0], spread, by_column, names, store)
+        lengths, isotropic = _of_many(geometries, points[at], Y, spread, by_column, names, store, normal_noise)
         dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
         candidate_set = replace(
             candidate_set,
             candidates=[s for s in candidate_set.candidates if candidate_set.geometry_of[s.space] not in dropped],
         )
-        geometries, candidate_set = coordinates.with_many_labels(
-            geometries, candidate_set, at, Y[:, 0], store, isotropic
-        )
+        if normal_noise:
+            like = geometries, candidate_set, at, Y[:, 0], store, isotropic
+            geometries, candidate_set = coordinates.with_many_labels(*like)
     else:
-        lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors())
+        lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors(), classes)
     return _with(lengths, geometries, candidate_set, at, flat, points)
 
 
 def _of_few(
     geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, names: Sequence[str], store: Store,
-    priors: Priors,
+    priors: Priors, classes: bool,
 ) -> list[Lengths]:  # fmt: skip
     """Lengths around the maxima of the exact density of Y [n, m] at X [n, p]."""
     fitted = LENGTHS_OF if LENGTHS_OF in names else names[0]
@@ -112,21 +111,22 @@ def _of_few(
     labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
     members = store.once(("lengths", labels), partial(relevance.members, labels))
     used = names if len(X) <= relevance.MANY else [fitted]
-    scales = [relevance.relative_scale(name, fitted) for name in used]
+    kernels = [(name, relevance.relative_scale(name, fitted)) for name in used]
+    kernels = [(fitted, times) for times in coordinates.LONGER] if classes else kernels
     return [
         Lengths(
             _lengths(member.precision, spread),
-            [(name, scale, member.log_weight - log(len(used))) for name, scale in zip(used, scales, strict=True)],
+            [(name, scale, member.log_weight - log(len(kernels))) for name, scale in kernels],
         )
         for member in members
     ]
 
 
 def _of_many(
-    geometries: Geometries, X: np.ndarray, y: np.ndarray, spread: np.ndarray, by_column: bool, names: Sequence[str],
-    store: Store,
+    geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, by_column: bool, names: Sequence[str],
+    store: Store, normal_noise: bool,
 ) -> tuple[list[Lengths], nearest_lengths.Candidate]:  # fmt: skip
-    """Lengths around the maxima of the densities of labels y [n] given their nearest, at X [n, p].
+    """Lengths around the maxima of the densities of labels Y [n, m] given their nearest, at X [n, p].
 
     Also the best candidate with one length for all columns, whose precision is in units of X.
     """
@@ -135,35 +135,41 @@ def _of_many(
     tasks = [(np.full(p, size), np.ones(p, bool), np.zeros(p, int))]
     if by_column:
         tasks.append((spread, varies, np.arange(int(varies.sum()))))
+    if not normal_noise:
+        names = [LENGTHS_OF if LENGTHS_OF in names else names[0]]
     candidates, scales = [], []
     for unit, used, groups in tasks:
         Z = (X - X.mean(0))[:, used] / unit[used]
-        learn = partial(nearest_lengths.maximised, Z, y, groups, names, geometries.cloud.repeated)
-        learned = store.once(("lengths of many", Z, y, groups, list(names), geometries.cloud.repeated), learn)
+        learn = partial(nearest_lengths.maximised, Z, Y, groups, names, geometries.cloud.repeated)
+        learned = store.once(("lengths of many", Z, Y, groups, list(names), geometries.cloud.repeated), learn)
         candidates += learned
         scales += [_lengths(one.precision, np.where(used, unit, 0.0)) for one in learned]
-    hopeful = nearest_lengths.hopeful(candidates, len(y))
     shared = len(candidates) // len(tasks)
     lengths = [
         Lengths(scale, [(one.smoothness, 1.0, one.log_weight - log(2 * shared))], one.ratio, k >= shared)
         for k, (one, scale) in enumerate(zip(candidates, scales, strict=True))
     ]
-    best = max(range(len(candidates)), key=lambda k: candidates[k].densities.mean())
-    isotropic = max(candidates[:shared], key=lambda one: one.densities.mean())
-    used_lengths = [one for one, keep in zip(lengths, hopeful, strict=True) if keep] + _induced(lengths[best], X)
-    return used_lengths, replace(isotropic, precision=isotropic.precision / size**2)
+    density = [candidate.densities.mean() for candidate in candidates]
+    best = [max(range(k, k + shared), key=density.__getitem__) for k in range(0, len(candidates), shared)]
+    isotropic = replace(candidates[best[0]], precision=candidates[best[0]].precision / size**2)
+    if not normal_noise:
+        nodes = coordinates.inducing(X, len(X) - 1)
+        return [more for k in best for more in _induced(lengths[k], nodes)], isotropic
+    hopeful = nearest_lengths.hopeful(candidates, len(Y))
+    best_of_all = max(best, key=density.__getitem__)
+    nearby = [one for one, keep in zip(lengths, hopeful, strict=True) if keep]
+    return nearby + _induced(lengths[best_of_all], coordinates.inducing(X)), isotropic
 
 
-def _induced(lengths: Lengths, X: np.ndarray) -> list[Lengths]:
-    """The same lengths, and multiples of them, as kernels of low rank, which all labels X [n, p] inform.
+def _induced(lengths: Lengths, nodes: np.ndarray) -> list[Lengths]:
+    """Multiples of the same lengths as kernels of low rank, which points induce, and which all labels inform.
 
     Where the function is smooth and its noise large, the nearest labels say less than all labels together.
     """
-    nodes, longer = coordinates.inducing(X), coordinates.LONGER
-    (name, scale, weight), share = lengths.kernels[0], log(len(longer))
+    (name, scale, weight), share = lengths.kernels[0], log(len(coordinates.LONGER))
     return [
         replace(lengths, scale=times * lengths.scale, kernels=[(name, scale, weight - share)], ratio=None, nodes=nodes)
-        for times in longer
+        for times in coordinates.LONGER
     ]
 
 
@@ -218,21 +224,6 @@ def _with(
         log_priors=log_priors,
     )
     return Labelled(geometries, candidate_set, at)
-
-
-def _without_lengths(geometries: Geometries, n: int) -> Geometries:
-    """The geometries with a note, also given as a warning, that n labels are too many for a length per column."""
-    note = (
-        f"with {n:,} labels of this likelihood flat space has one length scale for all columns: a length for each is "
-        f"learned from at most {gp.COSTLY:,} labels. If some columns matter more than others, a fit with "
-        f"{gp.COSTLY:,} labels may predict better"
-    )
-    if note in geometries.candidate_set.notes:
-        return geometries
-    warnings.warn(note, stacklevel=4)
-    return replace(
-        geometries, candidate_set=replace(geometries.candidate_set, notes=[*geometries.candidate_set.notes, note])
-    )
 
 
 def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.ndarray | None]:

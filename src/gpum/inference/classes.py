@@ -35,7 +35,7 @@ at no sharpening. Two log scores log p(class) inform about γ:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
@@ -46,7 +46,8 @@ from scipy.special import logsumexp, softmax
 from ..basics.checks import GpumError
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..heat.covariances import SharedDistances, Weighted
-from .correlations import ClassStack, class_stacks, correlation, modes
+from .correlations import ClassStack, class_stacks, correlation, in_labels_of, modes
+from .nearest import EXACT
 from .posterior import Mixture, RowsInSpaces, WeightedCandidate
 from .probit import NODES, SWEEPS, Sites, expectation_propagation, in_modes
 from .tempered import Considered, TemperedWeights
@@ -61,10 +62,12 @@ TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixt
 ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
 FIRST_SWEEPS = 3  # of a first look at all candidates
 HOPELESS = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
+FIRST_LABELS, PROMISING = 32, 200  # of more than twice as many labels so many see all settings, and leave so many
 SCREEN = 150  # labels above which candidates are screened on SCREENED of them
 SCREENED = 100
-FEW = 12  # candidates that then see all labels
-MANY = 600  # labels above which all is in modes,
+FEW = 12  # candidates that then see all labels, or
+GROWTH, NATS = 4, 12.0  # of many labels so many times as many; then settings within NATS of the best remain
+MANY = EXACT  # labels above which all is in modes,
 FULL_RANK = 1500  # or, where no kernel has fewer modes than there are labels, the most of these
 BLOCK = 4_000_000  # numbers in the largest array of a batch
 AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
@@ -86,7 +89,7 @@ class ClassPosterior(Mixture[ClassComponent]):
     """A mixture over candidates and ratios, and the weights of each sharpness γ."""
 
     components: list[ClassComponent]
-    labels: list[np.ndarray | None]  # representation of the labelled rows in each space that a component uses
+    labels: list[np.ndarray | None]  # the labelled rows in each space in which a component has α and R in labels
     n_classes: int
     sharpness: np.ndarray  # weights of SHARPNESS
     log_evidence: float
@@ -113,30 +116,32 @@ class ClassPosterior(Mixture[ClassComponent]):
         of_space: dict[int, list[ClassComponent]] = {}
         for component in self.components:
             of_space.setdefault(component.candidate.space, []).append(component)
-        return {k: class_stacks(some, self._labels(k)) for k, some in of_space.items()}
-
-    def _labels(self, space: int) -> np.ndarray:
-        labels = self.labels[space]
-        assert labels is not None
-        return labels
+        return {k: class_stacks(some, self.labels[k]) for k, some in of_space.items()}
 
     def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
         """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
-        labels, covariance = self._labels(component.candidate.space), component.candidate.covariance
-        few = len(labels) == component.alpha.shape[1]
-        return correlation(covariance, b, labels) if few else modes(covariance, b)
+        covariance = component.candidate.covariance
+        labels = in_labels_of(component, self.labels[component.candidate.space])
+        return modes(covariance, b) if labels is None else correlation(covariance, b, labels)
 
 
 def effective_dimensions(candidate_set: CandidateSet) -> np.ndarray:
     """The effective dimension d of each candidate on the cloud, [candidates], computed from DIMENSION_ROWS rows."""
-    rows = [
-        r[np.random.default_rng(0).permutation(len(r))[:DIMENSION_ROWS]] for r in candidate_set.rows
-    ]  # may be sorted
+    rows: dict[int, np.ndarray] = {}
     found = []
     for candidate in candidate_set.candidates:
+        if candidate.space not in rows:
+            every = candidate_set.rows[candidate.space]
+            rows[candidate.space] = every[np.random.default_rng(0).permutation(len(every))[:DIMENSION_ROWS]]
         K = correlation(candidate.covariance, rows[candidate.space], rows[candidate.space])
         found.append(len(K) ** 2 / np.sum(K**2))
     return np.array(found)
+
+
+def as_numbers(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """Classes y [n] as columns [n, C] of variance 1 on average, from which lengths of columns are learned."""
+    codes = np.eye(n_classes)[y]
+    return (codes - codes.mean(0)) / max(float(np.sqrt(codes.var(0).mean())), 1e-12)
 
 
 def classify(
@@ -151,63 +156,51 @@ def classify(
 
     `atypical` is ε, the fraction of labels that say nothing about the sharpness.
     """
-    notes, J = list[str](), len(RATIOS)
+    notes, n = list[str](), len(known)
     prior = (
         np.array([s.log_prior for s in candidate_set.candidates])
         - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
     )
-    chosen = np.flatnonzero(prior > prior.max() + log(HOPELESS))
-    if len(known) > MANY:
-        chosen, left = _few_modes(candidate_set, chosen, len(known))
+    chosen = np.arange(len(prior))
+    if n > MANY:
+        chosen, left = _few_modes(candidate_set, chosen, n)
         notes += left
-    if len(known) > SCREEN:
-        subset = _spread(y, n_classes, SCREENED)
-        rough = _evidence(candidate_set, known[subset], y[subset], n_classes, chosen, FIRST_SWEEPS).log_evidence
-        mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
-        chosen = chosen[np.argsort(-mass, kind="stable")[:FEW]]
-        notes.append(
-            f"with {len(known)} labels the candidates were screened on {len(subset)} of them, and the best "
-            f"{len(chosen)} were fitted to all"
-        )
-    elif len(chosen) > FEW:
-        rough = _evidence(candidate_set, known, y, n_classes, chosen, FIRST_SWEEPS).log_evidence
-        mass = logsumexp(rough.reshape(len(chosen), -1), axis=1) + prior[chosen]
-        chosen = chosen[mass > mass.max() + log(HOPELESS)] if np.isfinite(mass).any() else chosen
-    found = _evidence(candidate_set, known, y, n_classes, chosen, SWEEPS)
+    problem = Problem(candidate_set, known, y, n_classes)
+    settings = Settings.of(chosen)
+    settings, left = _promising(problem, settings, prior)
+    notes += left
+    if n <= SCREEN and len(np.unique(settings.candidate)) > FEW:
+        mass = problem.evidence(settings, FIRST_SWEEPS).log_evidence + prior[settings.candidate]
+        settings = settings.of_candidates(mass, lambda total: total > total.max() + log(HOPELESS))
+    found = problem.evidence(settings, SWEEPS)
     usable = np.isfinite(found.log_evidence) & (found.settled | ~found.settled.any())
     if not usable.any():
         raise GpumError("expectation propagation has no finite evidence for any candidate; check X for outliers")
-    log_p = (
-        np.where(usable, found.log_evidence, -np.inf).reshape(len(chosen), -1)
-        + prior[chosen][:, None]
-        - log(len(RATIOS))
-    )
+    log_p = np.where(usable, found.log_evidence, -np.inf) + prior[settings.candidate] - log(len(RATIOS))
     total = logsumexp(log_p) - logsumexp(prior)
-    mass = logsumexp(log_p, axis=1)
-    tempered = replace(
-        TemperedWeights.of(candidate_set, [candidate_set.candidates[i] for i in chosen]),
-        power=candidate_set.priors.power_of_classes,
-    )
-    log_w = log_p + np.where(np.isfinite(mass), tempered.log_weights(mass) - mass, 0.0)[:, None]
+    chosen, mass = settings.by_candidate(log_p)
+    candidates = [candidate_set.candidates[i] for i in chosen]
+    tempered = replace(TemperedWeights.of(candidate_set, candidates), power=candidate_set.priors.power_of_classes)
+    shift = np.where(np.isfinite(mass), tempered.log_weights(mass) - mass, 0.0)
+    log_w = log_p + shift[np.searchsorted(chosen, settings.candidate)]
     weights = np.exp(log_w - logsumexp(log_w))
     if not found.settled.all():
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"
         notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} candidates: {end}")
-    alpha, R = (  # components without weight must not introduce a NaN
-        [np.array([v[b] if usable[b] else np.zeros_like(v[b]) for b in range(i, i + J)]) for i in range(0, len(v), J)]
-        for v in (found.alpha, found.R)
-    )
-    used = weights.sum(1) > HOPELESS * weights.sum(1).max()
-    scale = weights[used].sum()
-    components = [
-        ClassComponent(candidate_set.candidates[chosen[i]], RATIOS, weights[i] / scale, alpha[i], R[i])
-        for i in np.flatnonzero(used)
-    ]
-    left_out = _left_out(found.without[usable], weights.ravel()[usable], y)
-    labels = LabelRows(candidate_set, known).of({component.candidate.space for component in components})
-    candidates = [candidate_set.candidates[i] for i in chosen]
-    considered = Considered.of(candidate_set, candidates, mass, np.where(used, weights.sum(1) / scale, 0.0))
+    of_candidate = np.array([weights[settings.candidate == i].sum() for i in chosen])
+    used = of_candidate > HOPELESS * of_candidate.max()
+    scale = of_candidate[used].sum()
+    components = []
+    for i in chosen[used]:
+        which = np.flatnonzero((settings.candidate == i) & usable)
+        alpha, R = (np.array([of_all[b] for b in which]) for of_all in (found.alpha, found.R))
+        one = candidate_set.candidates[i], settings.ratio[which], weights[which] / scale, alpha, R
+        components.append(ClassComponent(*one))
+    left_out = _left_out(found.without[usable], weights[usable], y)
+    spaces = {p.candidate.space for p in components if p.alpha.shape[1] == n}  # others are in modes
+    labels = LabelRows(candidate_set, known).of(spaces)
+    considered = Considered.of(candidate_set, candidates, mass, np.where(used, of_candidate / scale, 0.0))
     posterior = ClassPosterior(
         components, labels, n_classes, AS_THEY_ARE, float(total), left_out, tuple(notes), considered
     )
@@ -216,8 +209,68 @@ def classify(
     of_labels = _scores(left_out[several], np.eye(n_classes)[y[several]])
     score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
     # with many labels the leave-one-out scores are enough
-    sharpness = softmax(score) if len(known) > SCREEN else _sharpness(score, posterior, candidate_set, known, y)
+    sharpness = softmax(score) if n > SCREEN else _sharpness(score, posterior, candidate_set, known, y)
     return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Candidates (as positions in their set, ascending) and the ratio r of each: what has evidence, [B] each."""
+
+    candidate: np.ndarray
+    ratio: np.ndarray
+
+    @classmethod
+    def of(cls, candidates: np.ndarray) -> Settings:
+        """These candidates with all ratios."""
+        candidates = np.sort(candidates)
+        return cls(np.repeat(candidates, len(RATIOS)), np.tile(RATIOS, len(candidates)))
+
+    def only(self, some: np.ndarray) -> Settings:
+        """Some of them."""
+        return Settings(self.candidate[some], self.ratio[some])
+
+    def by_candidate(self, log_mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The candidates, and the log of the mass of all ratios of each."""
+        candidates = np.unique(self.candidate)
+        return candidates, np.array([logsumexp(log_mass[self.candidate == i]) for i in candidates])
+
+    def of_candidates(self, log_mass: np.ndarray, which: Callable[[np.ndarray], np.ndarray]) -> Settings:
+        """Those of some candidates, with all their ratios; of no finite mass all of them."""
+        candidates, total = self.by_candidate(log_mass)
+        return self.only(np.isin(self.candidate, candidates[which(total)])) if np.isfinite(total).any() else self
+
+
+def _promising(problem: Problem, settings: Settings, prior: np.ndarray) -> tuple[Settings, list[str]]:
+    """The settings that are worth all labels, and what to say of it.
+
+    A few labels leave PROMISING settings, SCREENED labels FEW candidates, and of many labels GROWTH times as many each
+    time those within NATS of the best. Evidence grows with the labels and the prior does not: it counts in proportion.
+    """
+    n, numbers = len(problem.y), []
+    if len(settings.candidate) > PROMISING and n > 2 * FIRST_LABELS:
+        numbers.append(FIRST_LABELS)
+    if n > SCREEN:
+        numbers.append(SCREENED)
+    while n > SCREEN and 2 * GROWTH * numbers[-1] <= n:
+        numbers.append(numbers[-1] * GROWTH)
+    for number in numbers:
+        some = _spread(problem.y, problem.n_classes, number)
+        mass = problem.of(some).evidence(settings, FIRST_SWEEPS).log_evidence
+        mass = mass + len(some) / n * prior[settings.candidate]
+        if not np.isfinite(mass).any():
+            continue
+        if number == FIRST_LABELS:
+            settings = settings.only(np.sort(np.argsort(-mass, kind="stable")[:PROMISING]))
+        elif number == SCREENED:
+            settings = settings.of_candidates(mass, lambda total: np.argsort(-total, kind="stable")[:FEW])
+        else:
+            settings = settings.only(mass > mass.max() - NATS)
+    fitted = len(np.unique(settings.candidate))
+    if n <= SCREEN:
+        return settings, []
+    words = " and ".join(f"{number:,}" for number in numbers)
+    return settings, [f"with {n:,} labels the candidates were screened on {words} of them, and {fitted} saw all"]
 
 
 def _few_modes(candidate_set: CandidateSet, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
@@ -239,32 +292,45 @@ def _low_rank(candidate_set: CandidateSet, i: int, n: int) -> bool:
     return isinstance(candidate.covariance, Weighted) and candidate_set.rows[candidate.space].shape[1] < n
 
 
-def _evidence(
-    candidate_set: CandidateSet,
-    known: np.ndarray,
-    y: np.ndarray,
-    n_classes: int,
-    chosen: Sequence[int] | np.ndarray,
-    sweeps: int,
-) -> Sites:
-    """EP for each chosen candidate, with each ratio."""
-    found, J = [], len(RATIOS)
-    size = max(1, BLOCK // (J * len(y) * max(len(y), n_classes * len(NODES))))
-    in_full = len(y) <= MANY or not _low_rank(candidate_set, int(chosen[0]), len(y))
-    labels = LabelRows(candidate_set, known)
-    if not in_full:
-        for i in chosen:
-            s = candidate_set.candidates[i]
-            F = modes(s.covariance, labels[s.space])
-            found.append(expectation_propagation(np.repeat(F[None], J, 0), RATIOS, y, n_classes, sweeps, in_modes))
-    for begin in range(0, len(chosen) if in_full else 0, size):
-        some = [candidate_set.candidates[i] for i in chosen[begin : begin + size]]
-        K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in some])
-        found.append(expectation_propagation(np.repeat(K, J, 0), np.tile(RATIOS, len(some)), y, n_classes, sweeps))
-    log_evidence, without, settled = (
-        np.concatenate([getattr(s, name) for s in found]) for name in ("log_evidence", "without", "settled")
-    )
-    return Sites(log_evidence, [a for s in found for a in s.alpha], [R for s in found for R in s.R], without, settled)
+@dataclass(frozen=True)
+class Problem:
+    """Classes y [n] of rows `known`, to be explained by settings."""
+
+    candidate_set: CandidateSet
+    known: np.ndarray
+    y: np.ndarray
+    n_classes: int
+
+    def of(self, some: np.ndarray) -> Problem:
+        """That of some of the labels."""
+        return replace(self, known=self.known[some], y=self.y[some])
+
+    def evidence(self, settings: Settings, sweeps: int) -> Sites:
+        """EP for each of the settings: in modes where these are fewer than many labels, else in labels."""
+        y, n, C = self.y, len(self.y), self.n_classes
+        labels = LabelRows(self.candidate_set, self.known)
+        size, found, begin = max(1, BLOCK // (n * max(n, C * len(NODES)))), [], 0
+        while begin < len(settings.candidate):
+            i = int(settings.candidate[begin])
+            if n > MANY and _low_rank(self.candidate_set, i, n):
+                candidate = self.candidate_set.candidates[i]
+                F = modes(candidate.covariance, labels[candidate.space])
+                while begin < len(settings.candidate) and settings.candidate[begin] == i:
+                    one = settings.ratio[begin : begin + 1]
+                    found.append(expectation_propagation(F[None], one, y, C, sweeps, in_modes))
+                    begin += 1
+                continue
+            these = settings.only(np.arange(begin, min(begin + size, len(settings.candidate))))
+            which, of_setting = np.unique(these.candidate, return_inverse=True)
+            some = [self.candidate_set.candidates[k] for k in which]
+            K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in some])
+            found.append(expectation_propagation(K[of_setting], these.ratio, y, C, sweeps))
+            begin += len(these.candidate)
+        log_evidence, without, settled = (
+            np.concatenate([getattr(one, name) for one in found]) for name in ("log_evidence", "without", "settled")
+        )
+        alpha, R = [a for one in found for a in one.alpha], [R for one in found for R in one.R]
+        return Sites(log_evidence, alpha, R, without, settled)
 
 
 def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -296,9 +362,10 @@ def _elsewhere(
     their class probabilities.
     """
     rng, C = np.random.default_rng(0), posterior.n_classes
-    others = np.setdiff1d(np.arange(len(candidate_set.rows[0])), known)
+    used = {component.candidate.space for component in posterior.components}
+    others = np.setdiff1d(np.arange(len(candidate_set.rows[min(used)])), known)
     rows = np.concatenate([known, rng.permutation(others)[:ASKED]])
-    cloud = RowsInSpaces.exactly([r[rows] for r in candidate_set.rows])
+    cloud = RowsInSpaces.exactly([r[rows] if k in used else None for k, r in enumerate(candidate_set.rows)])
     first = posterior.probabilities(cloud)
     first[: len(known)] = np.eye(C)[y]
     truth = first.argmax(1)
@@ -311,7 +378,7 @@ def _elsewhere(
     for _ in range(TURNS if len(others) else 0):
         turn = rng.permutation(len(rows))
         chosen = np.concatenate([turn[truth[turn] == c][: np.sum(y == c)] for c in range(C)])
-        labels = [r[rows[chosen]] for r in candidate_set.rows]
+        labels = [None if r is None else r[chosen] for r in cloud.at]
         K = np.array([correlation(candidates[i].covariance, *[labels[candidates[i].space]] * 2) for i in drawn])
         sites = expectation_propagation(K, ratios[drawn], truth[chosen], C, FIRST_SWEEPS)
         components = [

@@ -73,8 +73,13 @@ class ClassStack:
         return found
 
 
-def class_stacks(components: Sequence[Any], labels: np.ndarray) -> list[ClassStack]:
-    """The stacks of components of one space, in which the labelled rows are `labels` [n, k]."""
+def in_labels_of(component: Any, labels: np.ndarray | None) -> np.ndarray | None:
+    """The labels that the α of a component belong to; None where they are of modes."""
+    return labels if labels is not None and len(labels) == component.alpha.shape[1] else None
+
+
+def class_stacks(components: Sequence[Any], labels: np.ndarray | None) -> list[ClassStack]:
+    """The stacks of components of one space, in which the labelled rows are `labels` [n, k]; None: all have modes."""
     groups: dict[Hashable, list[list[Any]]] = {}
     for component in components:
         covariance, n = component.candidate.covariance, component.alpha.shape[1]
@@ -87,9 +92,9 @@ def class_stacks(components: Sequence[Any], labels: np.ndarray) -> list[ClassSta
     return [_stack(some, labels) for of_kind in groups.values() for some in of_kind]
 
 
-def _stack(components: list[Any], labels: np.ndarray) -> ClassStack:
+def _stack(components: list[Any], labels: np.ndarray | None) -> ClassStack:
     first, covariances = components[0], [component.candidate.covariance for component in components]
-    linear, own = None, labels if len(labels) == first.alpha.shape[1] else None
+    linear, own = None, in_labels_of(first, labels)
     if own is not None and isinstance(covariances[0], Spectral):
         scale = np.array([1 / np.sqrt(np.maximum(c.diag(own) - 1, LEAST)) for c in covariances])
         linear = Linear.of(covariances, own, scale[:, None] * np.eye(len(own)))

@@ -6,6 +6,8 @@
     log p(y_i | its nearest) = ½ log c - log s - ½ a²/(c s²) + constant
     ∂/∂C                     = -½ (1/c + a²/(c² s²)) uuᵀ + a/(c s²) ½(uαᵀ + αuᵀ)
 
+Several columns of labels, as of codes of classes, have C and s in common, and their log densities add up.
+
 Lengths have the prior of `relevance`, with τ = TAU: z ~ N(0, I), and so has w of the noise ratio. The sum over labels
 is climbed by Adam (Kingma and Ba 2015) in batches of labels drawn at random; neighbours are searched for again, in the
 present lengths, every AGAIN steps. Each climb gives one candidate. Its log weight is Laplace's approximation of the
@@ -54,13 +56,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Climb:
-    """What is climbed: labels y [n] of variance 1 at rows X [n, p], columns of comparable spread.
+    """What is climbed: labels Y [n, k] of variance about 1 at rows X [n, p], columns of comparable spread.
 
     `groups` [p] is which length each column has. theta is z of each group, w and log s.
     """
 
     X: np.ndarray
-    y: np.ndarray
+    Y: np.ndarray
     groups: np.ndarray
     smoothness: str
     repeated: bool
@@ -118,35 +120,37 @@ class Climb:
         between = np.maximum(squares[:, :, None] + squares[:, None] - 2 * A @ A.transpose(0, 2, 1), 0.0)
         diagonal = np.arange(index.shape[1])
         between[:, diagonal, diagonal] = 0.0
-        k, slope = kernel(between, self.smoothness)
-        C = 1 + k
+        gram, slope = kernel(between, self.smoothness)
+        C = 1 + gram
         C[:, diagonal, diagonal] += r
-        right = np.zeros((*index.shape, 2))
-        right[:, 0, 0], right[:, :, 1] = 1.0, self.y[index]
+        k = self.Y.shape[1]
+        right = np.zeros((*index.shape, 1 + k))
+        right[:, 0, 0], right[:, :, 1:] = 1.0, self.Y[index]
         solved = np.linalg.solve(C, right)
-        u, alpha = solved[..., 0], solved[..., 1]
+        u, alpha = solved[..., 0], solved[..., 1:]
         c, a = u[:, 0], alpha[:, 0]
-        by_uu, by_ua = -0.5 * (1 / c + a**2 / (c**2 * s2)), a / (c * s2)
-        crossed = (0.5 * by_ua)[:, None, None] * u[:, :, None] * alpha[:, None]
+        square = np.sum(a**2, 1) / (c * s2)
+        by_uu = -0.5 * (k + square) / c
+        crossed = u[:, :, None] * np.einsum("bmk,bk->bm", alpha, 0.5 * a / (c * s2)[:, None])[:, None]
         G = by_uu[:, None, None] * u[:, :, None] * u[:, None] + crossed + crossed.transpose(0, 2, 1)
         W = G * slope
         by_rho = 2 * np.einsum("bm,bmp->bp", W.sum(2), X**2) - 2 * np.einsum("bmp,bmp->bp", X, W @ X)
         by_rho = by_rho @ (self.groups[:, None] == np.arange(len(z)))
         by_r = np.einsum("bmm->b", G)
-        gradient = np.column_stack([by_rho * by_z, by_r * r * log(10) * sd, a**2 / (c * s2) - 1])
-        return 0.5 * np.log(c) - log_s - 0.5 * a**2 / (c * s2), gradient
+        gradient = np.column_stack([by_rho * by_z, by_r * r * log(10) * sd, square - k])
+        return k * (0.5 * np.log(c) - log_s) - 0.5 * square, gradient
 
 
 def maximised(
-    X: np.ndarray, y: np.ndarray, groups: np.ndarray, smoothness: Sequence[str], repeated: bool,
+    X: np.ndarray, Y: np.ndarray, groups: np.ndarray, smoothness: Sequence[str], repeated: bool,
     n_jobs: int | None = None,
 ) -> list[Candidate]:  # fmt: skip
-    """Candidates for labels y [n] at rows X [n, p]; `groups` [p] is which length each column has.
+    """Candidates for labels Y [n, k] at rows X [n, p]; `groups` [p] is which length each column has.
 
     The kernel of middle smoothness is climbed from each of STARTS, the others from the better of its maxima.
     """
     middle = "matern52" if "matern52" in smoothness else smoothness[0]
-    first = Climb(X, y, groups, middle, repeated)
+    first = Climb(X, Y, groups, middle, repeated)
     starts = [np.array([*[z] * (groups.max() + 1), w, 0.0]) for z, w in STARTS]
     ends = list(results([partial(first.run, start, STEPS) for start in starts], n_jobs, here=True))
     theta = max(ends, key=lambda end: end[1].densities.mean())[0]
@@ -159,11 +163,11 @@ def maximised(
     return [candidate for _, candidate in [*ends, *results(tasks, n_jobs, here=True)]]
 
 
-def refined(X: np.ndarray, y: np.ndarray, like: Candidate, repeated: bool) -> Candidate:
-    """A candidate for labels y [n] at rows X [n, p], with one length for all columns, from one like it."""
+def refined(X: np.ndarray, Y: np.ndarray, like: Candidate, repeated: bool) -> Candidate:
+    """A candidate for labels Y [n, k] at rows X [n, p], with one length for all columns, from one like it."""
     mean, sd = ratio_units(repeated)
     start = np.array([float(z_of(like.precision[:1], TAU)[0]), (np.log10(like.ratio) - mean) / sd, 0.0])
-    climb = Climb(X, y, np.zeros(X.shape[1], int), like.smoothness, repeated)
+    climb = Climb(X, Y, np.zeros(X.shape[1], int), like.smoothness, repeated)
     return climb.run(climb._inside(start), FURTHER)[1]
 
 

@@ -29,14 +29,19 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import log_ndtr, logsumexp, softmax
 
+from .relevance import inverse
+
 SWEEPS, SETTLED = 30, 1e-2
 STILL = 0.05  # largest change of ν in the last sweep, relative to the largest ν
 DAMPING = 0.8  # half of it from sweep CALM on, so that sites do not oscillate
 CALM = 10
 NARROWEST = 0.01  # least tilted variance, relative to the cavity's: quadrature is not accurate below it
+LEAST = 1e-9  # least precision of a site
+ONE_BY_ONE = 40  # labels from which problems are solved one after the other, each in the cache of a core
 JITTER = 1e-6  # on the diagonal, for rows that the kernel does not distinguish
 NODES, LOG_WEIGHTS = hermegauss(16)
 LOG_WEIGHTS = np.log(LOG_WEIGHTS / LOG_WEIGHTS.sum())
+AT_ONCE = 2**19  # numbers of the largest array in `tilted`
 LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0.01
 
 
@@ -52,21 +57,32 @@ class Sites:
 
 
 def in_labels(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, ...]:
-    """α, R, log|I + TK|, and the posterior's mean and variance at the labels, given sites."""
-    n, C = nu.shape[1:]
-    K = K + JITTER * np.eye(n)
-    A, T = np.eye(n) + tau[:, :, None] * K, tau[:, :, None] * np.eye(n)
-    both = np.linalg.solve(A, np.concatenate([nu, T], 2))
-    alpha, R = both[..., :C], both[..., C:]
-    return alpha, R, np.linalg.slogdet(A)[1], K @ alpha, 1 + JITTER - np.sum((K @ R) * K, 2)
+    """α, R, log|I + TK|, and the posterior's mean and variance at the labels, given sites; of one problem or several.
+
+    With B = I + T^½ K T^½ the variance is (1 - B⁻¹_ii)/τ_i, and R = T^½ B⁻¹ T^½.
+    """
+    if K.ndim == 3 and K.shape[1] >= ONE_BY_ONE:
+        return tuple(map(np.array, zip(*map(in_labels, K, tau, nu), strict=True)))
+    tau, diagonal = np.maximum(tau, LEAST), np.arange(K.shape[-1])
+    root = np.sqrt(tau)
+    B = root[..., :, None] * K * root[..., None, :]
+    B[..., diagonal, diagonal] += 1 + JITTER * tau
+    R, log_det = map(np.asarray, inverse(B) if B.ndim == 2 else (np.linalg.inv(B), np.linalg.slogdet(B)[1]))
+    variance = (1 - R[..., diagonal, diagonal]) / tau
+    R *= root[..., :, None]
+    R *= root[..., None, :]
+    alpha = nu - R @ (K @ nu + JITTER * nu)
+    return alpha, R, log_det, K @ alpha + JITTER * alpha, variance
 
 
 def in_modes(F: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same in modes F [B, n, k]."""
-    A = np.eye(F.shape[2]) + F.swapaxes(1, 2) @ (tau[:, :, None] * F)
-    W = np.linalg.inv(A)
-    alpha = W @ (F.swapaxes(1, 2) @ nu)
-    return alpha, np.eye(F.shape[2]) - W, np.linalg.slogdet(A)[1], F @ alpha, np.sum((F @ W) * F, 2)
+    """The same in modes F [n, k]."""
+    if F.ndim == 3:
+        return tuple(map(np.array, zip(*map(in_modes, F, tau, nu), strict=True)))
+    identity = np.eye(F.shape[1])
+    W, log_det = inverse(identity + F.T @ (tau[:, None] * F))
+    alpha = W @ (F.T @ nu)
+    return alpha, identity - W, np.asarray(log_det), F @ alpha, np.einsum("nk,nk->n", F @ W, F)
 
 
 def expectation_propagation(
@@ -78,7 +94,7 @@ def expectation_propagation(
     With solve=`in_modes` K are the modes F [B, n, k].
     """
     B, n, k = K.shape
-    order = np.array([[c, *(d for d in range(n_classes) if d != c)] for c in y])[None]  # the label's own class first
+    order = own_class_first(y, n_classes)[None]
     back = np.argsort(order, 2)
     tau, nu = np.zeros((B, n)), np.zeros((B, n, n_classes))
     mean, variance = np.zeros((B, n, n_classes)), np.ones((B, n))
@@ -114,6 +130,12 @@ def expectation_propagation(
     return Sites(log_evidence, alpha, R, without, settled)
 
 
+def own_class_first(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """All classes in an order that begins with each label's own, [n, C]."""
+    others = np.arange(n_classes - 1)
+    return np.column_stack([y, others + (others >= y[:, None])])
+
+
 def _cavity(mean: np.ndarray, variance: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Variance [B, n] and mean [B, n, C] at each label without its site; never wider than the prior."""
     cavity = 1 / np.maximum(1 / variance - tau, 1.0)
@@ -126,6 +148,12 @@ def tilted(m: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     Z = E_t Π_d Φ(t + a_d), a_d = (m_0 - m_d)/√V, by Gauss-Hermite quadrature about the integrand's
     middle; the mean is over C - 1 directions.
     """
+    n = 1 if m.ndim == 1 else m.shape[-2]
+    size = max(1, AT_ONCE * n // (len(NODES) * m.size))
+    if n > size:
+        parts = [slice(k, k + size) for k in range(0, n, size)]
+        log_z, slope, bend = zip(*(tilted(m[..., part, :], V[..., part]) for part in parts), strict=True)
+        return np.concatenate(log_z, -1), np.concatenate(slope, -2), np.concatenate(bend, -1)
     sd = np.sqrt(V)[..., None]
     a = (m[..., :1] - m[..., 1:]) / sd
     middle = 0.5 * np.maximum(-a.min(-1), 0.0)[..., None]  # about where the integrand is, if the class seems wrong

@@ -83,7 +83,7 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
     errors are cut. With hyperparameters="evidence" nothing is averaged, and the single best length scales of few labels
     would be overconfident.
     """
-    few = len(labels) <= EXACT or not target.has_normal_noise
+    few = len(labels) <= EXACT
     if len(labels) < 2 or (few and target.hyperparameters != "average"):
         return None
     columns = labels[:, None].astype(float)
