@@ -22,7 +22,7 @@ from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.estimators.unlabelled import split_labels
 from gpum.fitted import rows as rows_module
 from gpum.heat.covariances import Features
-from gpum.inference import classes, correlations, nearest, probit
+from gpum.inference import class_posterior, classes, nearest, probit
 
 
 def kernel(a, b):
@@ -258,10 +258,10 @@ def test_guesses_on_the_cloud_are_as_uncertain_as_they_say(monkeypatch):
     second = np.where(np.arange(n)[:, None] < a * n, sides, sides[:, ::-1])
     monkeypatch.setattr(classes, "_elsewhere", lambda *_: (sides, [(np.arange(n), second)]))
     monkeypatch.setattr(classes, "ELSEWHERE", 1e4)  # beside so many the prior counts for nothing
-    prior = -0.5 * (np.log(classes.SHARPNESS) / classes.SHARP_SD) ** 2
+    prior = -0.5 * (np.log(class_posterior.SHARPNESS) / classes.SHARP_SD) ** 2
     posterior = types.SimpleNamespace(n_classes=2)
     weights = classes._sharpness(prior, posterior, None, np.arange(2), np.arange(2))
-    certainty = classes._sharpened(sides, weights).max(1).mean()
+    certainty = class_posterior.sharpened(sides, weights).max(1).mean()
     assert certainty == pytest.approx(a**2 + (1 - a) ** 2, abs=0.03)  # steps of the grid of exponents are 0.05
 
 
@@ -470,10 +470,10 @@ def test_components_in_stacks_and_blocks_in_threads(fitted, monkeypatch):
         for r, weight, alpha, R in zip(component.ratios, component.weights, component.alpha, component.R, strict=True):
             variance = 1 - np.sum((k @ R) * k, 1) + r
             found += weight * softmax(probit.LINK * (k @ alpha) / np.sqrt(variance)[:, None], axis=1)
-    expected = classes._sharpened(found / found.sum(1, keepdims=True), posterior.sharpness)
+    expected = class_posterior.sharpened(found / found.sum(1, keepdims=True), posterior.sharpness)
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-11)
     monkeypatch.setattr(rows_module, "BLOCK", 28)
-    monkeypatch.setattr(correlations, "ROOM", 1)
+    monkeypatch.setattr(class_posterior, "ROOM", 1)
     output = dataclasses.replace(
         model.model_.outputs[0], posterior=dataclasses.replace(posterior)
     )  # with its own stacks

@@ -10,6 +10,7 @@ from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor
 from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Stationary
 from gpum.inference import classes, design, gp
+from gpum.inference.class_posterior import SHARPNESS
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (60, 2))
@@ -70,7 +71,7 @@ def test_gain_of_a_class_against_fits_with_either_label():
 
     def fit(known, y):
         found = classes.classify(some, np.array(known), np.array(y), C, np.full(1, C))
-        return replace(found, sharpness=np.eye(len(classes.SHARPNESS))[0])  # not sharpened
+        return replace(found, sharpness=np.eye(len(SHARPNESS))[0])  # not sharpened
 
     posterior = fit(KNOWN, y)
     p = posterior.probabilities(everywhere)

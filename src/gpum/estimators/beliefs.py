@@ -20,7 +20,7 @@ from ..basics.workers import blas_threads, with_jobs
 from ..fitted.relevance import TITLE, with_lengths
 from ..geometry.candidate_set import CandidateSet
 from ..inference import classes, design, gp
-from ..inference.correlations import correlation
+from ..inference.class_posterior import correlation
 from ..inference.left_out import leave_one_out
 from ..inference.posterior import RowsInSpaces
 from ..inference.regress import as_numbers, regress

@@ -37,25 +37,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import log
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
 from ..basics.checks import GpumError
-from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
-from ..heat.covariances import SharedDistances, Weighted
-from .correlations import ClassStack, class_stacks, correlation, in_labels_of, modes
+from ..geometry.candidate_set import CandidateSet, LabelRows
+from ..heat.covariances import Weighted
+from .class_posterior import (
+    AS_THEY_ARE,
+    RATIOS,
+    SHARPNESS,
+    ClassComponent,
+    ClassPosterior,
+    correlation,
+    modes,
+    sharpened,
+)
 from .nearest import EXACT
-from .posterior import Mixture, RowsInSpaces, WeightedCandidate
+from .posterior import RowsInSpaces
 from .probit import NODES, SWEEPS, Sites, expectation_propagation, in_modes
 from .tempered import Considered, TemperedWeights
 
-RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
 DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
 DIMENSION_ROWS = 200  # rows of the cloud from which d is computed
-SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
 SHARP_SD = 0.6  # of log γ
 ELSEWHERE = 20.0  # see the module: by simulation, `benchmarks/reliability.py`
 TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
@@ -70,59 +76,6 @@ GROWTH, NATS = 4, 12.0  # of many labels so many times as many; then settings wi
 MANY = EXACT  # labels above which all is in modes,
 FULL_RANK = 1500  # or, where no kernel has fewer modes than there are labels, the most of these
 BLOCK = 4_000_000  # numbers in the largest array of a batch
-AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
-
-
-@dataclass(frozen=True)
-class ClassComponent(WeightedCandidate):
-    """A component of the posterior: a candidate with one weight for each ratio r."""
-
-    candidate: Candidate
-    ratios: np.ndarray  # [J]
-    weights: np.ndarray  # [J]
-    alpha: np.ndarray  # [J, n, C], or of k modes
-    R: np.ndarray  # [J, n, n]
-
-
-@dataclass(frozen=True)
-class ClassPosterior(Mixture[ClassComponent]):
-    """A mixture over candidates and ratios, and the weights of each sharpness γ."""
-
-    components: list[ClassComponent]
-    labels: list[np.ndarray | None]  # the labelled rows in each space in which a component has α and R in labels
-    n_classes: int
-    sharpness: np.ndarray  # weights of SHARPNESS
-    log_evidence: float
-    left_out: np.ndarray  # probabilities of each label's row as the other labels say, [n, C]
-    notes: tuple[str, ...] = ()
-    considered: Considered | None = None
-
-    def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
-        """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
-        found = np.zeros((len(rows), self.n_classes))
-        shared = [SharedDistances() for _ in range(max(1, *map(len, rows.sigma_points)))]
-        for k, stacks in self._stacks.items():
-            at = rows.at[k]
-            assert at is not None, "rows were not projected for a space that the posterior uses"
-            points = rows.sigma_points[k] or [at]
-            for stack in stacks:
-                p = sum(stack.at(b, of) for b, of in zip(points, shared, strict=False)) / len(points)
-                found += np.where(rows.far[k][:, None], stack.weights.sum() / self.n_classes, p)
-        return _sharpened(found / found.sum(1, keepdims=True), self.sharpness)
-
-    @cached_property
-    def _stacks(self) -> dict[int, list[ClassStack]]:
-        """The components of each space."""
-        of_space: dict[int, list[ClassComponent]] = {}
-        for component in self.components:
-            of_space.setdefault(component.candidate.space, []).append(component)
-        return {k: class_stacks(some, self.labels[k]) for k, some in of_space.items()}
-
-    def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
-        """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
-        covariance = component.candidate.covariance
-        labels = in_labels_of(component, self.labels[component.candidate.space])
-        return modes(covariance, b) if labels is None else correlation(covariance, b, labels)
 
 
 def effective_dimensions(candidate_set: CandidateSet) -> np.ndarray:
@@ -210,7 +163,7 @@ def classify(
     score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
     # with many labels the leave-one-out scores are enough
     sharpness = softmax(score) if n > SCREEN else _sharpness(score, posterior, candidate_set, known, y)
-    return replace(posterior, sharpness=sharpness, left_out=_sharpened(left_out, sharpness))
+    return replace(posterior, sharpness=sharpness, left_out=sharpened(left_out, sharpness))
 
 
 @dataclass(frozen=True)
@@ -349,7 +302,7 @@ def _sharpness(
     for _ in range(2):
         agreement = [_scores(p, truth[rows]).mean(1) for rows, p in second]
         weights = softmax(score + ELSEWHERE * len(y) * np.mean(agreement or [np.zeros(len(SHARPNESS))], 0))
-        truth = _sharpened(first, weights)
+        truth = sharpened(first, weights)
     return weights
 
 
@@ -402,12 +355,6 @@ def _scores(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def _or_atypical(log_p: np.ndarray, atypical: float, n_classes: int) -> np.ndarray:
     """log((1 - ε) p + ε/C) of log p."""
     return np.logaddexp(log_p + log(1 - atypical), log(atypical / n_classes))
-
-
-def _sharpened(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """p_c^γ, normalised, averaged over γ."""
-    log_p = np.log(np.maximum(p, 1e-300))
-    return sum(w * softmax(gamma * log_p, axis=1) for gamma, w in zip(SHARPNESS, weights, strict=True) if w)
 
 
 def _spread(y: np.ndarray, n_classes: int, size: int) -> np.ndarray:

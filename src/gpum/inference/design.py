@@ -34,8 +34,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr
 
-from . import classes
-from .correlations import correlation
+from .class_posterior import RATIOS, ClassComponent, ClassPosterior, correlation
 from .nearest import Nearest, near
 from .posterior import Component, Posterior, RowsInSpaces
 from .probit import LINK
@@ -273,7 +272,7 @@ def _of_component(
     )  # fmt: skip
 
 
-def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
+def of_classes(posterior: ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
     """Beliefs of a classifier, each candidate with its heaviest ratio; `cloud` are its rows in every space."""
     at_a, at_b = (
         RowsInSpaces.exactly([None if r is None else r[x] for r in cloud]) for x in (asked.candidates, asked.targets)
@@ -287,7 +286,7 @@ def of_classes(posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], a
 
 
 def _of_class_component(
-    component: classes.ClassComponent, posterior: classes.ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
+    component: ClassComponent, posterior: ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
     differ: np.ndarray, swing: np.ndarray,
 ) -> Belief:  # fmt: skip
     covariance, k, j = component.candidate.covariance, component.candidate.space, int(np.argmax(component.weights))
@@ -306,5 +305,5 @@ def _of_class_component(
         steep_b * swing,
         lambda i: correlation(covariance, a, a[[i]])[:, 0] - scaled @ of_a[i],
         D,
-        float(classes.RATIOS.min()),
+        float(RATIOS.min()),
     )

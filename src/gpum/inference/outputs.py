@@ -22,7 +22,8 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from . import angles, classes, design, known_noise, likelihoods, observations
+from . import angles, design, known_noise, likelihoods, observations
+from .class_posterior import ClassPosterior
 from .left_out import leave_one_out, log_densities, log_density
 from .posterior import Posterior, RowsInSpaces
 from .quantiles import mixture_quantiles
@@ -315,7 +316,7 @@ class Angle(Output):
 class ClassOutput:
     """The posterior of classes, the labelled rows and their classes (as positions in the sorted list of classes)."""
 
-    posterior: classes.ClassPosterior
+    posterior: ClassPosterior
     rows: np.ndarray
     labels: np.ndarray
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)

@@ -1,26 +1,92 @@
-"""Kernels of classes, scaled to k(x, x) = 1, and class probabilities of many components of a posterior at once.
+"""The posterior of classes, and the class probabilities of rows that it gives (`classes` makes it).
 
 For a row x with the correlations K(x) [n] to the labels, a component with the noise ratio r has
 
     p(class) = softmax(LINK αᵀK / √(1 - KᵀRK + r))
 
-Components of one space form stacks of about ROOM numbers of R, so that a block of rows needs few calls.
+in the kernel without its constant, scaled to k(x, x) = 1. The mean over the components is sharpened, p_c ∝ p_c^γ, and
+averaged over γ. Components of one space form stacks of about ROOM numbers of R, so that a block of rows needs few calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
+from scipy.special import softmax
 
+from ..geometry.candidate_set import Candidate
 from ..heat.covariances import Covariance, SharedDistances, Spectral
+from .posterior import Mixture, RowsInSpaces, WeightedCandidate
 from .probit import LINK
 from .stacked import InSpace, Linear
+from .tempered import Considered
 
 ROOM = 2**16
+RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
+SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
+AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 LEAST = 1e-12  # variance of a kernel without its constant at a point
+
+
+@dataclass(frozen=True)
+class ClassComponent(WeightedCandidate):
+    """A component of the posterior: a candidate with one weight for each ratio r."""
+
+    candidate: Candidate
+    ratios: np.ndarray  # [J]
+    weights: np.ndarray  # [J]
+    alpha: np.ndarray  # [J, n, C], or of k modes
+    R: np.ndarray  # [J, n, n]
+
+
+@dataclass(frozen=True)
+class ClassPosterior(Mixture[ClassComponent]):
+    """A mixture over candidates and ratios, and the weights of each sharpness γ."""
+
+    components: list[ClassComponent]
+    labels: list[np.ndarray | None]  # the labelled rows in each space in which a component has α and R in labels
+    n_classes: int
+    sharpness: np.ndarray  # weights of SHARPNESS
+    log_evidence: float
+    left_out: np.ndarray  # probabilities of each label's row as the other labels say, [n, C]
+    notes: tuple[str, ...] = ()
+    considered: Considered | None = None
+
+    def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
+        """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
+        found = np.zeros((len(rows), self.n_classes))
+        shared = [SharedDistances() for _ in range(max(1, *map(len, rows.sigma_points)))]
+        for k, stacks in self._stacks.items():
+            at = rows.at[k]
+            assert at is not None, "rows were not projected for a space that the posterior uses"
+            points = rows.sigma_points[k] or [at]
+            for stack in stacks:
+                p = sum(stack.at(b, of) for b, of in zip(points, shared, strict=False)) / len(points)
+                found += np.where(rows.far[k][:, None], stack.weights.sum() / self.n_classes, p)
+        return sharpened(found / found.sum(1, keepdims=True), self.sharpness)
+
+    @cached_property
+    def _stacks(self) -> dict[int, list[ClassStack]]:
+        """The components of each space."""
+        of_space: dict[int, list[ClassComponent]] = {}
+        for component in self.components:
+            of_space.setdefault(component.candidate.space, []).append(component)
+        return {k: class_stacks(some, self.labels[k]) for k, some in of_space.items()}
+
+    def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
+        """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
+        covariance = component.candidate.covariance
+        labels = in_labels_of(component, self.labels[component.candidate.space])
+        return modes(covariance, b) if labels is None else correlation(covariance, b, labels)
+
+
+def sharpened(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """p_c^γ, normalised, averaged over γ."""
+    log_p = np.log(np.maximum(p, 1e-300))
+    return sum(w * softmax(gamma * log_p, axis=1) for gamma, w in zip(SHARPNESS, weights, strict=True) if w)
 
 
 def correlation(
@@ -73,18 +139,19 @@ class ClassStack:
         return found
 
 
-def in_labels_of(component: Any, labels: np.ndarray | None) -> np.ndarray | None:
+def in_labels_of(component: ClassComponent, labels: np.ndarray | None) -> np.ndarray | None:
     """The labels that the α of a component belong to; None where they are of modes."""
     return labels if labels is not None and len(labels) == component.alpha.shape[1] else None
 
 
-def class_stacks(components: Sequence[Any], labels: np.ndarray | None) -> list[ClassStack]:
+def class_stacks(components: Sequence[ClassComponent], labels: np.ndarray | None) -> list[ClassStack]:
     """The stacks of components of one space, in which the labelled rows are `labels` [n, k]; None: all have modes."""
-    groups: dict[Hashable, list[list[Any]]] = {}
+    groups: dict[Hashable, list[list[ClassComponent]]] = {}
     for component in components:
         covariance, n = component.candidate.covariance, component.alpha.shape[1]
         linear = isinstance(covariance, Spectral)
-        kind = (linear, linear and covariance.offsets is None, n, *component.ratios.tolist())
+        without_offsets = isinstance(covariance, Spectral) and covariance.offsets is None
+        kind = (linear, without_offsets, n, *component.ratios.tolist())
         found = groups.setdefault(kind, [[]])
         if len(found[-1]) * n**2 >= ROOM:
             found.append([])
@@ -92,7 +159,7 @@ def class_stacks(components: Sequence[Any], labels: np.ndarray | None) -> list[C
     return [_stack(some, labels) for of_kind in groups.values() for some in of_kind]
 
 
-def _stack(components: list[Any], labels: np.ndarray | None) -> ClassStack:
+def _stack(components: list[ClassComponent], labels: np.ndarray | None) -> ClassStack:
     first, covariances = components[0], [component.candidate.covariance for component in components]
     linear, own = None, in_labels_of(first, labels)
     if own is not None and isinstance(covariances[0], Spectral):
