@@ -5,7 +5,7 @@ For a row x with the correlations K(x) [n] to the labels, a component with the n
     p(class) = softmax(LINK αᵀK / √(1 - KᵀRK + r))
 
 in the kernel without its constant, scaled to k(x, x) = 1. The mean over the components is sharpened, p_c ∝ p_c^γ, and
-averaged over γ. Components of one space form stacks of about ROOM numbers of R, so that a block of rows needs few calls.
+averaged over γ. Components of one space form stacks of about ROOM numbers of R: a block of rows needs few calls.
 """
 
 from __future__ import annotations
