@@ -484,7 +484,7 @@ def first(document, name):
         (lambda d: first(d, "EuclideanGPRegressor").update(__class__=7), "no field '__class__'"),
         (lambda d: first(d, "EuclideanGPRegressor").update(stored_=7), "its settings are not there"),
         (lambda d: first(d, "EuclideanGPRegressor").update(n_features_in_=3), "and 3 features"),
-        (lambda d: first(d, "setting").update(space=5), "a setting has no space"),
+        (lambda d: first(d, "setting").update(space=5), "its candidates do not belong to its spaces"),
         (lambda d: first(d, "family").update(geometry_of=[9]), "do not belong"),
         (lambda d: first(d, "model").update(outputs=[7]), "does not fit together"),
         (lambda d: first(d, "table-and-model").update(X={"array": ["float64", 0, [10**9, 10**9]]}), "reaches beyond"),

@@ -20,12 +20,11 @@ def run(block):
     return names
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few rows are no surface
 def test_readme_code_runs():
     assert BLOCKS
     assert ROWS in BLOCKS[0]
     for block in BLOCKS:
-        run(block.replace(ROWS, "n_unlabeled=40"))
+        run(block.replace(ROWS, "n_unlabeled=100"))
 
 
 @pytest.mark.slow

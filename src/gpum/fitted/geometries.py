@@ -102,7 +102,7 @@ class Geometries:
         ):
             raise GpumError("its spaces do not belong to its geometries")
         if not all(0 <= candidate.space < n for candidate in spaces.candidates):
-            raise GpumError("its settings do not belong to its spaces")
+            raise GpumError("its candidates do not belong to its spaces")
 
     def with_notes(self, notes: Sequence[str]) -> Geometries:
         """The same with further notes."""

@@ -101,10 +101,10 @@ def _check(model: FittedModel) -> None:
             known = 0 <= component.candidate.space < n and candidate_set.spaces[component.candidate.space] is not None
             weights = np.asarray(component.weights, float)
             if not known or not len(weights) or not np.all(np.isfinite(weights) & (weights >= 0)):
-                raise GpumError("a setting has no space, or its weights are not numbers")
+                raise GpumError("a candidate has no space, or its weights are not numbers")
         errors = getattr(output.posterior, "gross", 0.0), getattr(output.posterior, "gross_variance", 0.0)
         if not (0 <= errors[0] < 1 and 0 <= errors[1] < np.inf):
             raise GpumError("its gross errors have no probability or variance")
         total = sum(component.weight for component in output.posterior.components)
         if not abs(total - 1) < 1e-6:
-            raise GpumError(f"the weights of its settings add up to {total:.6g}, not to 1")
+            raise GpumError(f"the weights of its candidates add up to {total:.6g}, not to 1")

@@ -27,6 +27,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
+from scipy.spatial.distance import pdist, squareform
 from scipy.special import ndtr, ndtri
 
 from ..geometry.priors import Priors
@@ -188,12 +189,8 @@ def z_of(rho: np.ndarray, tau: float) -> np.ndarray:
 
 
 def squared_distances(X: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """d² between all rows, [n, n]."""
-    A = X * np.sqrt(rho)
-    squares = np.sum(A**2, 1)
-    found = np.maximum(squares[:, None] + squares - 2 * A @ A.T, 0.0)
-    np.fill_diagonal(found, 0.0)
-    return found
+    """d² between all rows, [n, n], each from its own differences: those between rows beside a far one keep their digits."""
+    return squareform(pdist(X * np.sqrt(rho), "sqeuclidean"))
 
 
 def kernel(d2: np.ndarray, smoothness: str) -> tuple[np.ndarray, np.ndarray]:
