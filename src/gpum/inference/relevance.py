@@ -189,7 +189,7 @@ def z_of(rho: np.ndarray, tau: float) -> np.ndarray:
 
 
 def squared_distances(X: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """d² between all rows, [n, n], each from its own differences: those between rows beside a far one keep their digits."""
+    """d² between all rows, [n, n], from their differences: a far row takes no digits from the others."""
     return squareform(pdist(X * np.sqrt(rho), "sqeuclidean"))
 
 
