@@ -94,6 +94,7 @@ def cavity_moments(
     each, n = posterior.components, y.shape[-1]
     labels, scales = (np.broadcast_to(v, (len(each), n)) for v in (y, log_scale))
     for component, mass, at, more in zip(each, posterior.log_masses(), labels, scales, strict=True):
+        assert isinstance(component.d, Decomposed)
         c, alpha = inverse_parts(component.d, component.ratios, at)
         variance = component.signal / c  # of the label, its noise included
         log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)) - more[:, None])
