@@ -10,6 +10,7 @@ from conftest import make_ring
 from gpum import BayesianGPLVM, datasets
 from gpum.manifold import evaluate, volume
 from gpum.manifold.boundary import corridor_boundary, paper_alpha, variance_boundary
+from gpum.manifold.complex import complex_of
 
 
 def n_components(chart, n=500):
@@ -95,3 +96,15 @@ def test_paper_rule(roll_model):
     assert not evaluate(chart, "inside", far).any()
     with pytest.raises(ValueError, match="no levels"):
         chart.with_level(1.0)
+
+
+def test_the_domains_of_a_curve_are_the_curve_and_bridges():
+    """Corridors over several rows lie on the curve: beside it, they made the curve longer."""
+    t = np.sort(np.random.default_rng(0).uniform(-1, 1, 40))
+    S = np.stack([np.sin(2 * t), np.cos(2 * t), 0.8 * t], 1) + 0.01 * np.random.default_rng(1).standard_normal((40, 3))
+    model = BayesianGPLVM(1, n_inducing=12, starts="isomap", random_state=0).fit(S)
+    extent = np.ptp(model.latent_)
+    for level in model.chart_.boundary.levels(6):
+        domain = complex_of(model.chart_.boundary.at(level))
+        sides = [domain.vertices[cells, 0] for cells in (domain.simplices, domain.corridors[domain.bridge == 0])]
+        assert sum(np.ptp(side, axis=1).sum() for side in sides) == pytest.approx(extent, rel=1e-9)

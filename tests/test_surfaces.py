@@ -95,7 +95,27 @@ def test_a_learned_chart_has_the_length_of_its_curve(curve_fit):
     steps = np.append(0, np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1)))
     found = surface.geodesic(curve[40], curve[[100, 200, 360]])
     np.testing.assert_allclose([g.length for g in found], steps[[100, 200, 360]] - steps[40], rtol=0.02)
-    assert surface.spectrum(2).values[1] == pytest.approx((np.pi / surface.volume) ** 2, rel=0.05)
+    t = np.sort(np.random.default_rng(0).uniform(-1, 1, 40))  # of the rows, at which the curve ends
+    length = np.interp(t[-1], np.linspace(-1, 1, 400), steps) - np.interp(t[0], np.linspace(-1, 1, 400), steps)
+    assert surface.volume == pytest.approx(length, rel=0.02)
+    assert surface.spectrum(2).values[1] == pytest.approx((np.pi / length) ** 2, rel=0.05)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-40])
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_lengths_of_learned_charts_are_in_the_units_of_the_columns(unit, scale):
+    t = np.linspace(-1, 1, 60)
+    arc = unit * np.stack([3 * np.sin(t), 3 * np.cos(t), 0.01 * np.cos(40 * t)], 1)  # a small third column
+    latent = BayesianGPLVM(1, n_inducing=12, starts="isomap", scale="none", random_state=0)
+    if scale == "standard":
+        arc, latent = arc[:, :2], latent.set_params(scale="standard")
+    model = GPUMRegressor(1, geometry="chart", latent_model=latent.fit(arc), random_state=0).fit(arc, np.sin(3 * t))
+    surface = model.surfaces_[0]
+    assert surface.volume == pytest.approx(6 * unit, rel=0.03)
+    assert surface.spectrum(2).values[1] == pytest.approx((np.pi / surface.volume) ** 2, rel=1e-3)
+    assert surface.geodesic(arc[0], arc[-1]).length == pytest.approx(6 * unit, rel=0.03)
+    off = arc[30] * (1 + 0.1 * np.array([1.0, 1.0, 0.0])[: arc.shape[1]])  # 0.1 radii away, along one
+    assert surface.project(off[None]).distance == pytest.approx(0.3 * unit, rel=0.05)
 
 
 def test_known_charts_have_their_metric():

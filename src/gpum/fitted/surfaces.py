@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from ..basics import checks
 from ..basics.checks import GpumError
+from ..basics.neighbours import distance
 from ..geometry.base import SurfaceGeometry, bare
 from ..geometry.features import NodeFeatures
 from ..heat.simplicial import of_distances, on_cells
@@ -88,9 +89,17 @@ class FittedSurface(MeshedSurface):
 
     @cached_property
     def _unit(self) -> float:
-        """The unit of lengths of the surface, in those of X; 1 where columns have units of their own."""
-        units = np.unique(np.asarray(self._member.surface.scale) * self._scale * self._cloud.unit)
+        """The unit of the rows that the surface was learned from, in those of X; 1 where columns have their own."""
+        units = np.unique(np.asarray(self._scale) * self._cloud.unit)
         return 1.0 if self._known or len(units) > 1 else float(units[0])
+
+    @cached_property
+    def _unit_of_spectrum(self) -> float:
+        """The unit of lengths in which eigenfunctions were computed: charts of minute clouds have one of their own."""
+        if self._known or self._member.name != "chart":
+            return self._unit
+        assert self._member.details is not None
+        return self._unit * float(self._member.details.content["model"].unit_)
 
     def project(self, X: Any) -> Location:
         """The nearest points of the surface to rows X [n, p].
@@ -100,8 +109,14 @@ class FittedSurface(MeshedSurface):
         """
         rows = checks.cloud(X, "X", columns=self._cloud.X.shape[1])
         located = self._linear.project(self._cloud._scaled(rows) / self._scale)
+        away, scale = located.distance, np.unique(self._member.surface.scale)
+        if len(scale) == 1:
+            away = away * scale[0]
+        else:  # the nearest point is that in scaled columns
+            nearest = np.einsum("nj,njp->np", located.weights, self._member.surface.positions[located.nodes])
+            away = np.linalg.norm(self._cloud._scaled(rows) / self._scale - nearest, axis=1)
         nodes = located.nodes if self._glued is None else self._glued[located.nodes]
-        return replace(located, nodes=nodes, distance=located.distance * self._unit)
+        return replace(located, nodes=nodes, distance=away * self._unit)
 
     @cached_property
     def volume(self) -> float:
@@ -127,22 +142,26 @@ class FittedSurface(MeshedSurface):
     @cached_property
     def _spectrum(self) -> Spectrum:
         candidate_set = self._model.geometries.candidate_set
-        weights: dict[int, float] = {}
+        weights = {
+            k: 0.0
+            for k, space in enumerate(candidate_set.spaces)
+            if candidate_set.geometry_of[k] == self._number
+            and isinstance(space, NodeFeatures) and space.eigenvalues is not None
+        }  # fmt: skip
+        for candidate in candidate_set.candidates:  # decides where the kernel without a boundary has all the weight
+            if candidate.space in weights:
+                weights[candidate.space] += 1e-12 * np.exp(candidate.log_prior)
         for output in self._model.outputs:
             for component in output.posterior.components:
-                k = component.candidate.space
-                space = candidate_set.spaces[k]
-                if (
-                    candidate_set.geometry_of[k] == self._number
-                    and isinstance(space, NodeFeatures) and space.eigenvalues is not None
-                ):  # fmt: skip
-                    weights[k] = weights.get(k, 0.0) + component.weight
+                if component.candidate.space in weights:
+                    weights[component.candidate.space] += component.weight
         if not weights:
             raise GpumError(
-                f"the kernels of the {self.title} were not made of eigenfunctions; fit with kernel='spectral'"
+                f"no kernel of the {self.title} with weight is made of eigenfunctions; fit with kernel='spectral', or "
+                "take the fit itself, whose file holds what has weight alone"
             )
         heaviest: Any = candidate_set.spaces[max(weights, key=lambda k: weights[k])]
-        q, unit = self.dim, self._unit
+        q, unit = self.dim, self._unit_of_spectrum
         values, functions = heaviest.eigenvalues / unit**2, np.asarray(heaviest.values_at_nodes, float)
         functions = functions * unit ** (-q / 2)
         constant = np.abs(functions[:, ~varying(values)]).max(0)  # 1/√volume, each on its connected component
@@ -166,7 +185,9 @@ class FittedSurface(MeshedSurface):
 
             at = surface.positions
             return pairs, lengths(self._model.geometries.chart(self._number), at[ends[:, 0]], at[ends[:, 1]])
-        return pairs, self._unit * np.linalg.norm(surface.nodes[ends[:, 0]] - surface.nodes[ends[:, 1]], axis=1)
+        scale = np.unique(surface.scale)
+        steps = distance(surface.nodes, ends) * scale[0] if len(scale) == 1 else distance(surface.positions, ends)
+        return pairs, self._unit * steps
 
     def elements(self) -> tuple[csr_matrix, csr_matrix]:
         """Stiffness and mass [V, V] of linear elements; an edge of no cell is as wide as a usual side."""

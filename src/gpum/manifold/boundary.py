@@ -217,10 +217,12 @@ def corridor_boundary(
     level_of_edge[(variance > _alpha_or_infinity(rng, mapping, X)) & ~close] = np.inf
     sides = gaps.side_index(cells, edges)
     level_of_edge = gaps.close_slits(sides, length, level_of_edge, in_tree)
-    cell_level = level_of_edge[sides].max(1, initial=0.0)
     # Where the chart has torn neighbours apart, a bridge joins them, as long as their distance in the data space.
     away = neighbours.distance(images, edges)
     torn = (length > TORN * away) & close
+    if X.shape[1] == 1:
+        level_of_edge = gaps.on_line(points, edges, level_of_edge, torn)
+    cell_level = level_of_edge[sides].max(1, initial=0.0)
     beside = torn & ~in_tree
     level_of_edge[beside] = BRIDGED + KNOWN * gaps.relative_gap(away[beside], typical[beside])
 

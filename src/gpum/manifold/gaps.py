@@ -80,6 +80,23 @@ def close_slits(sides: np.ndarray, length: np.ndarray, level: np.ndarray, tree: 
             return level
 
 
+def on_line(points: np.ndarray, edges: np.ndarray, level: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    """Levels of edges in a chart of one dimension, where an edge over several rows is the edges between them, [e].
+
+    Each edge between neighbours has the least level of the edges over it, and those over several rows have none: on a
+    line they would be corridors beside the others, and the curve longer than it is. Edges `apart` [e] are no line.
+    """
+    order = np.argsort(points[:, 0], kind="stable")
+    rank = np.argsort(order)
+    first, last = np.sort(rank[edges], axis=1).T
+    over = np.flatnonzero(~apart)
+    steps = last[over] - first[over]
+    within = np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
+    least = np.full(len(points) - 1, np.inf)
+    np.minimum.at(least, np.repeat(first[over], steps) + within, np.repeat(level[over], steps))
+    return np.where(apart, level, np.where(last - first == 1, least[first], np.inf))
+
+
 def in_steps(lengths: np.ndarray, typical: np.ndarray) -> np.ndarray:
     """Lengths in steps, [e]. Rows may coincide, so that a step is at least a billionth of the greatest length."""
     floor = max(1e-9 * float(lengths.max(initial=0.0)), np.finfo(float).tiny)
