@@ -11,6 +11,7 @@ from gpum.basics import scaling
 from gpum.basics.checks import NoSurface
 from gpum.estimators import units
 from gpum.estimators.base import NumberScores
+from gpum.estimators.contest import Contest
 
 RNG = np.random.default_rng(0)
 PIXELS = np.abs(RNG.standard_normal((40, 100))) * np.linspace(0.01, 1, 100)
@@ -179,6 +180,17 @@ def test_charts_are_learned_where_their_sketch_is_near_though_graph_and_atlas_ar
     asked, _ = asked_for(monkeypatch, X, y)
     assert max(seen["graph of neighbours"], seen["atlas of dimension 1"]) < seen["flat space"] - 50
     assert asked == [1, 2]
+
+
+def test_the_atlas_of_one_dimension_does_not_leave_out_that_of_another(monkeypatch):
+    """Waves around a torus: the atlas of three dimensions, which comes first, is ahead of flat space and graph."""
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(0, 2 * np.pi, (2, 250))
+    X = np.stack([np.cos(a), np.sin(a), np.cos(b), np.sin(b)], 1) + 0.02 * rng.standard_normal((250, 4))
+    y = np.where(np.arange(250) < 40, np.sin(a + b) + np.cos(2 * a - b), np.nan)
+    monkeypatch.setattr(Contest, "most_promising", lambda self, dims: sorted(dims, reverse=True))
+    _, model = asked_for(monkeypatch, X, y)
+    assert {f"atlas of dimension {q}" for q in (1, 2, 3)} <= set(model.candidates_.geometry)
 
 
 def unlike_curve(z):

@@ -1,7 +1,9 @@
 """Which geometries are worth learning: what labels say of what is like them and takes a second.
 
-A geometry is not learned where all its *witnesses* are more than AHEAD nats of evidence behind the best geometry that
-there is by then, for every column of labels. Witnesses are
+A geometry is not learned where all its *witnesses* are more than AHEAD nats of evidence behind the best of its
+*rivals*, for every column of labels. Rivals of an atlas, which takes a second, are flat space and the first graph: were
+other atlases among them, the first atlas that is built could leave out a better one. Those of a chart and of further
+graphs are all geometries that there are by then. Witnesses are
 
     further graphs     the first graph (with FURTHER in the place of AHEAD: graphs differ more among each other)
     charts, atlases    the first graph, the sketch of their dimension (`geometry.sketch`), of a chart also the atlas
@@ -52,25 +54,26 @@ class Contest:
         """Whether graphs beside the first one are built."""
         return self._behind([GRAPH]) <= FURTHER
 
-    def behind(self, dim: Any, smooth: bool) -> float:
+    def behind(self, kind: str, dim: Any, smooth: bool) -> float:
         """By how many nats all witnesses of a chart or atlas of a dimension are behind; `smooth`: flat space is one."""
         dims = ATLAS_DIMS if isinstance(dim, str) else (dim,)
         alike = [f"{like} of dimension {q}" for like in ("sketch", "atlas") for q in dims]
-        return self._behind([GRAPH, *alike, ONE_LENGTH] if smooth else [GRAPH, *alike])
+        witnesses = [GRAPH, *alike, ONE_LENGTH] if smooth else [GRAPH, *alike]
+        return self._behind(witnesses, no_rivals=("sketch", "atlas") if kind == "atlas" else ("sketch",))
 
     def most_promising(self, dims: Sequence[Any]) -> list[Any]:
         """Dimensions in the order of the evidence of their sketches."""
         total = lambda dim: sum(score.get(f"sketch of dimension {dim}", -np.inf) for score in self.scores)
         return sorted(dims, key=total, reverse=True)
 
-    def _behind(self, witnesses: Sequence[str]) -> float:
-        """By how many nats they are behind the best geometry, for the column where it is least; 0 if nothing is known.
+    def _behind(self, witnesses: Sequence[str], no_rivals: tuple[str, ...] = ("sketch",)) -> float:
+        """By how many nats they are behind the best rival, for the column where it is least; 0 if nothing is known.
 
-        Sketches win nothing themselves.
+        Titles of `no_rivals` begin so: sketches win nothing themselves.
         """
         least = []
         for score in self.scores:
-            best = max((evidence for title, evidence in score.items() if not title.startswith("sketch")), default=0.0)
+            best = max((evidence for title, evidence in score.items() if not title.startswith(no_rivals)), default=0.0)
             least.append(best - max((score[title] for title in witnesses if title in score), default=best))
         return min(least, default=0.0)
 

@@ -8,8 +8,9 @@
    this is done in both; the labels choose those in which the rest is built, and all that was built in the others keeps
    its weight.
 3. Build what takes longer, atlases and then charts, one dimension after the other in the order of promise, each only
-   while it may win (`contest`): graphs, sketches of charts, and what was built before are its witnesses. Charts and
-   atlases of a large cloud whose rows have more than `subset.SMOOTH` dimensions are not learned either.
+   while it may win (`contest`): graphs, sketches of charts, and what was built before are its witnesses. Atlases are
+   not judged against each other, so that their order decides nothing. Charts and atlases of a large cloud whose rows
+   have more than `subset.SMOOTH` dimensions are not learned either.
 4. Commit: all geometries with their spaces, settings and prior weights, from which `inference` goes on.
 
 Ctrl-C while geometries or their spaces are built goes on with those that are ready, once: the next one ends the fit.
@@ -179,7 +180,7 @@ def _begun(
     contest, sketched = Contest().with_scores(scored(own)), build(("sketch",))
     contest = contest.with_scores(scored(sketched)) if sketched.groups else contest
     for dim in contest.most_promising(_dimensions(request, rows.cloud, "atlas") if "atlas" in kinds else []):
-        if contest.behind(dim, smooth=True) <= AHEAD and (atlas := build(("atlas",), dim=dim)).groups:
+        if contest.behind("atlas", dim, smooth=True) <= AHEAD and (atlas := build(("atlas",), dim=dim)).groups:
             own, contest = own.beside(atlas), contest.with_scores(scored(atlas))
     return own, contest
 
@@ -203,7 +204,7 @@ def _promising(
                 rough = atlases(own).get(dim)
                 if kind == "atlas" and rough is not None:
                     continue
-                behind = contest.behind(dim, smooth=rough is not None and rough <= SMOOTH)
+                behind = contest.behind(kind, dim, smooth=rough is not None and rough <= SMOOTH)
                 if behind > AHEAD:
                     left_out.append((kind, dim, behind))
                     continue
