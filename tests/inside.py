@@ -12,7 +12,7 @@ from gpum.fitted import Geometries, cloud, rows
 from gpum.geometry import candidate_set, graphs
 from gpum.geometry.chart import ChartGeometry
 from gpum.geometry.domains import levels_of
-from gpum.gplvm import lbfgs, optimise, projection
+from gpum.gplvm import optimise, projection
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp
 
@@ -105,7 +105,7 @@ def handed_out(monkeypatch):
 def compiled():
     """How many programs there are of each kind that a latent model compiles."""
     projections = (projection._ascend_rows, projection._project_few, projection.decoder)
-    programs = (lbfgs.minimise, *projections)
+    programs = (optimise._value_and_gradient, *projections)
     return [program._cache_size() for program in programs]
 
 
