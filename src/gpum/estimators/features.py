@@ -123,9 +123,11 @@ def like_fitted(estimator: Any, X: Any) -> np.ndarray:
                 f"{checks.counted(len(encoding.columns), 'column')}; pass a table with the same columns"
             )
         return checks.cloud(_encoded(estimator, encoding, table), "X", missing=estimator._takes_missing)
-    X = checks.cloud(X, "X", missing=estimator._takes_missing)
-    check_count(estimator, X.shape[1])
-    return X
+    rows = checks.cloud(X, "X", missing=True)
+    if np.isnan(rows).any() and not estimator._takes_missing:
+        rows = checks.cloud(X, "X")  # which says what to do about them
+    check_count(estimator, rows.shape[1])
+    return rows
 
 
 def check_count(estimator: Any, count: int) -> None:

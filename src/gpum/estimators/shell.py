@@ -87,9 +87,9 @@ def read_cloud(
     return replace(cloud, unit=scaling.Scaling.of(cloud.centred).unit)
 
 
-def check_rows(estimator: Any, X: Any) -> np.ndarray:
+def check_rows(estimator: FittedEstimator, X: Any) -> np.ndarray:
     """Rows like those of the fitted cloud, as an array [n, p]."""
-    check_is_fitted(estimator)
+    estimator.model_  # noqa: B018 (refuses an estimator that is not fitted)
     return features.like_fitted(estimator, X)
 
 
@@ -149,7 +149,8 @@ class FittedEstimator(FileEstimator):
     @property
     def model_(self) -> Any:
         """The fitted model: cloud, geometries, posteriors, notes. Parameters that are set later do not change it."""
-        check_is_fitted(self)
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)  # which raises the error; it also reads tags, which takes longer than a row
         return self._fitted
 
     @property

@@ -67,11 +67,6 @@ class Decomposed(OfEigenvalues):
         """The number of labels."""
         return len(self.U)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of its matrix."""
-        return self.U.shape
-
     def times(self, covariance: Covariance, a: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """K(a, labels) U."""
         return covariance.times(a, labels, self.U)
@@ -113,11 +108,6 @@ class LowRank(OfEigenvalues):
     def n(self) -> int:
         """The number of labels."""
         return self.count
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of its matrix."""
-        return self.along.shape
 
     def times(self, covariance: Covariance, a: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """K(a, labels) U."""

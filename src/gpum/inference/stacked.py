@@ -222,9 +222,11 @@ def stacks(
         if isinstance(component.d, Nearest):
             local.append(NearestStack.of(number, component, known(labels[component.candidate.space])))
             continue
-        shape, kind = component.d.shape, _kind(component.candidate.covariance)
-        batches = groups.setdefault((*kind, isinstance(component.d, LowRank), shape, len(component.ratios)), [[]])
-        if len(batches[-1]) * shape[0] * shape[1] >= ROOM:
+        low_rank = isinstance(component.d, LowRank)
+        matrix = component.d.along if low_rank else component.d.U
+        kind = *_kind(component.candidate.covariance), low_rank, matrix.shape, len(component.ratios)
+        batches = groups.setdefault(kind, [[]])
+        if len(batches[-1]) * matrix.size >= ROOM:
             batches.append([])
         batches[-1].append(number)
     return [*local, *(_stack(components, batch, labels) for of_kind in groups.values() for batch in of_kind)]
