@@ -22,7 +22,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from gpum import GPUMRegressor, KernelOptions, SwissRoll, datasets
 from gpum.geometry.candidate_set import spectral_candidates
-from gpum.geometry.domains import domain_of
+from gpum.geometry.chart import domain_of
 
 console = Console()
 SCRIPT = """

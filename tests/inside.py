@@ -10,8 +10,7 @@ from gpum.basics import workers
 from gpum.estimators import subset
 from gpum.fitted import Geometries, cloud, rows
 from gpum.geometry import candidate_set, graphs
-from gpum.geometry.chart import ChartGeometry
-from gpum.geometry.domains import levels_of
+from gpum.geometry.chart import ChartGeometry, levels_of
 from gpum.gplvm import optimise, projection
 from gpum.heat import paths, spectral
 from gpum.inference import classes, gp

@@ -18,7 +18,8 @@ from gpum.basics import large_neighbours, workers
 from gpum.basics.workers import as_worker, at_once, with_jobs
 from gpum.fitted import rows as fitted_rows
 from gpum.geometry import chart as chart_module
-from gpum.geometry import domains, graphs
+from gpum.geometry import chart as charts
+from gpum.geometry import graphs
 from gpum.geometry.base import SurfaceGeometry
 from gpum.geometry.options import KernelTask, smoothness_names
 from gpum.inference import gp
@@ -174,7 +175,7 @@ def test_levels_fan_out_and_finished_ones_are_kept(curve_fit, handed_out, one_th
     assert inside.computed(again.store) == 2
     with joblib.parallel_config(backend="workers", n_jobs=2):
         found = again.built(wanted)[1]
-    levels = len(domains.levels_of(chart, "average"))
+    levels = len(charts.levels_of(chart, "average"))
     assert len(handed_out) == levels - 2
     for a, b in zip(found.rows, alone.rows, strict=True):
         np.testing.assert_array_equal(a, b)

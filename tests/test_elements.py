@@ -8,8 +8,8 @@ import pytest
 from scipy.spatial import Delaunay
 
 from gpum import BayesianGPLVM, EmbeddedChart, LearnedChart
-from gpum.geometry import domains
-from gpum.geometry.domains import Domain, judged
+from gpum.geometry import chart as charts
+from gpum.geometry.chart import Domain, judged
 from gpum.heat.assembly import quadrature
 from gpum.heat.elements import eigenpairs
 from gpum.manifold.boundary import DEFAULT_LEVEL, corridor_boundary
@@ -214,9 +214,9 @@ def test_domains_of_a_learned_chart(roll, roll_model):
 def test_levels_with_the_same_domain_count_as_one(roll_model):
     """Their prior weights are added up; those that remain have different domains, and each level has one of these."""
     chart = roll_model.chart_
-    every = chart.boundary.levels(domains.LEVELS, domains.MAX_LEVEL)
+    every = chart.boundary.levels(charts.LEVELS, charts.MAX_LEVEL)
     prior = np.exp(-every / DEFAULT_LEVEL) * (1 + every)
-    levels, log_priors = map(np.array, zip(*domains.levels_of(chart, "average"), strict=True))
+    levels, log_priors = map(np.array, zip(*charts.levels_of(chart, "average"), strict=True))
     of_level = np.searchsorted(levels, every, side="right") - 1
     np.testing.assert_allclose(np.exp(log_priors), np.bincount(of_level, prior) / prior.sum(), rtol=1e-12)
 

@@ -14,10 +14,10 @@ from gpum.geometry.candidate_set import Candidate, CandidateSet, join
 from gpum.geometry.path_spaces import path_settings
 from gpum.heat.covariances import Features, KernelSum, Spectral, Stationary
 from gpum.heat.spectra import SMOOTHNESS
-from gpum.inference import gp, tempered, tridiagonal
+from gpum.inference import gp, tempered
 from gpum.inference.design import Asked, of_function
 from gpum.inference.draws import draws
-from gpum.inference.exact import LowRank
+from gpum.inference.exact import LowRank, tridiagonal_forms
 from gpum.inference.gradients import gradients
 from gpum.inference.left_out import leave_one_out
 from gpum.inference.posterior import RowsInSpaces
@@ -497,7 +497,7 @@ def test_predictions_of_kernels_of_low_rank_do_not_depend_on_sums(monkeypatch):
 
 def test_forms_of_a_matrix_that_rounding_makes_indefinite():
     """Then there is no elimination without pivots, and eigenvalues are used instead."""
-    assert tridiagonal.forms(np.diag([1.0, -1e-3]), np.ones(2), gp.RATIOS) is None
+    assert tridiagonal_forms(np.diag([1.0, -1e-3]), np.ones(2), gp.RATIOS) is None
 
 
 def test_a_memory_changes_no_number_and_saves_work(monkeypatch):

@@ -433,7 +433,7 @@ def test_meshes_that_did_not_converge_are_told(monkeypatch):
     def rough(chart, **options):
         return dataclasses.replace(found(chart, **options), change=0.4)
 
-    monkeypatch.setattr("gpum.geometry.domains.eigenpairs", rough)
+    monkeypatch.setattr("gpum.geometry.chart.eigenpairs", rough)
     model = GPUMRegressor(latent_model=chart, kernel=KernelOptions(n_modes=10), random_state=0).fit(X, X[:, 0])
     assert "its first eigenvalues still change by 40% as the mesh is refined" in model.notes_[0]
 

@@ -6,8 +6,8 @@ import pytest
 from gpum.datasets import make_swiss_roll
 from gpum.geometry.candidate_set import CandidateSet, stationary_candidates
 from gpum.geometry.features import ScaledSpace
+from gpum.geometry.flat import sketches
 from gpum.geometry.options import KernelTask
-from gpum.geometry.sketch import sketches
 from gpum.inference import gp
 
 TASK = KernelTask(["matern52", "heat"])

@@ -17,7 +17,6 @@ from ..fitted.cloud import SUBSET, with_subset
 from ..geometry import graphs
 from ..geometry.base import Builder
 from ..geometry.flat import FlatGeometry, PlaneGeometry
-from ..geometry.graph import GraphGeometry
 from ..geometry.options import KernelTask, smoothness_names
 from ..persistence.store import Store
 from . import learning, shell
@@ -126,7 +125,7 @@ class GraphLaplacianGPRegressor(GPRegressor):
     def _geometries(self, cloud: Cloud, labels: Labels) -> Geometries:
         checks.option(self.normalisation, "normalisation", ("paper", "authors"))
         return one_geometry(
-            cloud, "heat", lambda X: GraphGeometry(graphs.diffusion_spaces(X, normalisation=self.normalisation))
+            cloud, "heat", lambda X: graphs.GraphGeometry(graphs.diffusion_spaces(X, normalisation=self.normalisation))
         )
 
 
@@ -153,4 +152,4 @@ class GraphMaternGPRegressor(GPRegressor):
         if self.n_neighbors is not None:
             most = min(len(cloud), SUBSET) - 1
             tried = (checks.integer(self.n_neighbors, "n_neighbors", 1, most, "fewer than the rows of X"),)
-        return one_geometry(cloud, self.smoothness, lambda X: GraphGeometry(graphs.graph_spaces(X, tried)))
+        return one_geometry(cloud, self.smoothness, lambda X: graphs.GraphGeometry(graphs.graph_spaces(X, tried)))

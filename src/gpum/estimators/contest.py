@@ -6,7 +6,7 @@ other atlases among them, the first atlas that is built could leave out a better
 graphs are all geometries that there are by then. Witnesses are
 
     further graphs     the first graph (with FURTHER in the place of AHEAD: graphs differ more among each other)
-    charts, atlases    the first graph, the sketch of their dimension (`geometry.sketch`), of a chart also the atlas
+    charts, atlases    the first graph, the sketch of their dimension (`geometry.flat`), of a chart also the atlas
     ... where the surface is smooth
                        flat space with one length for all columns, too: of atlases that are not `build.ROUGH`, and of
                        charts where local charts of the atlas of their dimension fit all but SMOOTH of the rows

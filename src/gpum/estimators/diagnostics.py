@@ -26,7 +26,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.neighbours import spanning_tree
 from ..geometry.candidate_set import NO_BOUNDARY, SCALES
-from ..geometry.domains import levels_of
+from ..geometry.chart import levels_of
 from ..inference.design import Suggestions
 from ..manifold import evaluate, length
 

@@ -5,6 +5,7 @@ Charts and latent models are imported where they are needed: to read a fitted mo
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -217,6 +218,52 @@ def check_latent_model(given: Any) -> None:
         raise GpumError(
             f"latent_model must be 'bgplvm', 'gplvm', a latent model or a chart, got {given!r}; pass one of these"
         )
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which geometries an estimator's parameters mean: all that they depend on beside the rows and their units."""
+
+    names: tuple[str, ...]
+    by_default: bool  # nothing was said about geometries, dimensions or the latent model
+    latent_dim: Any
+    latent_model: Any
+    mesh: Mesh | None  # the geometry, where it is given
+    graphs: str  # OF_SURFACES or OF_CLUSTERS
+    seed: int  # of latent models
+    kernels: KernelTask
+
+    @classmethod
+    def of(cls, estimator: Any, graphs: str, seed: int) -> Request:
+        """Of an estimator, whose random state gave the seed."""
+        given = (estimator.latent_model, estimator.latent_dim)
+        verbose = estimator.verbose
+        advice = "1 shows progress"
+        verbose = checks.integer(int(verbose) if isinstance(verbose, bool) else verbose, "verbose", 0, None, advice)
+        return cls(
+            tuple(geometry_names(estimator.geometry)),
+            estimator.geometry == "average" and all(isinstance(one, str) for one in given),
+            estimator.latent_dim, thawed(estimator.latent_model), mesh_of(estimator), graphs, seed,
+            kernel_task(estimator, drawn_seed(seed), verbose),
+        )  # fmt: skip
+
+    @property
+    def alone(self) -> bool:
+        """Whether one kind of geometry is asked for."""
+        return len(self.names) == 1
+
+    @property
+    def learned_model(self) -> Any:
+        """The latent model of charts, where charts or atlases are learned from rows; None: nothing is."""
+        learns = "atlas" in self.names or ("chart" in self.names and not is_fitted(self.latent_model))
+        return self.latent_model if learns and not is_chart(self.latent_model) else None
+
+    def __gpum_key__(self) -> Any:
+        """What results depend on."""
+        kernels = replace(self.kernels, n_jobs=None, verbose=0)
+        return (
+            self.by_default, self.alone, self.latent_dim, self.latent_model, self.mesh, self.graphs, self.seed, kernels,
+        )  # fmt: skip
 
 
 class SurfaceEstimator(shell.ChartEstimator):

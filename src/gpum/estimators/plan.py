@@ -34,6 +34,7 @@ from ..basics.independence import independent
 from ..basics.progress import Reporter
 from ..basics.workers import Interrupted, at_once, one_blas_thread
 from ..fitted import Cloud, Geometries
+from ..geometry.atlas import MeshGeometry
 from ..geometry.base import ScaledGeometry
 from ..geometry.build import (
     ROUGH,
@@ -50,12 +51,11 @@ from ..geometry.build import (
     sketch_tasks,
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
-from ..geometry.mesh import MeshGeometry
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
 from . import learning, subset, units
 from .contest import AHEAD, SMOOTH, Contest, LeftOut, atlases, not_learned
-from .request import Request
+from .learning import Request
 from .shell import NOT_RESULTS, open_store
 
 INTERRUPTED = (

@@ -14,7 +14,7 @@ import numpy as np
 from ..basics.checks import GpumError
 from ..geometry.base import Geometry, ScaledGeometry, SurfaceGeometry, UnweightedGeometry
 from ..geometry.flat import FlatGeometry
-from ..geometry.graph import GraphGeometry
+from ..geometry.graphs import GraphGeometry
 from .cloud import Cloud
 from .geometries import Geometries
 from .model import FittedModel

@@ -32,11 +32,9 @@ from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
 from .base import Builder, IncompleteGeometry, bare
-from .flat import FlatGeometry
-from .graph import GraphGeometry
+from .flat import FlatGeometry, sketches
 from .options import dimensions
 from .priors import GEOMETRIES
-from .sketch import sketches
 
 CHART_DIMS = (1, 2)  # latent_dim="average"
 SOLID_DIMS = (1, 2, 3)  # the same, for a cloud whose dimension is above SOLID
@@ -271,8 +269,8 @@ def _flat(rows: np.ndarray) -> list[Builder]:
 def _graphs(rows: np.ndarray, kind: str, some: dict[str, Any], n_jobs: int | None, store: Store) -> list[Builder]:
     """One geometry of all graphs; those of clusters have no widths."""
     if kind == graphs.OF_SURFACES:
-        return [GraphGeometry(graphs.graph_spaces(rows, **some, n_jobs=n_jobs, store=store))]
-    return [GraphGeometry(graphs.cluster_spaces(rows, some.get("n_neighbors"), n_jobs=n_jobs, store=store))]
+        return [graphs.GraphGeometry(graphs.graph_spaces(rows, **some, n_jobs=n_jobs, store=store))]
+    return [graphs.GraphGeometry(graphs.cluster_spaces(rows, some.get("n_neighbors"), n_jobs=n_jobs, store=store))]
 
 
 def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Builder]:

@@ -44,8 +44,8 @@ from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary, Weighted
 from ..persistence.store import Store, digest
-from . import nearest, tridiagonal
-from .exact import Decomposed, LowRank, Sums, decompose
+from . import nearest
+from .exact import Decomposed, LowRank, Sums, decompose, tridiagonal_forms
 from .nearest import Nearest
 from .posterior import Component, Posterior
 from .tempered import Considered, TemperedWeights
@@ -292,7 +292,7 @@ def forms(
             K, y_scaled = root[:, None] * K * root, root * y
         else:
             y_scaled = y
-        found = tridiagonal.forms(K, y_scaled, RATIOS)
+        found = tridiagonal_forms(K, y_scaled, RATIOS)
         if found is not None:
             return found
     d = decompose(covariance, a, y, noise)

@@ -60,7 +60,7 @@ TAGS: dict[str, str] = {
     "user-mesh": "heat.meshes:Mesh",
     "node-features": "geometry.features:NodeFeatures",
     "sealed": "persistence.model_io:Sealed",
-    "graph-geometry": "geometry.graph:GraphGeometry",
+    "graph-geometry": "geometry.graphs:GraphGeometry",
     "flat-geometry": "geometry.flat:FlatGeometry",
     "incomplete-geometry": "geometry.base:IncompleteGeometry",
     "unweighted-geometry": "geometry.base:UnweightedGeometry",
@@ -93,7 +93,7 @@ TAGS: dict[str, str] = {
     "kernel-product": "geometry.kernels:Product",
     # what the folder of a store holds beside
     "finished-start": "gplvm.multistart:Finished",
-    "chart-domain": "geometry.domains:Domain",
+    "chart-domain": "geometry.chart:Domain",
     "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
     "complex": "manifold.complex:Complex",
     "mesh-eigenpairs": "heat.spectral:Eigenpairs",
