@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.workers import one_blas_thread
 from ..geometry.base import SurfaceGeometry
-from ..inference import design, goals
+from ..inference.design import Suggestions
 from ..inference.draws import prior_draws
 from . import more_labels
 from .candidates import Candidates
@@ -28,6 +27,7 @@ from .gradients import gradient
 from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows, project_onto
+from .suggesting import suggestions
 from .summary import summary, table
 from .surfaces import FittedSurface, surfaces
 from .terms import with_all
@@ -302,64 +302,9 @@ class FittedModel:
     def suggestions(
         self, n: int = 1, criterion: str = "variance", candidates: Any = None, goal: str = "information",
         level: float | None = None,
-    ) -> design.Suggestions:  # fmt: skip
+    ) -> Suggestions:  # fmt: skip
         """Rows to label next, of the cloud or of rows X [m, p]; see `GPUMRegressor.suggest`."""
-        checks.integer(n, "n", 1, None, "it is how many rows you want to label")
-        checks.option(criterion, "criterion", design.CRITERIA)
-        criterion = goals.criterion_of(self.outputs, criterion, goal, level)
-        extreme = criterion in ("maximum", "minimum")
-        if np.ndim(candidates) == 2:
-            return self._among(np.asarray(candidates), n, criterion, level, extreme)
-        lacking = np.ones((len(self.outputs), len(self.cloud)), bool)
-        for output, mask in zip(self.outputs, lacking, strict=True):
-            mask[output.rows] = False
-        asked = design.Asked.of(_candidates(candidates, np.any(lacking, axis=0)), len(self.cloud), extreme)
-        with one_blas_thread:  # small products
-            rows, local = self._asked_rows(asked)
-            beliefs = [output.beliefs(rows, local, level) for output in self.outputs]
-            chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
-        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud), level is not None)
-        trusted = self.classes is None or self._surplus >= -design.CONTRADICTED
-        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
-
-    def _among(self, X: np.ndarray, n: int, criterion: str, level: float | None, extreme: bool) -> design.Suggestions:
-        """As `suggestions`, of rows X [m, p]; rows that are equal to a labelled row of the cloud have a label."""
-        rows = self.cloud._scaled(X)
-        index = self.cloud._index(rows)
-        same, original = self.cloud._whole_index(X, index), self.cloud.whole_original
-        labelled = [np.isin(same, original[output.rows]) & (same >= 0) for output in self.outputs]
-        open_ = np.flatnonzero(~np.all(labelled, axis=0))
-        if not len(open_):
-            raise GpumError(f"each of the {len(X)} candidates has a label already; give other rows")
-        asked = design.Asked.of(open_, len(self.cloud), extreme)
-        both = np.concatenate([rows[asked.candidates], self.cloud.rows[asked.targets]])
-        m = len(asked.candidates)
-        local = replace(asked, candidates=np.arange(m), targets=m + np.arange(len(asked.targets)))
-        with one_blas_thread:
-            values, of_cloud = self.cloud._values_of_terms(X), self.cloud.term_values
-            if values is not None and of_cloud is not None:
-                values = np.concatenate([values[asked.candidates], of_cloud[asked.targets]])
-            index = np.append(index[asked.candidates], asked.targets)
-            projected = self.geometries._project(both, index, self._needed, values)
-            beliefs = [output.beliefs(projected.whole.at, local, level) for output in self.outputs]
-            chosen, gain = design.choose(beliefs, [~one[asked.candidates] for one in labelled], n, criterion)
-        floor = design.floor(beliefs, criterion, None if self.classes is None else len(self.cloud), level is not None)
-        return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes)
-
-    @property
-    def _surplus(self) -> float:
-        """How many more left-out labels of classes come out right than their probabilities say; see `surplus`."""
-        output = self.outputs[0]
-        return design.surplus(output.posterior.left_out, output.labels)
-
-    def _asked_rows(self, asked: design.Asked) -> tuple[list[np.ndarray], design.Asked]:
-        """The cloud in every space (of a large cloud only the rows in `asked`), and `asked` as positions in it."""
-        if self.cloud.subset is None and self.cloud.of_terms is None:
-            return self.geometries.candidate_set.rows, asked
-        both = np.concatenate([asked.candidates, asked.targets])
-        rows: list[Any] = self.geometries._project_cloud(both, self._needed).whole.at
-        first = np.arange(len(asked.candidates))
-        return rows, replace(asked, candidates=first, targets=len(first) + np.arange(len(asked.targets)))
+        return suggestions(self, n, criterion, candidates, goal, level)
 
     def summary(self) -> dict[str, Any]:
         """The content of `gpum info`, in plain words and numbers."""
@@ -376,25 +321,3 @@ class FittedModel:
     def _shaped(self, values: list[float]) -> Any:
         """One number for each output: an array where y had two dimensions, else a number."""
         return np.array(values) if self.several else values[0]
-
-
-def _candidates(given: Any, lacking: np.ndarray) -> np.ndarray:
-    """Indices of the rows to choose from; `lacking` says which rows have no label."""
-    N = len(lacking)
-    if given is None:
-        index = np.flatnonzero(lacking)
-        if not len(index):
-            raise GpumError(f"every one of the {N} rows of the cloud has a label; there is none left to suggest")
-        return index
-    index = np.asarray(given)
-    if index.dtype == bool and index.shape == (N,):
-        index = np.flatnonzero(index)
-    if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
-        raise GpumError(f"candidates must be rows of the cloud [n] or a mask [{N}] of it, got {given!r}; pass these")
-    outside = (index < 0) | (index >= N)
-    if outside.any():
-        raise GpumError(f"candidates has {int(index[outside][0])}, no row of a cloud of {N}; count rows from 0")
-    if not lacking[index].all():
-        row = int(index[~lacking[index]][0])
-        raise GpumError(f"candidates has row {row}, which has a label already; leave such rows out")
-    return np.unique(index)
