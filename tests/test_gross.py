@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from gpum import GPUMRegressor, diagnostics
 from gpum.fitted import restored
-from gpum.inference import gross
+from gpum.inference import regress
 from gpum.inference.posterior import RowsInSpaces
 
 
@@ -54,7 +54,7 @@ def test_copies_of_a_row_with_a_gross_error_are_not_predicted_surely(seed, smoot
 def test_labels_without_gross_errors_change_nothing(seed, monkeypatch):
     X, _, labelled = copies(seed, rate=0.0, smooth=1.0, noise=0.05)
     model = GPUMRegressor(geometry="flat", random_state=0).fit(X, labelled)
-    monkeypatch.setattr(gross, "with_gross_errors", lambda posterior, y, scale, priors: posterior)
+    monkeypatch.setattr(regress, "with_gross_errors", lambda posterior, y, scale, priors: posterior)
     without = GPUMRegressor(geometry="flat", random_state=0).fit(X, labelled)
     for one, other in zip(model.predict(X, return_std=True), without.predict(X, return_std=True), strict=True):
         np.testing.assert_array_equal(one, other)

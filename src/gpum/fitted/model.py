@@ -20,7 +20,6 @@ from ..geometry.base import SurfaceGeometry
 from ..inference.design import Suggestions
 from ..inference.draws import prior_draws
 from . import more_labels
-from .candidates import Candidates
 from .cloud import Cloud
 from .geometries import Geometries
 from .gradients import gradient
@@ -28,7 +27,7 @@ from .predictive import ClassPredictive, Predictive
 from .relevance import relevances
 from .rows import ProjectedRows, project_onto
 from .suggesting import suggestions
-from .summary import summary, table
+from .summary import Candidates, summary, table
 from .surfaces import FittedSurface, surfaces
 from .terms import with_all
 

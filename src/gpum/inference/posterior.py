@@ -6,7 +6,7 @@ Given a component (a candidate with K = U S Uᵀ on the labels, and noise ratios
 
 A row whose coordinates are uncertain has several points (`RowsInSpaces.sigma_points`): a component's mean is the mean
 over them; its variance is the mean of their variances plus the variance of their means. A row far from the geometry has
-the prior. With probability `gross` a new observation has a further error of variance `gross_variance` (`gross`).
+the prior. With probability `gross` a new observation has a further error of variance `gross_variance` (`left_out`).
 """
 
 from __future__ import annotations

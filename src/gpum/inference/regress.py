@@ -10,7 +10,8 @@ import numpy as np
 
 from ..geometry.candidate_set import CandidateSet
 from ..persistence.store import Store
-from . import angles, gp, gross, known_noise, likelihoods, observations
+from . import angles, gp, known_noise, likelihoods, observations
+from .left_out import with_gross_errors
 from .log_normal import LogNormal, log_units
 from .nearest import EXACT
 from .outputs import Angle, CountOutput, KnownNoise, Output
@@ -72,7 +73,7 @@ def regress(
     y = (labels - mean) / scale
     posterior = infer(candidate_set, known, y, noise)
     if averaged and gross_errors:
-        posterior = gross.with_gross_errors(posterior, y, scale, target.priors)
+        posterior = with_gross_errors(posterior, y, scale, target.priors)
     return Output(posterior, mean, scale, rows, labels, target=target)
 
 
