@@ -88,12 +88,11 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
             y = annotated.labels(X, y)
             model, X = self.model_, shell.check_rows(self, X)
             columns, targets = more_of(model.outputs, model.several, y, len(X), noise_std, trials, sample_weight)
-            placed = more_labels.place(model.cloud, X, ~np.isnan(columns), [output.rows for output in model.outputs])
-            geometries = more_labels.on_cloud(more_labels.without_lengths(model.geometries), placed.cloud)
+            known = [output.rows for output in model.outputs]
+            geometries, index = more_labels.with_rows(model.geometries, X, ~np.isnan(columns), known)
             complete, outputs, store = geometries.candidate_set.complete, [], Store()
-            geometries = geometries if complete else more_labels.with_note(geometries)
             for output, labels, more in zip(model.outputs, columns.T, targets, strict=True):
-                column, target = with_more(output, len(placed.cloud), placed.index, labels, more)
+                column, target = with_more(output, len(geometries.cloud), index, labels, more)
                 if complete:
                     geometries, updated = infer_with_lengths(geometries, column, target, store)
                 else:

@@ -126,11 +126,8 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
             if not labelled.any():
                 return self
             (output,) = model.outputs
-            placed = more_labels.place(model.cloud, X, labelled[:, None], [output.rows])
-            geometries = more_labels.on_cloud(more_labels.without_lengths(model.geometries), placed.cloud)
-            if not geometries.candidate_set.complete:
-                geometries = more_labels.with_note(geometries)
-            rows = np.concatenate([output.rows, placed.index[labelled]])
+            geometries, index = more_labels.with_rows(model.geometries, X, labelled[:, None], [output.rows])
+            rows = np.concatenate([output.rows, index[labelled]])
             order = np.argsort(rows)
             everything = np.concatenate([model.classes[output.labels], _like(labels, model.classes)])
             self.classes_, codes = np.unique(everything, return_inverse=True)

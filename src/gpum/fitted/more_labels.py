@@ -8,7 +8,7 @@ are. A row without a label adds nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,17 +20,31 @@ from .geometries import Geometries
 from .relevance import TITLE
 from .rows import project_onto
 
-
-@dataclass(frozen=True)
-class Placed:
-    """A cloud with further rows, and where labels are in it: index of each of n rows, -1 for rows without a label."""
-
-    cloud: Cloud
-    index: np.ndarray
+NOTE = (
+    "labels were added to a model from a file, which holds no candidate without weight: those that had none with "
+    "the labels of its fit were not weighed again"
+)
 
 
-def place(cloud: Cloud, X: np.ndarray, labelled: np.ndarray, known: Sequence[np.ndarray]) -> Placed:
-    """Rows X [n, p] of which outputs [k] have labels where `labelled` [n, k]; `known` are the rows that have one."""
+def with_rows(
+    geometries: Geometries, X: np.ndarray, labelled: np.ndarray, known: Sequence[np.ndarray]
+) -> tuple[Geometries, np.ndarray]:
+    """The geometries, whose cloud has further rows where labels need them, and where these rows are in it.
+
+    Of rows X [n, p] outputs [k] have labels where `labelled` [n, k]; `known` are the rows of the cloud that have one.
+    The index [n] is -1 for a row without a label. Spaces that earlier labels added are left out.
+    """
+    cloud, index = _placed(geometries.cloud, X, labelled, known)
+    geometries = _on_cloud(without_lengths(geometries), cloud)
+    if not geometries.candidate_set.complete and NOTE not in geometries.candidate_set.notes:
+        geometries = geometries.with_notes([NOTE])
+    return geometries, index
+
+
+def _placed(
+    cloud: Cloud, X: np.ndarray, labelled: np.ndarray, known: Sequence[np.ndarray]
+) -> tuple[Cloud, np.ndarray]:  # fmt: skip
+    """The cloud with the rows that it lacks, and the index of each row in it; see `with_rows`."""
     has = np.zeros((len(cloud), len(known)), bool)
     for column, rows in zip(has.T, known, strict=True):
         column[rows] = True
@@ -49,10 +63,10 @@ def place(cloud: Cloud, X: np.ndarray, labelled: np.ndarray, known: Sequence[np.
         else:
             index[i] = len(cloud) + len(appended)
             appended.append(i)
-    return Placed(cloud.with_rows(limited[appended]) if appended else cloud, index)
+    return cloud.with_rows(limited[appended]) if appended else cloud, index
 
 
-def on_cloud(geometries: Geometries, cloud: Cloud) -> Geometries:
+def _on_cloud(geometries: Geometries, cloud: Cloud) -> Geometries:
     """The geometries of a cloud, as they were learned, with a cloud that has further rows at its end."""
     if cloud is geometries.cloud:
         return geometries
@@ -76,19 +90,6 @@ def without_lengths(geometries: Geometries) -> Geometries:
         log_priors=[candidate_set.log_priors[k] for k in kept] if candidate_set.log_priors else [],
     )  # fmt: skip
     return replace(geometries, members=[geometries.members[k] for k in kept], candidate_set=lean)
-
-
-def with_note(geometries: Geometries) -> Geometries:
-    """The geometries with a note about what a model file does not hold."""
-    note = (
-        "labels were added to a model from a file, which holds no candidate without weight: those that had none with "
-        "the labels of its fit were not weighed again"
-    )
-    if note in geometries.candidate_set.notes:
-        return geometries
-    return replace(
-        geometries, candidate_set=replace(geometries.candidate_set, notes=[*geometries.candidate_set.notes, note])
-    )
 
 
 def with_candidates_of(geometries: Geometries, output: Any) -> Geometries:

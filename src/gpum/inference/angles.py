@@ -14,7 +14,6 @@ The mean direction of the mixture is the prediction, and √(-2 log|E|) its circ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import log, pi
 from typing import Any
 
@@ -54,16 +53,6 @@ def average(
     ]
     at = labels.of({component.candidate.space for component in components[0]})
     return [Posterior(some, at, 2 * a, total + constant, notes, tempered, considered) for some in components]
-
-
-def heaviest(posteriors: Sequence[Posterior]) -> list[Posterior]:
-    """The one candidate and ratio of largest posterior weight."""
-    i = int(np.argmax([component.weight for component in posteriors[0].components]))
-    j = int(np.argmax(posteriors[0].components[i].weights))
-    return [
-        replace(posterior, components=[posterior.components[i].only(j)], tempered=None, considered=None)
-        for posterior in posteriors
-    ]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:

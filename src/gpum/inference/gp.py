@@ -357,9 +357,7 @@ def best(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: n
     Where many labels have taught candidates their lengths and noise already, the heaviest of the average.
     """
     if any(candidate.ratio is not None for candidate in candidate_set.candidates):
-        averaged = average(candidate_set, known, y, noise)
-        heaviest = averaged.best.only(int(np.argmax(averaged.best.weights)))
-        return replace(averaged, components=[heaviest], dof=np.inf, tempered=None, considered=None)
+        return replace(average(candidate_set, known, y, noise).single(), dof=np.inf)
     labels, n, top = LabelRows(candidate_set, known), len(y), None
     ratios, seen = RATIOS[RATIOS >= LEAST_RATIO], Labels(y, noise)
     score = partial(_score, seen, candidate_set.priors)

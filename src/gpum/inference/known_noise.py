@@ -74,14 +74,6 @@ def _constant(noise: np.ndarray) -> float:
     return -0.5 * (len(noise) * log(2 * pi) + float(np.log(noise).sum()))
 
 
-def heaviest(found: Posterior) -> Posterior:
-    """The one candidate and signal of largest posterior weight."""
-    component = found.best
-    return Posterior(
-        [component.only(int(np.argmax(component.weights)))], found.labels, np.inf, found.log_evidence, found.notes
-    )
-
-
 def cavity_moments(
     posterior: Posterior, y: np.ndarray, log_scale: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,9 +27,7 @@ class LogNormal(Output):
         E[y_i] = e^(m_i + C_ii/2),   Cov[y_i, y_j] = E[y_i] E[y_j] (e^C_ij - 1)
     """
 
-    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
-        """Mean, [n], for which variances are needed too."""
-        return self.moments(rows, noise)[0]
+    linear: ClassVar[bool] = False
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each."""

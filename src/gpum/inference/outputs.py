@@ -52,10 +52,11 @@ class Output:
     labels: np.ndarray
     target: Target = field(default_factory=Target, kw_only=True)
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
+    linear: ClassVar[bool] = True  # whether the mean is that of the function, for which no variances are needed
 
     def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
-        """Mean, [n], that of `moments`: of a linear posterior it costs far less than the standard deviation."""
-        return self.mean + self.scale * self.posterior.mean(rows)
+        """Mean, [n], that of `moments`: where it is linear it costs far less than the standard deviation."""
+        return self.mean + self.scale * self.posterior.mean(rows) if self.linear else self.moments(rows, noise)[0]
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each."""
@@ -178,6 +179,7 @@ class CountOutput(Output):
 
     observed: Any
     sites: likelihoods.Sites
+    linear: ClassVar[bool] = False
 
     @property
     def of_successes(self) -> bool:
@@ -192,10 +194,6 @@ class CountOutput(Output):
     def shown_labels(self) -> np.ndarray:
         """Successes as proportions of their trials, counts unchanged, [n]."""
         return self.labels / getattr(self.observed, "trials", 1.0)
-
-    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
-        """Mean, [n], for which variances are needed too."""
-        return self.moments(rows, noise)[0]
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the rate, or of observations."""
@@ -256,6 +254,7 @@ class Angle(Output):
     """An angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
 
     sine: Posterior
+    linear: ClassVar[bool] = False
     posteriors: ClassVar[tuple[str, ...]] = ("posterior", "sine")
 
     @property
@@ -266,10 +265,6 @@ class Angle(Output):
     def period(self) -> float:
         """The period, a full turn."""
         return 2 * pi * self.scale
-
-    def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
-        """Mean, [n], for which variances are needed too."""
-        return self.moments(rows, noise)[0]
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean direction, from 0 to the period, and circular standard deviation."""

@@ -43,11 +43,13 @@ class RowsInSpaces:
     at : representation [n, k] of each row's point.
     around : the same of further points where coordinates are uncertain; else an empty list.
     far : which rows are far from the geometry that the space belongs to, [n].
+    computed : what posteriors computed for these rows, by their id; None: nothing is held in memory.
     """
 
     at: list[np.ndarray | None]
     sigma_points: list[list[np.ndarray]]
     far: list[np.ndarray]
+    computed: dict[int, tuple[Posterior, list[Stacked]]] | None = None
 
     @classmethod
     def exactly(cls, rows: Sequence[np.ndarray | None]) -> RowsInSpaces:
@@ -60,25 +62,15 @@ class RowsInSpaces:
 
     def remembering(self) -> RowsInSpaces:
         """The same rows for several questions in turn: what a posterior computes for them is computed once."""
-        return RememberingRows(self.at, self.sigma_points, self.far)
+        return replace(self, computed={})
 
     def once(self, posterior: Posterior) -> Iterable[Stacked]:
         """What `posterior` computes for these rows: see `Posterior.conditionals`."""
-        return posterior._conditionals(self)
-
-
-class RememberingRows(RowsInSpaces):
-    """As `RowsInSpaces`, with the results of each posterior in memory."""
-
-    @cached_property
-    def _found(self) -> dict[int, tuple[Posterior, list[Stacked]]]:
-        return {}
-
-    def once(self, posterior: Posterior) -> Iterable[Stacked]:
-        """What `posterior` computes for these rows."""
-        if id(posterior) not in self._found:
-            self._found[id(posterior)] = posterior, list(posterior._conditionals(self))
-        return self._found[id(posterior)][1]
+        if self.computed is None:
+            return posterior._conditionals(self)
+        if id(posterior) not in self.computed:
+            self.computed[id(posterior)] = posterior, list(posterior._conditionals(self))
+        return self.computed[id(posterior)][1]
 
 
 class WeightedCandidate:
@@ -225,6 +217,11 @@ class Posterior(Mixture[Component]):
             return self
         heavy = np.flatnonzero(np.max([component.weights for component in self.components], 0) > NEGLIGIBLE)
         return replace(self, components=[c.some(heavy, c.weights[heavy]) for c in self.components])
+
+    def single(self: P) -> P:
+        """The posterior of the heaviest candidate alone, with the heaviest of its noise ratios."""
+        component = self.best.only(int(np.argmax(self.best.weights)))
+        return replace(self, components=[component], tempered=None, considered=None)
 
     def conditionals(self, rows: RowsInSpaces, noise: bool) -> Iterator[Conditional]:
         """Each component with its means and variances, with `noise` those of new observations, and those of noise."""

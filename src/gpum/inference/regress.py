@@ -38,7 +38,7 @@ def regress(
     if target.period is not None:
         scale = target.period / (2 * pi)
         both = angles.average(candidate_set, known, labels / scale, noise)
-        both = both if averaged else angles.heaviest(both)
+        both = both if averaged else [posterior.single() for posterior in both]
         return Angle(both[0], 0.0, scale, rows, labels, both[1], target=target)
     if target.likelihood in ("poisson", "binomial"):
         trials = np.ones(len(labels)) if target.trials is None else target.trials
@@ -49,7 +49,7 @@ def regress(
         posterior, sites = likelihoods.expectation_propagation(candidate_set, known, observed)
         if not averaged:
             sites = sites.only(int(np.argmax([component.weight for component in posterior.components])))
-            posterior = known_noise.heaviest(posterior)
+            posterior = posterior.single()
         return CountOutput(posterior, 0.0, 1.0, rows, labels, observed, sites, target=target)
     infer = partial(gp.average, store=store) if averaged else gp.best
     mean, scale = gp.units(labels)
@@ -68,7 +68,7 @@ def regress(
         return Output(posterior, mean, scale, rows, labels, target=target)
     if target.noise_std is not None:
         posterior = known_noise.average(candidate_set, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
-        posterior = posterior if averaged else known_noise.heaviest(posterior)
+        posterior = posterior if averaged else posterior.single()
         return KnownNoise(posterior, mean, scale, rows, labels, target=target)
     y = (labels - mean) / scale
     posterior = infer(candidate_set, known, y, noise)
