@@ -10,6 +10,8 @@ unless --threads says otherwise, and compiled programs are warmed up on a few ro
     python benchmarks/neighbours.py FILE.npz                all rows of X [N, p] in a file
     python benchmarks/neighbours.py FILE.npz --rows 10000   some of them, drawn at random
     python benchmarks/neighbours.py --rows 1000000          a generated cloud of 50 columns: eight curved dimensions
+    python benchmarks/neighbours.py FILE.npz --device       the library's search and 256 eigenpairs of the graph, on the
+                                                            device that JAX uses and on the processor's cores
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gpum.basics import large_neighbours
+from gpum.basics import large_neighbours, neighbours
+from gpum.heat import chebyshev
 
-K, COLUMNS, DIRECTIONS, CANDIDATES = 10, 50, 64, 50
+K, COLUMNS, DIRECTIONS, CANDIDATES, MODES = 10, 50, 64, 50, 256
+MANY = 200_000
 ADDS = {  # packages that a search needs beside those of the library
     "pynndescent": ("pynndescent", "numba", "llvmlite"),
     "hnswlib": ("hnswlib",),
@@ -44,7 +49,7 @@ def generated(n: int) -> np.ndarray:
 
 def exact(X: np.ndarray, threads: int) -> np.ndarray:
     """The library's search."""
-    return large_neighbours.nearest(X, K, n_jobs=threads)[1]
+    return large_neighbours.nearest(X, K, n_jobs=threads, device=False)[1]
 
 
 def projected(X: np.ndarray, threads: int) -> np.ndarray:
@@ -52,7 +57,7 @@ def projected(X: np.ndarray, threads: int) -> np.ndarray:
     some = X[np.random.default_rng(0).choice(len(X), min(len(X), 10_000), replace=False)]
     middle = some.mean(0)
     directions = np.linalg.svd(some - middle, full_matrices=False)[2][:DIRECTIONS]
-    near = large_neighbours.nearest((X - middle) @ directions.T, CANDIDATES, n_jobs=threads)[1]
+    near = large_neighbours.nearest((X - middle) @ directions.T, CANDIDATES, n_jobs=threads, device=False)[1]
     found = np.empty((len(X), K), int)
     for begin in range(0, len(X), 256):
         block = slice(begin, begin + 256)
@@ -146,12 +151,50 @@ def compare(X: np.ndarray, threads: int, names: list[str]) -> None:
     Console(width=120).print(table)
 
 
+def on_device(X: np.ndarray) -> None:
+    """Neighbours and eigenpairs on JAX's device, twice (the first time programs are compiled), and on the processor.
+
+    Of more than MANY rows the neighbours on the device alone.
+    """
+    import jax
+
+    table = Table("on", "neighbours s", f"{MODES} eigenpairs s", "residual", title=f"{len(X):,} × {X.shape[1]}")
+    found: list[Any] = []
+    if len(X) > MANY:
+        for _ in range(2):
+            begin = time.perf_counter()
+            large_neighbours.nearest(X, K, device=True)
+            print(f"{len(X):,} × {X.shape[1]} on {jax.devices()[0]}: neighbours in {time.perf_counter() - begin:.2f} s")
+        return
+    for title, device in ((str(jax.devices()[0]), True), ("the same again", True), ("processor", False)):
+        begin = time.perf_counter()
+        length, index = large_neighbours.nearest(X, K, device=device)
+        searched = time.perf_counter()
+        graph = neighbours.connected(X, neighbours.symmetric_graph(length, index))[0].tocoo()
+        far = length[:, -1]
+        graph.data = np.exp(-4 * graph.data / far[graph.row] * graph.data / far[graph.col])
+        root = 1 / np.sqrt(np.asarray(graph.sum(1)).ravel())
+        graph.data *= root[graph.row] * root[graph.col]
+        A = graph.tocsr()
+        joined = time.perf_counter()
+        pairs = chebyshev.largest(A, MODES, device=device)
+        seconds = searched - begin, time.perf_counter() - joined
+        table.add_row(title, *(f"{s:.2f}" for s in seconds), f"{pairs.residual:.2g}")
+        found.append((index, pairs.values))
+    Console(width=120).print(table)
+    same = np.mean(found[1][0] == found[2][0])
+    print(
+        f"same neighbours {same:.6f}, largest difference of eigenvalues {np.abs(found[1][1] - found[2][1]).max():.1e}"
+    )
+
+
 def main() -> None:
     """Reads the arguments."""
     parser = argparse.ArgumentParser(description="Searches for nearest rows.")
     parser.add_argument("file", nargs="?")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", action="store_true")
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     asked = parser.parse_args()
     if asked.file is None:
@@ -162,7 +205,10 @@ def main() -> None:
         if asked.rows is not None and asked.rows < len(X):
             X = X[np.sort(np.random.default_rng(0).choice(len(X), asked.rows, replace=False))]
         X = X / float(np.abs(X).max())
-    compare(X, asked.threads, asked.ways)
+    if asked.device:
+        on_device(X)
+    else:
+        compare(X, asked.threads, asked.ways)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,19 @@ def test_neighbours_are_those_of_a_search_in_float64(name):
     np.testing.assert_allclose(large_neighbours.nearest(X, 7, new, n_jobs=1)[0], among, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["far rows", "ties"])
+def test_neighbours_by_the_program_for_a_gpu_are_the_same(name):
+    """JAX's processor backend runs the program that a GPU gets."""
+    X = awkward(name)[:4000]
+    length, index = large_neighbours.nearest(X, 7)
+    on_device = large_neighbours.nearest(X, 7, device=True)
+    np.testing.assert_array_equal(on_device[1], index)
+    np.testing.assert_allclose(on_device[0], length, rtol=1e-14)
+    new = X[:30] + 1e-4
+    length = large_neighbours.nearest(X, 7, new)[0]
+    np.testing.assert_allclose(large_neighbours.nearest(X, 7, new, device=True)[0], length, rtol=1e-14)
+
+
 def normalised(W):
     root = diags_array(1 / np.sqrt(np.asarray(W.sum(1)).ravel()))
     return csr_matrix(root @ W @ root)
@@ -69,12 +82,17 @@ def test_eigenpairs_against_arpack_and_any_number_of_threads():
     np.testing.assert_array_equal(alone.vectors, found.vectors)
 
 
-def test_eigenpairs_from_those_of_a_similar_graph():
-    """20 neighbours begin with those of 10."""
+def test_eigenpairs_by_the_program_for_a_gpu_and_from_those_of_a_similar_graph():
+    """Rows have from 10 to about 60 edges, so that there are several bands. 20 neighbours begin with those of 10."""
     X, _ = clusters(3100, np.random.default_rng(0))
     graph = neighbours.neighbour_graph(X, 10)
     A = normalised(graph)
     found = chebyshev.largest(A, 20)
+    on_device = chebyshev.largest(A, 20, device=True)
+    np.testing.assert_allclose(on_device.values, found.values, atol=1e-6)
+    assert on_device.residual <= chebyshev.RESIDUAL
+    for k in (0, 1, 2, 10):
+        assert abs(on_device.vectors[:, k] @ found.vectors[:, k]) == pytest.approx(1, abs=1e-4)
     B = normalised(neighbours.neighbour_graph(X, 20))
     warm, cold = chebyshev.largest(B, 20, first=found.block), chebyshev.largest(B, 20)
     np.testing.assert_allclose(1 - warm.values, 1 - cold.values, rtol=1e-3, atol=1e-6)

@@ -7,18 +7,19 @@ A first look at a random chunk of the cloud bounds the distance to the k-th neig
 other chunks that are below this bound are looked at, and each chunk lowers it. The k + MORE rows with the smallest d²
 are then compared by distances in float64. A row whose k-th distance is not below that of the last of them, by more
 than the rounding error, is searched for again in float64; so are rows far from all others, where float32 overflows.
-The result does not depend on the number of threads. scikit-learn's search takes as long, but is less exact, cannot be
-used in a forked process (its OpenMP waits for ever there), and does not go to a cluster.
+The result does not depend on the number of threads, nor on whether a GPU finds the candidates (`device_neighbours`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from joblib import effective_n_jobs
 
+from .device import accelerated
 from .workers import joblib_runs, results
 
 QUERIES, CHUNK = 512, 8192  # rows of a block of products
@@ -27,16 +28,20 @@ ROUNDING = 1e-6  # relative error of a float32 product of rows
 FAR = 1e6  # a row with a square norm of more than so many medians is searched for in float64
 SAMPLE = 1000  # rows from which the median is computed
 SECOND = 2**23  # numbers in memory in a second look
+DEVICE = 2**29  # distances up to which a GPU is not used: the cloud would have to be sent there
 
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]  # distances and row numbers [n, k], and whether they are certain [n]
+Where = Callable[[np.ndarray], np.ndarray | None]  # the positions of queries among the rows that are searched
 
 
 def nearest(
-    points: np.ndarray, k: int, queries: np.ndarray | None = None, n_jobs: int | None = -1
+    points: np.ndarray, k: int, queries: np.ndarray | None = None, n_jobs: int | None = -1, device: bool | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances and row numbers [n, k] of the k rows nearest to each query, or to each row among the others.
 
-    Blocks of queries are tasks for threads or for the workers of joblib (`workers`).
+    Blocks of queries are tasks for threads or for the workers of joblib (`workers`). If JAX has a GPU, they run there
+    one after another, unless `device` says otherwise or there is little to compute. The rows found are the same, except
+    among rows whose distances differ by rounding alone.
     """
     among_rows = queries is None
     queries = points if queries is None else queries
@@ -52,32 +57,66 @@ def nearest(
     ask = np.flatnonzero((of_queries <= FAR * typical) & (len(columns) > k + MORE))
     position = np.full(len(points), -1)
     position[columns] = np.arange(len(columns))
-    unit = float(np.sqrt(typical))
-    step = QUERIES
-    if joblib_runs(n_jobs):  # each task carries the cloud: two for each worker
-        step *= -(-len(ask) // (2 * effective_n_jobs(n_jobs) * QUERIES)) or 1
-    among = ((points[columns] - middle) / unit).astype(np.float32)
-    norms = np.einsum("np,np->n", among, among)
-
-    def tasks() -> Iterator[Callable[[], Found]]:
-        for begin in range(0, len(ask), step):
-            rows = ask[begin : begin + step]
-            together = rows[-1] - rows[0] + 1 == len(rows)  # then they need not be copied
-            block = queries[rows[0] : rows[-1] + 1] if together else queries[rows]
-            yield partial(
-                _blocks, points, columns, among, norms, block, position[rows] if among_rows else None,
-                of_queries[rows] / typical, middle, unit, k,
-            )  # fmt: skip
-
+    where = lambda rows: position[rows] if among_rows else None
+    search = _Search(points, columns, middle, float(np.sqrt(typical)), k, of_queries / typical)
+    if len(ask) * len(columns) > DEVICE and accelerated() if device is None else device and len(ask):
+        step, blocks = search.on_device(queries, where, ask)
+    else:
+        step = QUERIES
+        if joblib_runs(n_jobs):  # each task carries the cloud: two for each worker
+            step *= -(-len(ask) // (2 * effective_n_jobs(n_jobs) * QUERIES)) or 1
+        blocks = results(search.tasks(queries, where, ask, step), n_jobs)
     distances, index = np.empty((len(queries), k)), np.empty((len(queries), k), int)
     sure = np.zeros(len(queries), bool)
-    for begin, block in zip(range(0, len(ask), step), results(tasks(), n_jobs), strict=True):
+    for begin, block in zip(range(0, len(ask), step), blocks, strict=True):
         rows = ask[begin : begin + step]
         distances[rows], index[rows], sure[rows] = block
     rest = np.flatnonzero(~sure)
     if len(rest):
         distances[rest], index[rest] = _in_float64(points, queries, rest, k, among_rows)
     return distances, index
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for k rows among the rows `columns` of a cloud, less `middle`, in units of `unit`.
+
+    `scale` are the square norms of the queries in these units.
+    """
+
+    points: np.ndarray
+    columns: np.ndarray
+    middle: np.ndarray
+    unit: float
+    k: int
+    scale: np.ndarray
+
+    def tasks(self, queries: np.ndarray, where: Where, ask: np.ndarray, step: int) -> Iterator[Callable[[], Found]]:
+        """One task for each block of `step` of the queries `ask`."""
+        among = ((self.points[self.columns] - self.middle) / self.unit).astype(np.float32)
+        squares = np.einsum("np,np->n", among, among)
+        for begin in range(0, len(ask), step):
+            rows = ask[begin : begin + step]
+            together = rows[-1] - rows[0] + 1 == len(rows)  # then they need not be copied
+            block = queries[rows[0] : rows[-1] + 1] if together else queries[rows]
+            yield partial(
+                _blocks, self.points, self.columns, among, squares, block, where(rows), self.scale[rows],
+                self.middle, self.unit, self.k,
+            )  # fmt: skip
+
+    def on_device(self, queries: np.ndarray, where: Where, ask: np.ndarray) -> tuple[int, Iterator[Found]]:
+        """The number of queries in a block, and the results of the blocks."""
+        from .device_neighbours import DeviceSearch
+
+        search = DeviceSearch(self.points[self.columns], self.middle, self.unit, self.k + MORE)
+
+        def found() -> Iterator[Found]:
+            for begin in range(0, len(ask), search.queries):
+                rows = ask[begin : begin + search.queries]
+                square, position, exact = search(queries[rows], where(rows))
+                yield _chosen(exact, self.columns[position], square[:, -1], self.scale[rows], self.unit, self.k)
+
+        return search.queries, found()
 
 
 def _blocks(

@@ -10,6 +10,8 @@ Subspace iteration with this filter (Zhou, Saad, Tiago and Chelikowsky 2006): fi
 until all residuals are below RESIDUAL or ROUNDS have passed. Products are in float32, inner products in blocks of rows
 that are added in float64 in a fixed order: the result does not depend on the number of threads. The eigenvectors of a
 similar matrix, such as that of the same rows with another number of neighbours, are a good first block.
+
+`Products` has the products with blocks of N rows, in NumPy; `chebyshev_device` has the same on a GPU.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix
 
+from ..basics.device import accelerated
 from ..basics.workers import results
 
 SPARE = 32  # columns beside the requested ones: the last pairs of a block converge slowly
@@ -32,6 +36,7 @@ RESIDUAL = 0.01  # of 1 - α: an eigenvalue is then exact to 1e-4 of itself over
 FLOOR = 1e-3  # rounding in float32 is below RESIDUAL of this
 COLUMNS = 48  # columns of a product in one task
 ROWS = 8192  # rows of an inner product in one task
+DEVICE = 20_000  # rows up to which a GPU is not used: to compile its programs takes longer
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,26 @@ class Largest:
         return float(self.residuals.max())
 
 
-def largest(A: csr_matrix, k: int, n_jobs: int | None = -1, first: np.ndarray | None = None) -> Largest:
+def largest(
+    A: csr_matrix, k: int, n_jobs: int | None = -1, first: np.ndarray | None = None, device: bool | None = None
+) -> Largest:
     """The k largest eigenpairs of A, whose spectrum lies within [-1, 1].
 
     `first` [N, m] is the block that the iteration begins with: the last one of a similar matrix.
+    Matrices of more than DEVICE rows are sent to a GPU if JAX has one, unless `device` says otherwise; eigenpairs agree
+    up to their residuals.
     """
-    products, N = Products(A.astype(np.float32), n_jobs), A.shape[0]
+    if A.shape[0] > DEVICE and accelerated() if device is None else device:
+        from .chebyshev_device import DeviceProducts, in_double_precision
+
+        with in_double_precision():
+            return _largest(DeviceProducts(A.astype(np.float32)), A.shape[0], k, first)
+    return _largest(Products(A.astype(np.float32), n_jobs), A.shape[0], k, first)
+
+
+def _largest(products: Any, N: int, k: int, first: np.ndarray | None) -> Largest:
     block = np.random.default_rng(0).standard_normal((N, min(k + SPARE, N)), np.float32) if first is None else first
-    V, cut, degrees = _orthonormal(products, block), 0.0, DEGREES
+    V, cut, degrees = _orthonormal(products, products.block(block)), 0.0, DEGREES
     if first is not None:
         cut, degrees = _cut(eigh(products.inner(V, products.product(V)), eigvals_only=True)[0]), (GIVEN,)
     for turn in range(ROUNDS):
@@ -72,7 +89,8 @@ def largest(A: csr_matrix, k: int, n_jobs: int | None = -1, first: np.ndarray | 
         if np.all(residuals[:k] <= RESIDUAL):
             break
         cut = _cut(values[-1])
-    return Largest(values[:k], np.ascontiguousarray(V[:, :k]), residuals[:k], V)
+    block = products.array(V)
+    return Largest(values[:k], np.ascontiguousarray(block[:, :k]), residuals[:k], block)
 
 
 def _cut(smallest: float) -> float:
@@ -80,7 +98,7 @@ def _cut(smallest: float) -> float:
     return min(max(float(smallest), 0.0), 1 - 1e-6)
 
 
-def _orthonormal(products: Products, V: np.ndarray) -> np.ndarray:
+def _orthonormal(products: Any, V: Any) -> Any:
     """An orthonormal basis of the columns of V; twice, since rounding leaves the first one inexact.
 
     Directions of a size below rounding are replaced by random ones, which the next round filters.
@@ -91,7 +109,8 @@ def _orthonormal(products: Products, V: np.ndarray) -> np.ndarray:
         V = products.times(V, (U / np.sqrt(np.maximum(w, 1e-12 * w[-1]))).astype(np.float32))
         if lost.any():
             N, n = len(V), int(lost.sum())
-            V[:, lost] = np.random.default_rng(1).standard_normal((N, n), np.float32) / np.float32(np.sqrt(N))
+            random = np.random.default_rng(1).standard_normal((N, n), np.float32) / np.float32(np.sqrt(N))
+            V = products.with_columns(V, np.flatnonzero(lost), random)
     return V
 
 
@@ -100,6 +119,19 @@ class Products:
 
     def __init__(self, A: csr_matrix, n_jobs: int | None) -> None:
         self.A, self.n_jobs = A, n_jobs
+
+    def block(self, V: np.ndarray) -> np.ndarray:
+        """A block of an array [N, m]."""
+        return V
+
+    def array(self, V: np.ndarray) -> np.ndarray:
+        """The array of a block."""
+        return V
+
+    def with_columns(self, V: np.ndarray, which: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """V with other columns at some positions."""
+        V[:, which] = columns
+        return V
 
     def filtered(self, V: np.ndarray, degree: int, cut: float) -> np.ndarray:
         """T_d(s(A)) V, each column divided by its norm, in tasks of COLUMNS columns."""

@@ -79,7 +79,7 @@ class Search:
         """Indices [n, k] of the nearest points, the nearest first."""
         k = min(k, len(self.points))
         if self.tree is None:
-            return large_neighbours.nearest(self.points, k, queries, n_jobs=1)[1]
+            return large_neighbours.nearest(self.points, k, queries, n_jobs=1, device=False)[1]
         return self.tree.query(queries, k)[1].reshape(len(queries), k)
 
     def nearest_others(self, rows: np.ndarray, k: int) -> np.ndarray:
