@@ -9,6 +9,9 @@ A shift far above the requested eigenvalues makes all their ν equal to 1/s, and
 far below does no harm, since the zero mode is removed exactly. How low the eigenvalues are depends on the shape of
 the domain (in a long and thin one, 1e-10 of the mean eigenvalue), so the shift is searched for: Ritz values bound
 eigenvalues from above, and the shift is lowered to them until it is no longer above.
+
+SciPy's `eigsh` with such a shift took eleven to fifteen times the processor time (100 and 200 pairs of an atlas of
+7 400 nodes): it multiplies one vector after the other, and until SciPy 1.17 one thread at a time.
 """
 
 from __future__ import annotations
