@@ -49,17 +49,22 @@ def with_many_labels(
     """The geometries and candidates with such kernels for labels y [n], whose rows stand `at` rows of the set.
 
     Lengths and noise are learned from those of `like`, the best candidate in flat space with one length for all
-    columns: where labels are dense, both are alike. None: from the start.
+    columns, in units of `size_of` the rows: where labels are dense, both are alike. None: those of the first space are
+    learned from the start, and the others' from the best before.
     """
     every = candidate_set.candidates
     replaced = {s.space: s for s in every if isinstance(s.covariance, Stationary) and s.ratio is None}
     candidates = [s for s in every if s.space not in replaced]
     added: list[tuple[int, InducedSpace]] = []  # the space of coordinates, and that which they induce
+    best_yet: nearest_lengths.Candidate | None = None
     for k, first in replaced.items():
         X, mine = candidate_set.rows[k][at], [s for s in every if s.space == k]
-        one = _learned(X, y, list(dict.fromkeys(s.smoothness for s in mine)), geometries.cloud.repeated, store, like)
+        size, names = size_of(X), list(dict.fromkeys(s.smoothness for s in mine))
+        one = _learned((X - X.mean(0)) / size, y, names, geometries.cloud.repeated, store, like or best_yet)
+        if best_yet is None or one.densities.mean() > best_yet.densities.mean():
+            best_yet = one
         log_prior = float(np.logaddexp.reduce([s.log_prior for s in mine])) + one.log_weight
-        length, nu = float(1 / np.sqrt(one.precision[0])), smoothness_of(one.smoothness)
+        length, nu = float(size / np.sqrt(one.precision[0])), smoothness_of(one.smoothness)
         first = replace(first, smoothness=one.smoothness, scales=None, open_ends=())
         candidates.append(replace(first, covariance=Stationary(nu, length), log_prior=log_prior, ratio=one.ratio))
         base = candidate_set.spaces[k]
@@ -96,20 +101,15 @@ def with_many_labels(
 
 
 def _learned(
-    X: np.ndarray, y: np.ndarray, names: Sequence[str], repeated: bool, store: Store,
+    Z: np.ndarray, y: np.ndarray, names: Sequence[str], repeated: bool, store: Store,
     like: nearest_lengths.Candidate | None,
 ) -> nearest_lengths.Candidate:  # fmt: skip
-    """The best candidate with one length for labels y [n] at coordinates X [n, q], in units of these."""
-    size = size_of(X)
-    Z = (X - X.mean(0)) / size
+    """The best candidate with one length for labels y [n] at coordinates Z [n, q] of size 1."""
     if like is None:
-        make = partial(nearest_lengths.maximised, Z, y[:, None], np.zeros(X.shape[1], int), names, repeated)
-        found = max(store.once(("lengths of many", Z, y, list(names)), make), key=lambda one: one.densities.mean())
-    else:
-        begin = replace(like, precision=like.precision * size**2)
-        key = "length of coordinates", Z, y, begin.precision, begin.ratio, begin.smoothness
-        found = store.once(key, partial(nearest_lengths.refined, Z, y[:, None], begin, repeated))
-    return replace(found, precision=found.precision / size**2)
+        make = partial(nearest_lengths.maximised, Z, y[:, None], np.zeros(Z.shape[1], int), names, repeated)
+        return max(store.once(("lengths of many", Z, y, list(names)), make), key=lambda one: one.densities.mean())
+    key = "length of coordinates", Z, y, like.precision, like.ratio, like.smoothness
+    return store.once(key, partial(nearest_lengths.refined, Z, y[:, None], like, repeated))
 
 
 def _places(geometries: Geometries, k: int) -> np.ndarray:

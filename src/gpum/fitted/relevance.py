@@ -128,7 +128,7 @@ def _of_many(
 ) -> tuple[list[Lengths], nearest_lengths.Candidate]:  # fmt: skip
     """Lengths around the maxima of the densities of labels Y [n, m] given their nearest, at X [n, p].
 
-    Also the best candidate with one length for all columns, whose precision is in units of X.
+    Also the best candidate with one length for all columns, in units of the size of X.
     """
     size = coordinates.size_of(X)
     varies, p = spread > 0, X.shape[1]
@@ -151,7 +151,7 @@ def _of_many(
     ]
     density = [candidate.densities.mean() for candidate in candidates]
     best = [max(range(k, k + shared), key=density.__getitem__) for k in range(0, len(candidates), shared)]
-    isotropic = replace(candidates[best[0]], precision=candidates[best[0]].precision / size**2)
+    isotropic = candidates[best[0]]
     if not normal_noise:
         nodes = coordinates.inducing(X, len(X) - 1)
         return [more for k in best for more in _induced(lengths[k], nodes)], isotropic

@@ -42,7 +42,7 @@ SCORED = 4096  # labels whose densities are computed, given others; of more, a r
 FIRST, GROWTH = 256, 1.5  # labels of the first generation; earlier labels grow by this factor from one to the next
 JOINT = 2000  # labels that joint predictions of several rows see
 TREE_COLUMNS = 40  # columns up to which a tree finds nearest rows more quickly than products do
-AT_ONCE = 2**21  # numbers in the matrices of a block
+AT_ONCE = 2**19  # numbers in the matrices of a block: they stay in the cache of a core
 LOG_SCALES = (-16.0, 12.0)  # of s²
 
 
