@@ -349,8 +349,8 @@ def test_equal_rows_are_merged():
 def test_notes_read_well_with_a_single_row():
     X = np.random.default_rng(0).uniform(size=(200, 3)) * (1, 1, 0)
     alone, edge = Atlas(2).fit(np.concatenate([X, [[3, 3, 0]]])).notes_
-    assert alone == "rows without a neighbour, which take the values of the nearest row that has one: 1"
-    assert edge.startswith("rows at the edge: ")
+    assert alone == "without a neighbour, with the values of the nearest row that has one: 1 row"
+    assert edge.startswith("where the surface ends: ")
 
 
 def test_an_atlas_is_not_random():

@@ -203,7 +203,7 @@ def test_many_labels_are_screened_and_little_is_lost(ring, monkeypatch):
     whole = model.predict(X, return_std=True)
     inside.lower(monkeypatch, labels_unscreened=400)
     model.fit(X, y)
-    assert any("screened on 250" in note for note in model.notes_)
+    assert any("labels 250 compared" in note for note in model.notes_)
     for a, b in zip(model.predict(X, return_std=True), whole, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-3)
 

@@ -30,12 +30,13 @@ def thousands(value):
 
 
 def messy(rng):
-    """Thirty-three columns: words, units, dates of three styles, copies, constants, names of rows; `y` for 48 rows."""
+    """Thirty-four columns: words, units, dates of three styles, copies, constants, names of rows; `y` for 48 rows."""
     size, weight = rng.normal(80, 20, N), rng.gamma(3, 5, N)
     days = [day.astype(object) for day in np.datetime64("2022-01-01") + rng.integers(0, 900, N)]
     columns = {
         "key": [f"K{1000 + k}" for k in rng.permutation(N)],
         "nr": [str(k + 1) for k in range(N)],
+        "lfd": [str(k) for k in range(N)],
         "size": comma(size),
         "weight": [f"{w:.1f} g".replace(".", ",") for w in weight],
         "income": [thousands(1000 * w + 1000) for w in weight],
@@ -89,7 +90,14 @@ def test_from_the_table_to_the_report_in_one_command(table, tmp_path, monkeypatc
     assert sum("empty, void" in line and "--drop empty,void" in line for line in stops) == 1
     assert not any(f"'{name}'" in line for line in stops for name in ("sold", "listed", "garage", "size", "m3"))
     known = found.stdout.partition("Good to know:")[2]
-    for words in ("'nr' ", "'constant' has the same", "'copy' is a copy of 'size'", "3 rows are copies", "'none'"):
+    for words in (
+        "'nr' ",
+        "'lfd' counts the rows",
+        "'constant' has the same",
+        "'copy' is a copy of 'size'",
+        "3 rows are copies",
+        "'none'",
+    ):
         assert words in known, known
 
     command = shlex.split(found.stdout.partition("Fit with:\n")[2])
@@ -165,7 +173,7 @@ def test_dates_in_which_day_and_month_may_be_confused_are_not_guessed(tmp_path):
         ("5-Jan-23", "17-feb-2024", "2024-02-17"), ("Jan 5, 2023", "September 17, 2024", "2024-09-17"),
         ("Jan 5, 2023", "17 Sep 2024", None), ("5 Jan 2023", "Jux 5, 2023", None),
         ("08:30", "17:45", "17.75"), ("08:30", "0:00:36", "0.01"), ("08:30", "noon 5", None),
-        ("CHF 5", "CHF 7.5", "7.5"),
+        ("CHF 5", "CHF 7.5", "7.5"), ("-0.042 V", "1.250 V", "1.250"), ("1234,567", "0,250", "0.250"),
     ],
 )  # fmt: skip
 def test_an_example_says_how_cells_are_written(example, cell, plain):
@@ -233,3 +241,16 @@ def test_numbers_whose_mark_may_be_one_of_thousands_are_not_guessed(tmp_path):
     found = gpum("check", tmp_path / "t.csv", "--target", "y")
     assert "--decimal ," in found.stdout
     assert "may be a thousand times as large: if the mark is the decimal mark, add --written a=0.5" in found.stdout
+    lines = ["a,b,y", *(f"{v:.3f} V,{w:.2f},{w:.2f}" for v, w in rng.uniform(1, 9, (30, 2)))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    assert "add --written 'a=0.5 V'" in gpum("check", tmp_path / "t.csv", "--target", "y").stdout
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "parquet", "feather"])
+def test_dates_that_are_all_different_are_no_names_of_rows(tmp_path, ending):
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2024-01-01") + np.arange(30)
+    tables.write(tmp_path / f"t.{ending}", {"day": days, "a": rng.normal(size=30), "y": rng.normal(size=30)})
+    found = gpum("check", tmp_path / f"t.{ending}", "--target", "y")
+    assert found.exit_code == 0, found.output
+    assert "day" not in found.stdout

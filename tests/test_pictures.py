@@ -56,6 +56,8 @@ def test_from_a_folder_to_predictions(pictures, tmp_path, monkeypatch):
         seen["picture"] = pictures.get(3)
 
     monkeypatch.setattr(sys.modules["gpum.app.cli.label"], "_serve", serve)
+    found = gpum("fit", pictures, "--target", "side", "--out", tmp_path / "m.gpum")
+    assert "label some of the pictures first: gpum label pictures --target side" in found.stderr
     found = gpum("label", pictures, "--target", "side", "--classes", "left,right")
     assert found.exit_code == 0, found.output
     assert seen["setup"]["names"] == [f"p{k:02d}.png" for k in range(N)]

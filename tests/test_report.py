@@ -601,7 +601,8 @@ def test_a_page_of_classes_has_no_word_of_intervals(browser, pages):
     assert [len(set(each)) for each in marks] == [2, 2]  # all classes on one map, by colour and by shape
     assert browser.run("return document.getElementById('target').options.length") == 3
     assert browser.run("return document.getElementById('h-map').textContent") == "The rows in their columns"
-    assert "No geometry of this model has a flat map." in text
+    about = browser.run("return document.getElementById('map-text').textContent")
+    assert about.startswith("Each dot is a row of the data, in its own columns.")
     assert browser.errors() == []
 
 

@@ -140,7 +140,7 @@ def test_charts_and_atlases_are_not_learned_where_lengths_lead_by_far():
     model = GPUMRegressor(random_state=0).fit(X, y)
     assert set(model.geometry_weights_) == {"graph", "flat"}
     (note,) = [note for note in model.notes_ if "were not learned" in note]
-    assert note.startswith("atlases of 1, 2, 3 dimensions and charts of 1, 2, 3 dimensions")
+    assert note.startswith("atlases of dimension 1, 2, 3 and charts of dimension 1, 2, 3")
     named = GPUMRegressor(geometry=["atlas", "graph", "flat"], latent_dim=1, random_state=0).fit(X, y)
     assert not any("were not learned" in note for note in named.notes_)
 
@@ -165,7 +165,7 @@ def test_charts_are_not_learned_where_sketches_of_them_are_far_behind(monkeypatc
     asked, model = asked_for(monkeypatch, X, y)
     assert not asked
     assert set(model.geometry_weights_) == {"graph", "flat"}
-    assert any("charts of 1, 2, 3 dimensions were not learned" in note for note in model.notes_)
+    assert any("charts of dimension 1, 2, 3 were not learned" in note for note in model.notes_)
 
 
 def test_charts_are_learned_where_their_sketch_is_near_though_graph_and_atlas_are_far_behind(monkeypatch):

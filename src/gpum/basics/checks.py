@@ -122,7 +122,7 @@ def _refuse_text(X: np.ndarray, name: str) -> np.ndarray:
 
 def counted(n: int, noun: str) -> str:
     """A number of things in words: 1 row, 2 rows."""
-    return f"{n} {noun}{'s' * (n != 1)}"
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def shown(value: Any) -> str:

@@ -89,9 +89,8 @@ def not_learned(left_out: Sequence[LeftOut]) -> list[str]:
     if not left_out:
         return []
     dims = {kind: ", ".join(str(q) for other, q, _ in sorted(left_out) if other == kind) for kind, _, _ in left_out}
-    what = " and ".join(f"{KINDS[kind]} of {of_kind} dimensions" for kind, of_kind in sorted(dims.items()))
-    least = min(behind for *_, behind in left_out)
+    what = " and ".join(f"{KINDS[kind]} of dimension {of_kind}" for kind, of_kind in sorted(dims.items()))
     return [
-        f"{what} were not learned: the labels prefer another geometry by at least {least:.0f} nats to graphs and to "
-        "sketches of such surfaces; name them in `geometry` to learn them"
+        f"{what} were not learned, which saves time: quick sketches of such surfaces explain the labels far worse than "
+        "another geometry does; name them in `geometry` to learn them"
     ]

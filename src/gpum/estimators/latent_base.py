@@ -339,7 +339,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         elif not best.converged:
             trouble = (
                 f"the latent model did not converge in max_iter={self.max_iter} iterations ({best.last.status}: the "
-                f"last round was not a whole one, or gained more than tol={self.tol} nats per row); raise max_iter"
+                f"last round was not a whole one, or gained more than tol={self.tol} per row); raise max_iter"
                 f"{inside('max_iter', 2)}"
             )
         if trouble:

@@ -46,7 +46,7 @@ def check(model: Any, latent_dim: Any, X: Any) -> np.ndarray:
         checks.option(model.boundary, "boundary", BOUNDARIES, "a level, a number such as 0.5")
     else:
         checks.positive(model.boundary, "boundary", "a level, of which 0 is the tightest, or 'variance'", zero=True)
-    checks.positive(model.tol, "tol", "0.05 nats per row is the default")
+    checks.positive(model.tol, "tol", "0.05 is the default")
     checks.jobs(model.n_jobs)
     checks.integer(model.max_iter, "max_iter", 1, None, "10000 is the default")
     return X

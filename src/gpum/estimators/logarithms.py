@@ -39,8 +39,8 @@ WORSE = 1.25  # the mean of a log-normal distribution is large where its logarit
 TRIED = 250  # labels that decide; of more, as many are drawn
 
 NOTE = (
-    "all labels{} are above 0, the largest more than 100 times the smallest, and their logarithms explain them better, "
-    "by {:.1f} nats: likelihood='lognormal' was used; likelihood='gaussian' prevents it"
+    "all labels{} are above 0, the largest at least 100 times the smallest, and their logarithms are explained better: "
+    "likelihood='lognormal' was used; likelihood='gaussian' prevents it"
 )
 
 
@@ -53,7 +53,7 @@ def settled(estimator: Any, cloud: Cloud, labels: Labels) -> tuple[Labels, list[
             found = lead(cloud.changed(unit=unit), y, target, kernel_task(estimator, 0))
             if found is not None:
                 targets[k] = replace(target, likelihood="lognormal")
-                notes.append(NOTE.format(f" of output {k}" if labels.several else "", found))
+                notes.append(NOTE.format(f" of output {k}" if labels.several else ""))
     return replace(labels, targets=targets), notes
 
 

@@ -30,6 +30,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..basics import checks
+from ..basics.formats import percent
 from ..basics.independence import independent
 from ..basics.progress import Reporter
 from ..basics.workers import Interrupted, at_once, one_blas_thread
@@ -148,7 +149,7 @@ def _planned(
         )
         best = max(choices, key=lambda one: chance[one.scale])
         first = {one.scale: first[one.scale] for one in choices if one is not best and chance[one.scale] > units.LEAST}
-        notes.append(f"{best.note} (scale='auto'; the labels give this {chance[best.scale]:.0%})")
+        notes.append(f"{best.note} (scale='auto'; given the labels, {percent(chance[best.scale])} likely)")
         rows = rows.in_units(best)
 
     # 3. What takes longer, while it may win.

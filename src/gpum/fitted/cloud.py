@@ -229,7 +229,7 @@ def with_subset(
         drawn = "most of them drawn at random, so that they show where rows are few, the rest " if random else ""
         notes.append(
             f"the geometries were learned from {size:,} of {len(distinct):,} rows, {drawn}chosen to cover the cloud; "
-            "the others were projected onto them"
+            "all other rows were placed on these"
         )
     return cloud.changed(subset=subset), notes
 
@@ -248,7 +248,7 @@ def with_many(cloud: Cloud, seed: int, smooth: bool) -> tuple[Cloud, list[str]]:
         return cloud.changed(many=distinct), [f"graphs were built on all {len(distinct):,} distinct rows"]
     drawn = np.sort(np.random.default_rng(seed).choice(distinct, most, replace=False))
     return cloud.changed(many=drawn), [
-        f"graphs were built on {most:,} of {len(distinct):,} rows, drawn at random; the others were projected onto them"
+        f"graphs were built on {most:,} of {len(distinct):,} rows, drawn at random; all others were placed on these"
     ]
 
 

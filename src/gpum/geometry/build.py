@@ -24,6 +24,7 @@ import numpy as np
 
 from ..basics import checks, neighbours
 from ..basics.checks import NoSurface
+from ..basics.formats import percent
 from ..basics.missing import Filled, fill_in, fill_in_others, together
 from ..basics.progress import Reporter
 from ..basics.workers import Interrupted, at_once, results
@@ -145,7 +146,8 @@ def rows_of(X: np.ndarray, many: Many | None, kinds: Sequence[str]) -> tuple[dic
         on, sound = fill_in_others(filled, many.rows, many.position)
         rows["graph"] = Rows(on[sound], filled, many.rows, sound)
         if not sound.all():
-            notes.append(f"of the rows of graphs, {np.sum(~sound):,} cannot be filled in; they are projected onto them")
+            lost = checks.counted(int(np.sum(~sound)), "row")
+            notes.append(f"graphs are built without {lost} that cannot be filled in, and these are placed on them")
     return {**rows, "chart": Rows(X)}, notes
 
 
@@ -248,7 +250,7 @@ def _log_trust(geometry: Builder) -> float:
 def _missing(X: np.ndarray, filled: Filled) -> str:
     gone = np.isnan(X)
     badly = int(np.sum(~filled.sound))
-    text = f"{gone.mean():.0%} of the readings are missing, in {checks.counted(int(gone.any(1).sum()), 'row')}"
+    text = f"{percent(gone.mean())} of the readings are missing, in {checks.counted(int(gone.any(1).sum()), 'row')}"
     if together(X):
         text += (
             "; they are missing together, not here and there: if they are missing because they were too small (or too "

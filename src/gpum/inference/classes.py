@@ -140,7 +140,7 @@ def classify(
     if not found.settled.all():
         lost = int(np.sum(~found.settled))
         end = "these are left out" if found.settled.any() else "what it found so far is used"
-        notes.append(f"expectation propagation did not settle for {lost} of {len(found.settled)} candidates: {end}")
+        notes.append(f"the computation did not settle for {lost} of {len(found.settled)} settings: {end}")
     of_candidate = np.array([weights[settings.candidate == i].sum() for i in chosen])
     used = of_candidate > HOPELESS * of_candidate.max()
     scale = of_candidate[used].sum()
@@ -223,18 +223,21 @@ def _promising(problem: Problem, settings: Settings, prior: np.ndarray) -> tuple
     if n <= SCREEN:
         return settings, []
     words = " and ".join(f"{number:,}" for number in numbers)
-    return settings, [f"with {n:,} labels the candidates were screened on {words} of them, and {fitted} saw all"]
+    return settings, [f"of {n:,} labels {words} compared all candidates first, and the best {fitted} saw all labels"]
 
 
 def _few_modes(candidate_set: CandidateSet, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
     """Settings with fewer modes than n labels, and a note about the others, whose cost is n³."""
     few = np.array([_low_rank(candidate_set, i, n) for i in chosen])
     if few.any():
-        said = f"with {n:,} labels {np.sum(~few):,} candidates of full rank were left out; up to {MANY:,} they are used"
+        said = (
+            f"with {n:,} labels {np.sum(~few):,} candidates would take too long and were left out; up to {MANY:,} "
+            "labels they are used"
+        )
         return chosen[few], [said] * int(not few.all())
     if n > FULL_RANK:
         raise GpumError(
-            f"y has {n:,} labels, and all kernels are of full rank, which takes the cube of that; give at most "
+            f"y has {n:,} labels, and with this geometry the time grows with the cube of that; give at most "
             f"{FULL_RANK:,} labels, or add another geometry (graph, atlas)"
         )
     return chosen, []

@@ -328,17 +328,17 @@ def promising(
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full and not local))
     if n**2 > LARGEST and len(full) == len(order) and not local:
         raise GpumError(
-            f"y has {n:,} labels, and all kernels that explain them are of full rank, which takes {n:,} × {n:,} "
-            f"numbers each; give at most {int(LARGEST**0.5):,} labels, or add another geometry (graph, atlas)"
+            f"y has {n:,} labels, and the kernels that explain them take {n:,} × {n:,} numbers each here; "
+            f"give at most {int(LARGEST**0.5):,} labels, or add another geometry (graph, atlas)"
         )
     left = set(full[room:])
     retained = [candidate for k, candidate in enumerate(candidates) if k in order and k not in left]
     said = (
-        f"with {n:,} labels {len(candidates):,} candidates were screened on {SCREENED} of them, and "
-        f"{len(retained):,} were fitted to all"
+        f"of {n:,} labels {SCREENED} compared {len(candidates):,} candidates first, and the best "
+        f"{len(retained):,} saw all labels"
     )
     if left:
-        said += f"; {len(left):,} more of full rank were left out, {n:,} × {n:,} numbers each"
+        said += f"; {len(left):,} more were left out, since each takes {n:,} × {n:,} numbers"
     return retained + local, (said,)
 
 

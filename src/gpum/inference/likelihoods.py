@@ -263,7 +263,7 @@ def _settled(
         if change.max() < SETTLED:
             break
     else:
-        notes = (f"expectation propagation had not settled after {SWEEPS} sweeps",)
+        notes = (f"the computation (expectation propagation) had not settled after {SWEEPS} sweeps",)
     posterior = infer(nu / tau, 1 / tau, None)
     mean, variance = cavity = _cavity(posterior, nu / tau)
     log_z = _matched(observed, *cavity)[2]

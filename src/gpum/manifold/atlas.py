@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from ..basics import neighbours
-from ..basics.checks import NoSurface
+from ..basics.checks import NoSurface, counted
 from . import tangents
 from .filling import POOL, charts, finer
 from .gaps import unique_pairs
@@ -117,7 +117,7 @@ def surface(X: np.ndarray, q: int, n_neighbors: int | None = None, roughest: flo
 
 def too_rough(fraction: float, q: int) -> NoSurface:
     """The error that says that local charts do not fit this fraction of the rows."""
-    return NoSurface(f"the neighbourhoods of {fraction:.0%} of the rows are too rough for charts of dimension {q}")
+    return NoSurface(f"the neighbourhoods of {fraction:.0%} of the rows are too uneven for charts of dimension {q}")
 
 
 def _check_span(nodes: np.ndarray, q: int) -> None:
@@ -136,12 +136,12 @@ def _remarks(stars: Stars, smooth: np.ndarray, q: int) -> list[str]:
     if lone == len(smooth):
         raise NoSurface(f"no two rows of X are joined by a surface of dimension {q}; lower dim or add rows")
     remarks = {
-        "rows too rough for a smooth surface, which are not moved onto it": int(np.sum(~smooth)),
-        "rows without a neighbour, which take the values of the nearest row that has one": lone,
-        "rows at the edge": int(np.sum(stars.outer)),
-        "steps across a gap, which are left out": stars.n_gaps,
+        "too uneven for a smooth surface, and not moved onto it": counted(int(np.sum(~smooth)), "row"),
+        "without a neighbour, with the values of the nearest row that has one": counted(lone, "row"),
+        "where the surface ends": counted(int(np.sum(stars.outer)), "row"),
+        "gaps that no surface crosses": str(stars.n_gaps),
     }
-    return [f"{remark}: {count}" for remark, count in remarks.items() if count]
+    return [f"{remark}: {count}" for remark, count in remarks.items() if not count.startswith("0")]
 
 
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

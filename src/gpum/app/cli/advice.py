@@ -15,13 +15,14 @@ from gpum.tools import Columns, Encoding, TextColumns, counted, is_date, is_miss
 
 from ..tables.dates import FIRST_YEAR, could_be_date, has_short_year, hours, order_of
 from ..tables.table import Table
-from ..tables.written import Style
+from ..tables.written import Style, could_be_thousands
 from .columns import FEW, ROW_NAMES, Chosen, Readings, counts_rows, readings_of
 from .messages import listed
 
 FEW_WORDS = 4  # different words among numbers that are taken for marks of missing values
 TRIED = 40  # cells that are tried as an example of how a column is written
 SHOWN = 3  # cells that a sentence quotes
+MARKED = re.compile(r"[+-]?\d+[.,]\d+")
 LIMIT = re.compile(r"[<>≤≥~]")
 COMMA = re.compile(r"[+-]?\d+,\d+")
 POINT = re.compile(r"[+-]?\d+\.\d+")
@@ -150,7 +151,7 @@ def _of_column(table: Table, name: str, names_rows: bool) -> Iterator[Advice]:
     dates = [cell for cell in digits if could_be_date(cell)]
     numbers = table.holds_numbers(name) and not dates
     text = not numbers and 2 * max(len(dates), len(clock)) <= len(cells)
-    different = len(table) >= FEW and len({_same(cell) for cell in column}) == len(table)
+    different = bool(cells) and len(table) >= FEW and len({_same(cell) for cell in column}) == len(table)
     if name.strip().lower() in ROW_NAMES or (text and different):
         how = "is different in every row, as names of rows are" if different else "seems to name the rows"
         yield _no_feature(name, how, names_rows, stops=text)
@@ -233,11 +234,11 @@ def _of_numbers(table: Table, name: str, digits: list[str], words: list[str]) ->
     if not strange:
         return
     example = _example(strange, digits, table.decimal)
-    one = f"{name}={'0,5' if strange and ',' in strange[0] else '0.5'}"
-    if example is None and all(re.fullmatch(r"[+-]?\d+([.,]\d{3})?", cell) for cell in digits):
+    unclear = [(cell, number) for cell in strange for number in MARKED.findall(cell) if could_be_thousands(number)]
+    if example is None and unclear and (one := _half(*unclear[0], digits)) is not None:
         yield Advice(
-            f"column {name!r} has numbers such as {strange[0]!r}, which may be a thousand times as large: if the mark "
-            f"is the decimal mark, add {shlex.join(['--written', one])}; else write them without it"
+            f"column {name!r} has numbers such as {unclear[0][0]!r}, which may be a thousand times as large: if the "
+            f"mark is the decimal mark, add {shlex.join(['--written', f'{name}={one}'])}; else write them without it"
         )
     elif example is None:
         text = (
@@ -249,6 +250,12 @@ def _of_numbers(table: Table, name: str, digits: list[str], words: list[str]) ->
         if LIMIT.match(example):
             said += ", a limit instead of a value: it will stand for the value"
         yield Advice(said, ("--written", f"{name}={example}"))
+
+
+def _half(cell: str, number: str, cells: list[str]) -> str | None:
+    """A cell with 0.5 or 0,5 in place of its number, if all cells are written like that."""
+    one = cell.replace(number, "0,5" if "," in number else "0.5")
+    return one if all(Style(one).plain(other, ".") is not None for other in cells) else None
 
 
 def _code_of_none(table: Table, name: str) -> Iterator[Advice]:

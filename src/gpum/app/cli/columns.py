@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from gpum import GpumError
-from gpum.tools import Column, Columns, Encoding, TextColumns
+from gpum.tools import Column, Columns, Encoding, TextColumns, percent
 
+from ..tables.folder import NAME as PICTURE
 from ..tables.table import Table
 from ..tables.tables import are_numbers
 from ..tables.written import Conventions
@@ -35,6 +36,8 @@ def named(table: Table, option: str, values: Sequence[str]) -> list[str]:
         if name not in table.columns:
             near = _nearest(name, list(table.columns))
             hint = f"did you mean {near!r}?" if near else f"its columns are {listed(list(table.columns))}"
+            if table.index == PICTURE and option == "--target":
+                hint = f"label some of the pictures first: gpum label {table.source} --target {shlex.quote(name)}"
             hint = _misread(table) or hint
             raise GpumError(f"{option} names {name!r}, but {table.source} has no such column; {hint}")
     return list(dict.fromkeys(names))
@@ -172,9 +175,10 @@ def _drop(names: list[str]) -> str:
 
 
 def counts_rows(values: np.ndarray) -> bool:
-    """Whether a column of numbers is 0, 1, 2, ... or 1, 2, 3, ..."""
-    n = len(values)
-    return n >= FEW and any(np.array_equal(values, np.arange(n) + first) for first in (0, 1))
+    """Whether a column of numbers is 0, 1, 2, ... or 1, 2, 3, ..., up to copies of rows."""
+    different = values[np.sort(np.unique(values, return_index=True)[1])]
+    n = len(different)
+    return FEW <= n > 0.9 * len(values) and any(np.array_equal(different, np.arange(n) + first) for first in (0, 1))
 
 
 def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
@@ -191,7 +195,7 @@ def note_counting(X: np.ndarray, used: list[str], index: bool) -> None:
 def gaps_in(X: np.ndarray) -> str:
     """The fraction of missing readings, in words."""
     fraction = float(np.isnan(X).mean())
-    return f", {fraction:.2g} of the readings missing" if fraction else ""
+    return f", {percent(fraction)} of the readings missing" if fraction else ""
 
 
 def features_of(table: Table, fitted: model_io.Fitted, model: Path) -> list[str]:

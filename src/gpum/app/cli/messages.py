@@ -24,7 +24,7 @@ PARAMETERS = (
 )
 # Notes of a fit about columns and rows of the table; all others are details of the computation.
 ABOUT_TABLE = re.compile(
-    r"column |the columns? |the spreads |the geometries were learned |all [\d,]+ rows |[\d,.]+ ?%? "
+    r"column |the columns? |the spreads |the geometries were learned |all [\d,]+ rows |all labels |[<\d,.]+ ?%? "
 )
 PLAIN = (  # words of the language, too
     *("scale", "kernel", "method", "boundary", "smoothness", "hyperparameters", "geometry", "likelihood", "period"),

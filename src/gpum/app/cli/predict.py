@@ -80,11 +80,11 @@ def predict(
             report.advance(f"rows predicted: {count}", len(rows.names))
     if far:
         note(
-            f"rows far from the fitted surface: {far} of {count}, the first is {first_far}. They get the "
-            "prior (a wide interval around the mean of the labels), and 1 in the column far_from_surface."
+            f"rows far from the fitted surface: {far} of {count}, the first is {first_far}. Nothing that was learned "
+            "holds there, so they get the mean of the labels with a wide interval, and 1 in the column "
+            "far_from_surface. Check the units and the order of their columns.",
+            act=True,
         )
-    if fitted.model.latent_ is None:
-        note("no geometry of this model is a chart, so there are no columns latent_1, latent_2, ...")
     say(quiet, f"Wrote {out}: {counted(count, 'row')} with {', '.join(made)}.")
 
 

@@ -228,13 +228,13 @@ def the_map(model: Any, k: int, kind: str, width: int) -> str:
             "Most of the weight is on the graph of neighbours. Here rows that are near along the graph are near each "
             "other; distances between groups of rows mean nothing. Each dot is a row of the data."
         )
+    title, weight = _map_weight(model, k)
+    none = "No geometry of this model has a flat map. " if kind == "directions" and title is None else ""
+    if kind in ("relevant", "directions") and width < 3:
+        return f"{none}Each dot is a row of the data, in its own columns."
     if kind == "relevant":
         return "Each dot is a row of the data, drawn in the columns that matter most for the prediction."
-    title, weight = _map_weight(model, k)
     if kind == "directions":
-        none = "No geometry of this model has a flat map. " if title is None else ""
-        if width < 3:
-            return f"{none}Each dot is a row of the data, in its own columns."
         return (
             f"{none}Each dot is a row of the data, drawn along the two main directions of the cloud (principal "
             "components)."

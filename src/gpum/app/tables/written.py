@@ -30,6 +30,11 @@ NUMBER = re.compile(
 )
 
 
+def could_be_thousands(number: str) -> bool:
+    """Whether the mark in a number may be one of thousands or a decimal one, as in 1,234; not in 0,234 or 1234,567."""
+    return re.fullmatch(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", number) is not None
+
+
 @dataclass(frozen=True)
 class Style:
     """How the cells of a column are written: an example, and what follows from it."""
@@ -72,7 +77,7 @@ class Style:
             return None
         if len(found) > 1 or last not in ".,":
             return unit, last, ""
-        if re.search(r"\d[.,]\d{3}$", number):  # 1,234 may be a thousand or a little more than one
+        if could_be_thousands(number):
             return None
         return unit, "", last
 
