@@ -234,7 +234,7 @@ def test_suggestions_for_a_goal(data, tmp_path):
 
 
 def test_a_model_without_a_chart(data, tmp_path):
-    """Its predictions have no latent coordinates, which is said once; `info` has weights and notes."""
+    """Its predictions have no latent coordinates; `info` has weights and notes."""
     out, predictions = tmp_path / "m.gpum", tmp_path / "pred.csv"
     columns = ("--target", "y,z", "--index", "id", "--drop", "note")
     result = gpum("fit", data, *columns, "--geometry", "atlas, flat", "--latent-dim", "1,2", "--out", out)
@@ -243,7 +243,7 @@ def test_a_model_without_a_chart(data, tmp_path):
     assert (held.model.geometry, held.model.latent_dim) == (["atlas", "flat"], [1, 2])
     result = gpum("predict", out, data, "--out", predictions)
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("no geometry of this model is a chart") == 1
+    assert not result.stderr
     found = tables.read(predictions)
     assert [name for name in found.columns if name.startswith("latent")] == []
     assert np.allclose(found.numbers("y_mean", ""), held.model.transduction_[:, 0])
