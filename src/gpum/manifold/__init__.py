@@ -3,7 +3,7 @@
 `chart` has what follows from any metric (drift, volume, magnification), `metric` the random metric of a learned
 mapping; `boundary` and `gaps` say where a learned surface ends, `complex` gives its domain as simplices and
 corridors; `learned` and `analytic` are the charts themselves, `straight` is any chart in even coordinates.
-`atlas` makes a surface of local fits (`tangents`), their simplices (`stars`, `planar`) and nodes between rows
+`atlas` makes a surface of local fits (`tangents`), their simplices (`stars`) and nodes between rows
 (`filling`). Names are imported on first use: what needs no chart needs no JAX.
 """
 

@@ -25,7 +25,6 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import ConvexHull, QhullError
 
-from .planar import closed_stars
 from .tangents import blocks
 
 NEAR = {1: 30, 2: 48, 3: 80}  # nearest rows among which the star of a row is searched for
@@ -100,8 +99,7 @@ def delaunay_stars(v: np.ndarray, index: np.ndarray, near: np.ndarray, h: np.nda
         columns = np.flatnonzero(near[i] & (np.arange(k) > 0))
         return _star(v[i, columns], limit[columns], ghost[i]).among(columns)
 
-    closed = _closed(v, near, alpha * h) if q == 2 else [None] * N
-    stars = [known or star(i, np.full(k, alpha * h[i])) for i, known in enumerate(closed)]
+    stars = [star(i, np.full(k, alpha * h[i])) for i in range(N)]
     is_open = np.array([star.n_ghosts > 0 for star in stars])
     # At the edge balls are small: simplices between rows of the edge must not reach outside.
     at, tips, _, centre = _joined(stars)
@@ -149,20 +147,6 @@ def _joined(stars: Sequence[Star]) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
         np.concatenate([getattr(star, name) for star in stars]) for name in ("tips", "point", "centre")
     )
     return at, tips, point, centre
-
-
-def _closed(v: np.ndarray, near: np.ndarray, limit: np.ndarray) -> list[Star | None]:
-    """The stars in the plane that need no ghosts; None for each of the others."""
-    a, b, count = closed_stars(v, near, limit)
-    row, column = np.nonzero(np.arange(v.shape[1]) < count[:, None])
-    tips = np.stack([a[row, column], b[row, column]], 1)
-    point = v[row[:, None], tips]
-    centre = np.linalg.solve(point, 0.5 * np.sum(point**2, -1)[..., None])[..., 0]
-    ends = np.cumsum(count)
-    return [
-        Star(tips[e - n : e], point[e - n : e], centre[e - n : e], 0) if n else None
-        for e, n in zip(ends, count, strict=True)
-    ]
 
 
 def _star(points: np.ndarray, limit: np.ndarray, ghost: float) -> Star:
