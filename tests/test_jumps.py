@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from scipy.linalg import eigh, expm
 from scipy.sparse import csr_matrix, diags
 
 from gpum import Atlas, GPUMRegressor, KernelOptions, brownian_path, heat_kernel
 from gpum.geometry.path_spaces import of_jumps
-from gpum.heat.jumps import LEAST_RESIDENCE, jump_nodes, node_fractions
+from gpum.heat import jumps
+from gpum.heat.jumps import LEAST_RESIDENCE, jump_process, node_fractions
 from gpum.heat.surfaces import SurfaceNodes
 
 
@@ -35,6 +35,11 @@ class AtNodes:
 at_nodes = AtNodes()
 
 
+def fractions(nodes, between, points, times, n_paths, seed):
+    """The fraction of paths from each point at each node, [points, n], for each time."""
+    return [blocks[:, 0] for blocks in node_fractions(nodes, between, points, times, n_paths, [seed])]
+
+
 def circle_kernel(distance, t, length=1.0):
     k = np.arange(-20, 21) * length
     return np.exp(-((distance[..., None] + k) ** 2) / (2 * t)).sum(-1) / np.sqrt(2 * np.pi * t)
@@ -44,10 +49,10 @@ def test_a_jump_process_on_a_circle_has_its_heat_kernel():
     """The fraction of paths at each node over its volume, within four standard errors of the closed form."""
     n, t, paths = 60, np.array([0.02, 0.06]), 20_000
     K, mass, _ = ring(n)
-    nodes = jump_nodes(K, mass, 0.02)
+    nodes = jump_process(K, mass, 0.02)
     assert nodes.blocked == 0
     assert nodes.slowed == 0
-    found = node_fractions(nodes, at_nodes.corners([[7]]), np.array([[7.0]]), t, paths, 0)
+    found = fractions(nodes, at_nodes.corners([[7]]), np.array([[7.0]]), t, paths, 0)
     distance = (np.arange(n) - 7) / n
     for h, time in zip(found, t, strict=True):
         exact = circle_kernel(distance, time / 2)
@@ -60,11 +65,9 @@ def test_a_jump_process_does_not_depend_on_the_unit_of_time():
     K, mass, _ = ring(40)
     start = (at_nodes.corners([[7]]), np.array([[7.0]]))
     times = np.array([0.02, 0.06])
-    found = node_fractions(jump_nodes(K, mass, 0.02), *start, times, 200, 0)
+    found = fractions(jump_process(K, mass, 0.02), *start, times, 200, 0)
     for unit in (2.0**160, 2.0**-160):
-        assert np.array_equal(
-            found, node_fractions(jump_nodes(K, mass * unit, 0.02 * unit), *start, times * unit, 200, 0)
-        )
+        assert np.array_equal(found, fractions(jump_process(K, mass * unit, 0.02 * unit), *start, times * unit, 200, 0))
 
 
 def test_nodes_at_almost_one_point_are_slowed_and_reported():
@@ -73,32 +76,38 @@ def test_nodes_at_almost_one_point_are_slowed_and_reported():
     K = K.tolil()
     K[3, 4] = K[4, 3] = -1e9
     K[3, 3] = K[4, 4] = 1e9 + 40
-    nodes = jump_nodes(csr_matrix(K), mass, 0.1)
+    nodes = jump_process(csr_matrix(K), mass, 0.1)
     assert nodes.slowed == pytest.approx(1 / 40)
-    assert nodes.process.rate[3] == pytest.approx(0.5 * (2 / 40 / (LEAST_RESIDENCE * 0.1) + 40) * 40, rel=1e-5)
-    found = node_fractions(nodes, at_nodes.corners([[0]]), np.array([[0.0]]), np.array([1.2]), 4000, 1)[0][0]
+    assert nodes.rate[3] == pytest.approx(0.5 * (2 / 40 / (LEAST_RESIDENCE * 0.1) + 40) * 40, rel=1e-5)
+    found = fractions(nodes, at_nodes.corners([[0]]), np.array([[0.0]]), np.array([1.2]), 4000, 1)[0][0]
     assert np.all(np.abs(found - 1 / 40) < 4 * np.sqrt(1 / 40 / 4000))
 
 
 def test_what_conducts_less_than_nothing_is_left_out_and_counted():
     K = csr_matrix(np.array([[2.0, -2.5, 0.5], [-2.5, 5.0, -2.5], [0.5, -2.5, 2.0]]))
-    nodes = jump_nodes(K, np.ones(3), 1.0)
+    nodes = jump_process(K, np.ones(3), 1.0)
     assert nodes.blocked == pytest.approx(1.0 / 11.0)
-    assert np.all(nodes.process.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
+    assert np.all(nodes.rate[:3] == pytest.approx([1.25, 2.5, 1.25]))
 
 
 def test_paths_depend_on_their_point_alone():
-    """Neither on the other points nor on workers; also among many nodes, where each path jumps from node to node."""
-    for n in (48, 1600):  # drawn at the recorded times, and jump by jump
+    """Not on the other points; also among many nodes, whose chances are not computed by eigenvectors."""
+    for n in (48, 1600):
         K, mass, _ = ring(n)
-        nodes, times = jump_nodes(K, mass, 0.01), np.array([0.01 * 48 / n])
+        nodes, times = jump_process(K, mass, 0.01), np.array([0.01 * 48 / n])
         rows = np.arange(0, n, n // 24).reshape(-1, 1)
-        all_of_them = node_fractions(nodes, at_nodes.corners(rows), rows * 1.0, times, 100, 0)[0]
-        few = node_fractions(nodes, at_nodes.corners(rows[5:7]), rows[5:7] * 1.0, times, 100, 0)[0]
+        all_of_them = fractions(nodes, at_nodes.corners(rows), rows * 1.0, times, 100, 0)[0]
+        few = fractions(nodes, at_nodes.corners(rows[5:7]), rows[5:7] * 1.0, times, 100, 0)[0]
         np.testing.assert_array_equal(few, all_of_them[5:7])
-        with parallel_config("threading", n_jobs=2):
-            again = node_fractions(nodes, at_nodes.corners(rows), rows * 1.0, times, 100, 0)[0]
-        np.testing.assert_array_equal(again, all_of_them)
+
+
+def test_the_law_among_many_nodes_is_that_among_few(monkeypatch):
+    """By products with the sparse matrix, and by eigenvectors."""
+    K, mass, _ = ring(200)
+    process, start, times = jump_process(K, mass, 1e-3), at_nodes.corners([[7], [90]]), np.array([1e-3, 5e-3])
+    few = list(jumps.law(process, start, times))
+    monkeypatch.setattr(jumps, "FEW", 100)
+    np.testing.assert_allclose(list(jumps.law(process, start, times)), few, atol=1e-12)
 
 
 def test_the_law_of_the_jumps_along_a_curve_is_the_kernel_of_the_curve():

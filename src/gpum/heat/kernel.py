@@ -72,7 +72,7 @@ def heat_kernel(
     checks.option(method, "method", ("auto", "spectral", "brownian"))
     if isinstance(chart, MeshedSurface):
         if method == "brownian":
-            kernel, std = _across_nodes(chart, starts, targets, times, n_paths, random_state, n_jobs)
+            kernel, std = _across_nodes(chart, starts, targets, times, n_paths, random_state)
         else:
             kernel = chart.heat_kernel(starts, targets, times, n_modes)
             std = np.zeros_like(kernel)
@@ -101,13 +101,7 @@ def heat_kernel(
 
 
 def _across_nodes(
-    surface: MeshedSurface,
-    starts: Any,
-    targets: Any,
-    times: Any,
-    n_paths: int,
-    random_state: Any,
-    n_jobs: int | None,
+    surface: MeshedSurface, starts: Any, targets: Any, times: Any, n_paths: int, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """K_t and its standard error from paths that jump from node to node of a surface."""
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
@@ -119,17 +113,14 @@ def _across_nodes(
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    nodes = jumps.jump_nodes(nodes_of.stiffness, nodes_of.mass, float(ordered[0]))
+    process = jumps.jump_process(nodes_of.stiffness, nodes_of.mass, float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
-    seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks)
-    between = nodes_of.corners(both)
-    blocks = [jumps.node_fractions(nodes, between, both, ordered, block, int(seed), n_jobs) for seed in seeds]
+    seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks).tolist()
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
-    found = [
-        paths.kernel_of_blocks(np.stack([b[k] for b in blocks], 1) / np.sqrt(nodes.volumes), first, last, True)
-        for k in range(len(ordered))
-    ]
+    root = np.sqrt(process.volumes)
+    fractions = jumps.node_fractions(process, nodes_of.corners(both), both, ordered, block, seeds)
+    found = [paths.kernel_of_blocks(blocks / root, first, last, True) for blocks in fractions]
     kernel, std = (np.stack([np.asarray(pair[k]) for pair in found])[back] for k in (0, 1))
     return kernel, std
 
@@ -162,7 +153,7 @@ def _walks(
     """Paths from node to node of a surface, each from a node of the cell in which its start lies."""
     nodes_of, columns = SurfaceNodes(surface), surface.nodes.shape[1]
     starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
-    process = jumps.jump_nodes(nodes_of.stiffness, nodes_of.mass, time).process
+    process = jumps.jump_process(nodes_of.stiffness, nodes_of.mass, time)
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
     nodes, weights = nodes_of.corners(starts)
     positions = []
