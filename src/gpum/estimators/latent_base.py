@@ -271,10 +271,13 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         subset = self._some = self._choose(model, rng)
         few = None if subset is None else RowSubset(data(self._rows[subset]), self._grown)
         among = slice(None) if subset is None else subset
-        begin = ((name, model.start(X[among], generator)) for name, X, generator in self._begin(q, rng))
+        begin = [(name, model.start(X[among], generator)) for name, X, generator in self._begin(q, rng)]
+        names, before = [name for name, _ in begin], len(self.history_)
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "n_jobs": self.n_jobs}
         options |= {"see": see, "store": store, "few": few, "needs_surface": needs_surface}
         result = multistart(model, begin, data(self._rows), **options)
+        # Rounds of starts that run side by side come in any order.
+        self.history_[before:] = sorted(self.history_[before:], key=lambda entry: names.index(entry["start"]))
         if collapsed(model, result.finalists[0]) and (self._dim == "auto" or not needs_surface):
             whole = lambda fit: replace(fit, theta=self._grown(fit.theta))
             result = MultistartResult(tuple(map(whole, result.finalists)), whole(result.held))

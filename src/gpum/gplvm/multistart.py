@@ -12,19 +12,16 @@ the same optimum. For a large cloud the first two rounds use a subset of the row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from queue import SimpleQueue
-from threading import Event
+from threading import Lock
 from typing import Any
 
 import jax
 import numpy as np
-from joblib import Parallel, delayed
 
-from ..basics.workers import at_once, joblib_runs, one_blas_thread, still_wanted, within
+from ..basics.workers import joblib_runs, one_blas_thread, results, still_wanted
 from ..persistence.programs import cached_programs
 from ..persistence.store import Store
 from .models import Data, Model
@@ -32,7 +29,6 @@ from .optimise import Progress, Stage, maximise, value_at
 
 ROUNDS = (3, 2)  # slots of the semifinal and of the final
 WARP = 0.02  # fraction of the variance, above which two fits count as different charts
-Key = tuple[Any, ...]
 COLLAPSED = 1e-3  # a standard deviation of latent means (the prior's is 1) below which a dimension is not used
 
 
@@ -40,7 +36,7 @@ COLLAPSED = 1e-3  # a standard deviation of latent means (the prior's is 1) belo
 class Fit:
     """The state of one start after a round: its parameters, and the progress of that round.
 
-    The parameters are None in all rounds but the last, if another process made them.
+    The parameters are None in all rounds but the last where these are read again, or come from another process.
     """
 
     start: str
@@ -102,8 +98,8 @@ def multistart(
 ) -> MultistartResult:
     """Optimise from every start (a name and its parameters), and return the finalists.
 
-    `see` is called with the state after each round of the optimiser. Every finished run is in `store`, and runs
-    that are there already are not repeated. With `few`, the first round and the semifinal (and so
+    `see` is called with the state after each round of the optimiser, perhaps in another thread. Every finished run is
+    in `store`, and runs that are there already are not repeated. With `few`, the first round and the semifinal (and so
     `MultistartResult.held`) use its rows. There is no final where the best fit of the semifinal uses no latent
     dimension; that fit then also has the rows of `few` only. With `needs_surface` nobody needs a fit whose dimensions
     are not all used, nor `MultistartResult.held`, which remains coarse.
@@ -180,100 +176,46 @@ def _run_all(
     see: Callable[[Fit], None],
     store: Store,
 ) -> list[Fit]:
-    """The final state of each run, in the order of the starts; runs are sequential, in threads, or in joblib's workers.
+    """The final state of each run, in the order of the starts.
 
-    `see` is called in this thread, for one run after the other, as each round ends; with joblib's workers, when the
-    whole run has ended. LAPACK always uses one thread: rounding must not depend on the number of cores, and small
-    matrices are faster that way.
+    `see` is called after each round, by one thread at a time; with joblib's workers, when the whole run has ended.
+    LAPACK always uses one thread: rounding must not depend on the number of cores, and small matrices are faster that
+    way.
     """
+    lock, elsewhere, fits = Lock(), joblib_runs(n_jobs), []
 
-    def lines() -> Iterator[tuple[Key, bool, Any]]:
-        """For each run its key in the store, whether it is new, and its rounds."""
-        for name, theta in begin:
-            key = f"{called} {name} {len(theta.log_ell)}", model, theta, data, stages
-            finished = store.get(key, Finished)
-            yield key, finished is None, run(name, theta) if finished is None else finished.fits(name, theta)
+    def seen(fit: Fit) -> None:
+        with lock:
+            see(fit)
 
-    def ends(runs: Iterable[tuple[Key, bool, Iterable[Fit]]]) -> list[Fit]:
-        fits = []
-        for key, new, rounds in runs:
-            progress = []
-            for fit in rounds:
-                see(fit)
-                progress.append(fit.last)
-            if new:
-                store.once(key, partial(Finished, progress, dict(vars(fit.theta))), Finished)
-            fits.append(fit)
-        return fits
-
-    run: Callable[[str, Any], Any] = lambda name, theta: _rounds(model, name, theta, data, stages)
-    threads = at_once(n_jobs)
+    begin = list(begin)
+    keys = [(f"{called} {name} {len(theta.log_ell)}", model, theta, data, stages) for name, theta in begin]
+    known = [store.get(key, Finished) for key in keys]
+    new = [start for start, finished in zip(begin, known, strict=True) if finished is None]
+    runs = results([partial(_run, model, *start, data, stages, None if elsewhere else seen) for start in new], n_jobs)
     with one_blas_thread:
-        if threads > 1:
-            with _Threads(threads) as pool:
-                alone = run
-                run = lambda name, theta: pool.started(partial(alone, name, theta))
-                return ends(list(lines()))
-        if not joblib_runs(n_jobs):
-            return ends(lines())
-        run = lambda name, theta: delayed(_whole_run)(model, name, theta, data, stages)
-        runs = list(lines())
-        made = iter(Parallel(n_jobs=n_jobs, return_as="generator")(task for _, new, task in runs if new))
-        return ends((key, new, next(made) if new else rounds) for key, new, rounds in runs)
+        for (name, theta), key, finished in zip(begin, keys, known, strict=True):
+            rounds = next(runs) if finished is None else finished.fits(name, theta)
+            for fit in rounds if elsewhere or finished is not None else ():
+                see(fit)
+            if finished is None:
+                last = dict(vars(rounds[-1].theta))
+                store.once(key, partial(Finished, [fit.last for fit in rounds], last), Finished)
+            fits.append(rounds[-1])
+    return fits
 
 
-class _Threads:
-    """A pool of n threads for runs, whose rounds are available as soon as they end.
-
-    Pending runs are cancelled when the scope is left.
-    """
-
-    def __init__(self, n: int) -> None:
-        self._pool = ThreadPoolExecutor(n)
-        self._over = Event()
-
-    def __enter__(self) -> _Threads:
-        return self
-
-    def __exit__(self, *about: Any) -> None:
-        self._over.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def started(self, run: Callable[[], Iterable[Fit]]) -> Iterator[Fit]:
-        """Queue a run, which begins when a thread is free, and return an iterator over its rounds."""
-        ended: SimpleQueue[Fit | BaseException | None] = SimpleQueue()
-        self._pool.submit(within(self._over, partial(self._follow, run, ended)))
-        return self._rounds(ended)
-
-    def _follow(self, run: Callable[[], Iterable[Fit]], ended: SimpleQueue[Any]) -> None:
-        try:
-            with jax.enable_x64(True), cached_programs():
-                for fit in run():
-                    ended.put(fit)
-            ended.put(None)
-        except BaseException as error:  # it is raised in the thread that reads the rounds
-            ended.put(error)
-
-    @staticmethod
-    def _rounds(ended: SimpleQueue[Any]) -> Iterator[Fit]:
-        while (now := ended.get()) is not None:
-            if isinstance(now, BaseException):
-                raise now
-            yield now
-
-
-def _rounds(model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage, ...]) -> Iterator[Fit]:
-    """Optimise one start through its stages, and yield its state after every round."""
-    n_rows = int(np.sum(data.weight))
-    for stage in stages:
-        rounds = maximise(model, theta, data, stage, n_rows)
-        for theta, now in rounds:
-            yield Fit(name, theta, now)
-            still_wanted()
-
-
-def _whole_run(*args: Any) -> list[Fit]:
-    """The rounds of a run in a worker process; only the last parameters are sent back."""
-    with jax.enable_x64(True), cached_programs(), one_blas_thread:
-        rounds = list(_rounds(*args))
-    return [Fit(fit.start, None, fit.last) for fit in rounds[:-1]] + rounds[-1:]
+def _run(
+    model: Model, name: str, theta: Any, data: Data, stages: tuple[Stage, ...], see: Callable[[Fit], None] | None
+) -> list[Fit]:
+    """Optimise one start through its stages: its state after every round, of which the last has parameters."""
+    n_rows, rounds = int(np.sum(data.weight)), []
+    with jax.enable_x64(True), cached_programs():
+        for stage in stages:
+            for reached, now in maximise(model, theta, data, stage, n_rows):
+                rounds.append(Fit(name, None, now))
+                if see is not None:
+                    see(Fit(name, reached, now))
+                still_wanted()
+            theta = reached
+    return [*rounds[:-1], replace(rounds[-1], theta=theta)]
