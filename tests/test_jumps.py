@@ -114,7 +114,7 @@ def test_the_law_of_the_jumps_along_a_curve_is_the_kernel_of_the_curve():
     """Eigenfunctions of lumped elements give the chances exp(tQ) of the jumps, and nearly the kernel of a circle."""
     n, t = 120, 0.02
     K, mass, _ = ring(n)
-    space = of_jumps(SimpleNamespace(stiffness=K, mass=mass, curves=at_nodes), 60, np.arange(n), None)
+    space = of_jumps(SimpleNamespace(stiffness=K, mass=mass, corners=at_nodes.corners), 60, np.arange(n), None)
     law = (space.values_at_nodes * np.exp(-space.eigenvalues * t / 2)) @ space.values_at_nodes.T
     Q = -0.5 * K.toarray() / mass[:, None]
     np.testing.assert_allclose(law, expm(t * Q) / mass, atol=1e-5 * law.max())
@@ -136,7 +136,7 @@ def test_paths_cross_the_charts_of_an_atlas(sphere):
     X, atlas = sphere
     few, t, n_paths = X[:12], 0.3, 4000
     found, std = heat_kernel(atlas, few, None, [t], "brownian", n_paths=n_paths, random_state=0, return_std=True)
-    nodes = SurfaceNodes(atlas)
+    nodes = SurfaceNodes.of(atlas)
     K, mass = nodes.stiffness, nodes.mass
     values, vectors = eigh(K.toarray(), np.diag(mass))
     rows = vectors[nodes.corners(few)[0][:, 0]]

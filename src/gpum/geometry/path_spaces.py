@@ -20,10 +20,11 @@ import numpy as np
 from scipy.sparse import csr_matrix, diags
 
 from ..heat.covariances import Features
-from ..heat.elements import LinearNodes, linear_nodes
+from ..heat.elements import linear_nodes
 from ..heat.histograms import InducedFeatures, cleaned
 from ..heat.lanczos import lowest
 from ..heat.spectra import smoothness_of
+from ..heat.surfaces import SurfaceNodes
 from ..manifold.chart import Chart
 from ..manifold.learned import LearnedChart
 from .candidate_set import Candidate
@@ -50,10 +51,10 @@ class PathFeatures:
         return cls(features.times, values if ends is None else [with_middles(v, ends) for v in values])
 
 
-def of_jumps(nodes: LinearNodes, n_modes: int, points: np.ndarray, ends: np.ndarray | None) -> NodeFeatures:
+def of_jumps(nodes: SurfaceNodes, n_modes: int, points: np.ndarray, ends: np.ndarray | None) -> NodeFeatures:
     """Eigenfunctions of the jump process along curves at `points`, and in the middle of each of the sides `ends`."""
     pairs = lowest(nodes.stiffness, csr_matrix(diags(nodes.mass)), n_modes)
-    index, weights = nodes.curves.corners(points)
+    index, weights = nodes.corners(points)
     values = np.einsum("nc,nck->nk", weights, pairs.vectors[index])
     return NodeFeatures((values if ends is None else with_middles(values, ends)).astype(np.float32), pairs.values)
 
@@ -69,13 +70,13 @@ def of_paths(
 
 def path_levels(
     chart: Chart, levels: Sequence[tuple[float | None, float]]
-) -> list[tuple[float | None, LinearNodes | None, float]]:
+) -> list[tuple[float | None, SurfaceNodes | None, float]]:
     """Boundary levels at which paths are simulated, the nodes of domains that are curves, and log prior weights.
 
     Where a domain is made of curves alone, paths jump from node to node, and it is left out if it is not connected.
     Elsewhere paths take steps in the chart.
     """
-    usable: list[tuple[float | None, LinearNodes | None, float]] = []
+    usable: list[tuple[float | None, SurfaceNodes | None, float]] = []
     for level, log_prior in levels:
         at = chart.with_level(level) if level is not None and isinstance(chart, LearnedChart) else chart
         inside = at.complex()

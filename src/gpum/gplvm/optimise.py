@@ -168,7 +168,7 @@ def minimise(objective: Callable[[Any, Any], Any], theta: Any, steps: Any, data:
 
     def at(u: np.ndarray) -> Any:
         parts = np.split(origin + unit * u, ends)
-        return tree.unflatten([part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)])
+        return jax.tree.unflatten(tree, [p.reshape(np.shape(leaf)) for p, leaf in zip(parts, leaves, strict=True)])
 
     def evaluate(u: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = _value_and_gradient(objective, at(u), data)

@@ -13,12 +13,10 @@ until there are UNKNOWNS_PER_MODE unknowns for each mode.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from ..basics.checks import NoSurface
 from ..manifold.chart import Chart, evaluate
@@ -27,6 +25,7 @@ from ..manifold.surface import Surface, as_cells, combined
 from .assembly import on_simplices, quadratic_unknowns, quadrature, shape_functions
 from .lanczos import lowest
 from .simplicial import assemble
+from .surfaces import SurfaceNodes, row_sums
 
 UNKNOWNS_PER_MODE = 12  # the highest mode then has an error of a few per cent, the first one of 1e-3
 MAX_HALVINGS = 3
@@ -41,11 +40,9 @@ class ComplexEigenpairs:
 
     values: np.ndarray
     vectors: np.ndarray
-    base: Complex
-    fine: Complex  # the base with its sides halved
-    cell_dofs: np.ndarray  # unknowns of each fine simplex
-    corridor_dofs: np.ndarray  # and of each fine corridor
+    surface: Surface  # the complex with its sides halved, in the chart
     volume: float
+    n_connected_components: int  # of the complex
     residual: float = 0.0  # relative residual of the eigenfunctions
     missing: int = 0  # requested pairs that the solver did not reach; they are left out
     lost: bool = False  # whether eigenvalues are lost in rounding
@@ -53,25 +50,7 @@ class ComplexEigenpairs:
     @property
     def dim(self) -> int:
         """The dimension q of the surface."""
-        return self.base.dim
-
-    @cached_property
-    def n_connected_components(self) -> int:
-        """How many connected components the complex has."""
-        return self.base.n_connected_components()
-
-    @cached_property
-    def surface(self) -> Surface:
-        """The fine complex as a surface in the chart; a corridor is a cell whose last corner is repeated."""
-        ends, corners = self.fine.corridors, self.fine.dim + 1
-        middle = self.corridor_dofs[:, 2:]
-        pairs = combinations([0] + [1] * (corners - 1), 2)
-        sides = [middle if i != j else self.corridor_dofs[:, 1:2] for i, j in pairs]
-        of_corridors = np.concatenate([self.corridor_dofs[:, [0] + [1] * (corners - 1)], *sides], 1)
-        return Surface(
-            self.fine.vertices @ self.fine.frame.T, as_cells(self.fine.simplices, ends), axes=self.fine.frame.T,
-            unknowns=np.concatenate([self.cell_dofs, of_corridors]),
-        )  # fmt: skip
+        return self.surface.dim
 
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; a point off the complex has the values of its nearest point."""
@@ -101,45 +80,24 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
     # Where elements are many orders of magnitude thinner than wide, only the stiffness across them survives rounding.
     # Then more eigenvalues are 0 than there are connected components.
     lost = int(np.sum(found.values == 0)) > found.n_connected_components
+    # A corridor is a cell whose last corner is repeated.
+    q, middle = fine.dim, corridor_dofs[:, 2:]
+    sides = [middle if i != j else corridor_dofs[:, 1:2] for i, j in combinations([0] + [1] * q, 2)]
+    of_corridors = np.concatenate([corridor_dofs[:, [0] + [1] * q], *sides], 1)
+    surface = _in_chart(fine, np.concatenate([cell_dofs, of_corridors]))
+    components = whole.n_connected_components()
     return ComplexEigenpairs(
-        found.values, found.vectors, whole, fine, cell_dofs, corridor_dofs, volume, found.residual, found.missing, lost
+        found.values, found.vectors, surface, volume, components, found.residual, found.missing, lost
     )
 
 
-@dataclass(frozen=True)
-class Curves:
-    """The nodes of a complex of curves that have elements; `corners` finds the nodes that points lie between."""
-
-    fine: Complex
-    used: np.ndarray  # vertices of the fine complex that have an element
-
-    @property
-    def nodes(self) -> np.ndarray:
-        """Chart points of the nodes, [n, q]."""
-        return self.fine.vertices[self.used]
-
-    @cached_property
-    def surface(self) -> Surface:
-        """The curves as a surface in the chart."""
-        cells = as_cells(self.fine.simplices, self.fine.corridors)
-        return Surface(self.fine.vertices @ self.fine.frame.T, cells, axes=self.fine.frame.T)
-
-    def corners(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes that points [m, q] of the chart lie between, and their weights, [m, q + 1] each."""
-        located = self.surface.project(np.atleast_2d(np.asarray(points, float)))
-        return np.searchsorted(self.used, located.nodes), located.weights
+def _in_chart(c: Complex, unknowns: np.ndarray | None = None) -> Surface:
+    """A complex as a surface in the chart."""
+    cells = as_cells(c.simplices, c.corridors)
+    return Surface(c.vertices @ c.frame.T, cells, axes=c.frame.T, unknowns=unknowns)
 
 
-@dataclass(frozen=True)
-class LinearNodes:
-    """Linear elements of curves: the stiffness and lumped mass of their nodes, for a jump process (see `jumps`)."""
-
-    curves: Curves
-    stiffness: csr_matrix
-    mass: np.ndarray
-
-
-def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
+def linear_nodes(chart: Chart, whole: Complex) -> SurfaceNodes | None:
     """Linear elements of a complex of curves, halved up to twice until it has LEAST_NODES nodes; None with triangles.
 
     Thin triangles conduct with negative weights, and then there is no jump process from node to node.
@@ -160,7 +118,7 @@ def linear_nodes(chart: Chart, whole: Complex) -> LinearNodes | None:
     numbers = [corner[a:b] for a, b in pairwise(ends)]
     K = assemble([(dofs, stiffness) for dofs, (_, stiffness, _) in zip(numbers, blocks, strict=True)], len(used))
     M = assemble([(dofs, mass) for dofs, (_, _, mass) in zip(numbers, blocks, strict=True)], len(used))
-    return LinearNodes(Curves(fine, used), K, np.asarray(M.sum(1)).ravel())
+    return SurfaceNodes(_in_chart(fine), used, K, row_sums(M))
 
 
 def _on_corridors(chart: Chart, c: Complex, linear: bool = False) -> tuple[np.ndarray, np.ndarray]:

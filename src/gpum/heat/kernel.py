@@ -105,7 +105,7 @@ def _across_nodes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """K_t and its standard error from paths that jump from node to node of a surface."""
     checks.integer(n_paths, "n_paths", 10, None, "20000 is the default")
-    nodes_of, columns = SurfaceNodes(surface), surface.nodes.shape[1]
+    nodes_of, columns = SurfaceNodes.of(surface), surface.nodes.shape[1]
     starts = checks.cloud(starts, "starts", columns=columns)
     both = (
         starts
@@ -151,7 +151,7 @@ def _walks(
     surface: MeshedSurface, start: Any, time: float, n_steps: int, random_state: Any
 ) -> np.ndarray:  # fmt: skip
     """Paths from node to node of a surface, each from a node of the cell in which its start lies."""
-    nodes_of, columns = SurfaceNodes(surface), surface.nodes.shape[1]
+    nodes_of, columns = SurfaceNodes.of(surface), surface.nodes.shape[1]
     starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
     process = jumps.jump_process(nodes_of.stiffness, nodes_of.mass, time)
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
@@ -160,7 +160,7 @@ def _walks(
     for k in range(len(starts)):
         rng = np.random.default_rng([seed, k])
         begin = int(rng.choice(nodes[k], p=weights[k] / weights[k].sum()))
-        positions.append(nodes_of.positions[jumps.walk(process, begin, time, n_steps, rng)])
+        positions.append(surface.nodes[nodes_of.index[jumps.walk(process, begin, time, n_steps, rng)]])
     return positions[0] if len(positions) == 1 else np.stack(positions)
 
 

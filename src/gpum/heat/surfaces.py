@@ -8,7 +8,7 @@ The jump process of paths from node to node (see `jumps`) has the masses of M lu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -133,24 +133,30 @@ def row_sums(M: csr_matrix) -> np.ndarray:
     return np.asarray(M.sum(1)).ravel()
 
 
+@dataclass(frozen=True, eq=False)
 class SurfaceNodes:
     """The nodes of a surface that belong to a cell, between which paths jump (see `jumps`).
 
     Attributes
     ----------
-    index : their numbers among all nodes, ascending.
-    positions : the nodes as rows of the data space, [n, p].
+    surface : onto which rows are projected.
+    index : numbers of the nodes among all of the surface, ascending, [n].
     stiffness, mass : the stiffness matrix [n, n] and lumped masses [n] between them.
     """
 
-    def __init__(self, surface: MeshedSurface) -> None:
-        self._surface = surface
-        self.index = np.unique(surface.cells)
-        self.positions = surface.nodes[self.index]
+    surface: Any
+    index: np.ndarray
+    stiffness: csr_matrix
+    mass: np.ndarray
+
+    @classmethod
+    def of(cls, surface: MeshedSurface) -> SurfaceNodes:
+        """The nodes of a surface with its elements."""
+        index = np.unique(surface.cells)
         K, M = surface.elements()
-        self.stiffness, self.mass = K[self.index][:, self.index], row_sums(M)[self.index]
+        return cls(surface, index, K[index][:, index], row_sums(M)[index])
 
     def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nodes that rows [m, p] lie between, and their weights, [m, q + 1] each."""
-        located = self._surface.project(rows)
+        located = self.surface.project(rows)
         return np.searchsorted(self.index, located.nodes), located.weights
