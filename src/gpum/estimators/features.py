@@ -105,7 +105,7 @@ def notes(estimator: Any) -> list[str]:
 
 def like_fitted(estimator: Any, X: Any) -> np.ndarray:
     """Rows X, checked to have the columns of the fit, as numbers; other names or another order are an error."""
-    if annotated.is_annotated(X):
+    if type(X) is not np.ndarray and annotated.is_annotated(X):
         X = annotated.like(X, names(estimator))
     if isinstance(X, Columns):
         known = list(getattr(estimator, "feature_names_in_", X.names))

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..fitted import Cloud
-from ..geometry.kernels import Linear, has_terms
+from ..geometry.kernels import Linear
 from ..geometry.options import (
     KernelOptions,
     KernelTask,
@@ -55,7 +55,7 @@ def _check_parameters(estimator: Any) -> None:
     check_latent_model(estimator.latent_model)
     options = options_of(estimator)
     smoothness_names(estimator.smoothness, options.covariance)
-    if has_terms(options.covariance) and not estimator._takes_terms:
+    if options.has_terms and not estimator._takes_terms:
         raise GpumError(
             f"kernel is {options.covariance!r}, and terms on columns are for GPUMRegressor; use a kernel on the surface"
         )
@@ -314,9 +314,10 @@ class SurfaceEstimator(shell.ChartEstimator):
 
     def _seen(self) -> dict[str, Any]:
         """The columns that geometries and terms of the kernel see, as fields of a cloud."""
-        kernel = options_of(self).covariance
-        if kernel is None or not has_terms(kernel):
+        options = options_of(self)
+        if options.covariance is None or not options.has_terms:
             return {}
+        kernel = options.covariance
         width = features.width(self)
         named = [column for columns in features.positions(self, kernel.names).values() for column in columns]
         surface, every = np.setdiff1d(np.arange(width), named), Linear() in kernel.leaves

@@ -81,12 +81,7 @@ def with_many_labels(
     known = geometries.candidate_set
     owners = [known.geometry_of[k] for k, _ in added]
     of_learned = [space.at(_places(geometries, owner)) for (_, space), owner in zip(added, owners, strict=True)]
-    extended = replace(
-        known,
-        spaces=[*known.spaces, *(space for _, space in added)],
-        rows=[*known.rows, *of_learned],
-        geometry_of=[*known.geometry_of, *owners],
-    )
+    extended = known.with_spaces([space for _, space in added], of_learned, owners)
     rows = extended.rows
     if candidate_set.rows is not known.rows:  # the labelled rows were projected
         rows = list(candidate_set.rows)

@@ -257,13 +257,9 @@ def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[Any], by_co
         members.append(_renamed(members[flat]))
         titles.append(TITLE)
         candidate_set = replace(candidate_set, log_priors=[*candidate_set.log_priors, 0.0])
-    points = _points(geometries, flat)
-    candidate_set = replace(
-        candidate_set,
-        spaces=[*candidate_set.spaces, *spaces],
-        rows=[*candidate_set.rows, *_in_spaces(candidate_set, flat, spaces, points)],
-        geometry_of=[*candidate_set.geometry_of, *(titles.index(TITLE) if own else flat for own in by_column)],
-    )
+    rows = _in_spaces(candidate_set, flat, spaces, _points(geometries, flat))
+    owners = [titles.index(TITLE) if has_lengths else flat for has_lengths in by_column]
+    candidate_set = candidate_set.with_spaces(spaces, rows, owners)
     return replace(geometries, members=members, candidate_set=candidate_set)
 
 

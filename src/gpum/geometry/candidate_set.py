@@ -97,6 +97,17 @@ class CandidateSet:
     complete: bool = True
     priors: Priors = field(default_factory=Priors)
 
+    def with_spaces(
+        self, spaces: Sequence[Space], rows: Sequence[np.ndarray], geometry_of: Sequence[int]
+    ) -> CandidateSet:  # fmt: skip
+        """The same with further spaces, in which the cloud has these rows, each of one of the geometries."""
+        return replace(
+            self,
+            spaces=[*self.spaces, *spaces],
+            rows=[*self.rows, *rows],
+            geometry_of=[*self.geometry_of, *geometry_of],
+        )
+
     def under(self, priors: Priors, names: Sequence[str]) -> CandidateSet:
         """The same candidates under other priors; `names` are the kinds of their geometries."""
         if not priors.geometry or not self.log_priors or not self.complete:  # what a file holds is under its priors

@@ -364,11 +364,6 @@ def of_surface(kernel: Kernel) -> str | None:
     return name_of(terms[0].nu) if isinstance(terms[0], OnColumns) else None
 
 
-def has_terms(kernel: Kernel | None) -> bool:
-    """Whether a kernel has terms besides the one on the surface."""
-    return kernel is not None and not kernel.on_surface
-
-
 def _between(ends: tuple[float, float], draws: Iterator[float]) -> float:
     """A number between two ends, in equal ratios."""
     return float(ends[0] * (ends[1] / ends[0]) ** next(draws))
