@@ -451,7 +451,7 @@ WEIGHTED = [case for case in CASES if not case.id.startswith("stationary")]
 def test_sums_over_labels_say_what_all_labels_say(covariance, a, even):
     """Forms, predictions and the matrix of labels follow from k × k numbers, whichever variances are bounded."""
     y, noise = RNG.standard_normal(40), np.ones(40) if even else RNG.uniform(0.5, 2, 40)
-    labels, r, new = gp.Labels(y, noise), 0.03, RNG.standard_normal((5, a.shape[1]))
+    labels, r, new = gp.NoisyLabels(y, noise), 0.03, RNG.standard_normal((5, a.shape[1]))
     d = labels.decomposed(covariance, a)
     assert isinstance(d, LowRank)
     C = covariance.gram(a, a) + r * np.diag(noise)
@@ -473,7 +473,7 @@ def test_predictions_of_kernels_of_low_rank_do_not_depend_on_sums(monkeypatch):
     whole, known, y = family(settings, PHI), np.arange(38), np.sin(3 * X[:38, 0])
     found = gp.average(whole, known, y)
     assert all(isinstance(component.d, LowRank) for component in found.components)
-    monkeypatch.setattr(gp.Labels, "sums", lambda *_: None)
+    monkeypatch.setattr(gp.NoisyLabels, "sums", lambda *_: None)
     dense = gp.average(whole, known, y)
     assert not any(isinstance(component.d, LowRank) for component in dense.components)
     new = at(RNG.standard_normal((4, 25)))

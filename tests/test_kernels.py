@@ -46,7 +46,7 @@ class TestAnySmoothness:
     @pytest.mark.parametrize("nu", [0.7, 3.2])
     def test_lengths_of_columns_climb_along_its_gradient(self, nu):
         rng = np.random.default_rng(0)
-        labels = relevance.Labels(rng.standard_normal((20, 3)), rng.standard_normal((20, 1)), f"matern nu={nu}")
+        labels = relevance.LabelledRows(rng.standard_normal((20, 3)), rng.standard_normal((20, 1)), f"matern nu={nu}")
         theta, h = np.array([0.3, -0.4, 0.8, 0.2]), 1e-6
         gradient = labels.objective(theta, 0.1)[1]
         for j, step in enumerate(h * np.eye(4)):

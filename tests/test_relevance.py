@@ -54,7 +54,7 @@ def fitted():
 def test_the_gradient_is_that_of_the_objective(smoothness, repeated):
     """Central differences, with two columns of labels."""
     rng = np.random.default_rng(0)
-    labels = relevance.Labels(rng.standard_normal((15, 3)), rng.standard_normal((15, 2)), smoothness, repeated)
+    labels = relevance.LabelledRows(rng.standard_normal((15, 3)), rng.standard_normal((15, 2)), smoothness, repeated)
     theta, h = 0.7 * rng.standard_normal(4), 1e-5
     slope = [
         (labels.objective(theta + h * e, 0.1)[0] - labels.objective(theta - h * e, 0.1)[0]) / (2 * h) for e in np.eye(4)
@@ -76,7 +76,7 @@ def test_the_objective_is_the_evidence_of_the_regression():
     """Up to the prior, and at one noise ratio, it is what `gp` says of the same kernel."""
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
-    labels, z = relevance.Labels(X, y[:, None]), np.array([0.3, -0.5])
+    labels, z = relevance.LabelledRows(X, y[:, None]), np.array([0.3, -0.5])
     rho, _ = relevance.inverse_squares(z, 0.3)
     found = []
     for w in (-1.0, 0.5):
@@ -99,7 +99,7 @@ def test_masses_of_members_estimate_the_evidence_of_all_lengths():
     """Against the plain mean over draws from the prior, for two columns and eight labels."""
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
-    labels = relevance.Labels(X, y[:, None])
+    labels = relevance.LabelledRows(X, y[:, None])
 
     def log_evidence(precision):
         d = gp.decompose(gp_kernel(), X * np.sqrt(precision), y)
@@ -240,7 +240,7 @@ def test_lengths_are_learned_in_a_second():
     """100 labels of 20 columns; a generous limit, since machines differ."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100, 20))
-    labels = relevance.Labels(X, np.sin(2 * X[:, :1]) + 0.1 * rng.standard_normal((100, 1)))
+    labels = relevance.LabelledRows(X, np.sin(2 * X[:, :1]) + 0.1 * rng.standard_normal((100, 1)))
     best = np.inf
     for _ in range(3):
         start = perf_counter()

@@ -311,7 +311,7 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
 
 
 def warn_of_edges(outputs: Sequence[Output]) -> None:
-    """Warn where the heaviest setting's scale is at an end of its range beyond which the kernel would still change.
+    """Warn where the heaviest candidate's scale is at an end of its range beyond which the kernel would still change.
 
     One label says nothing of the scale.
     """

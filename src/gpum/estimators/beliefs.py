@@ -73,7 +73,7 @@ class Belief:
     left_out: str
     weights: dict[str, float]
     candidate_set: CandidateSet
-    candidates: list[int]  # indices in that family, heaviest first
+    candidates: list[int]  # indices in that set, heaviest first
     exact: bool
     detail: Callable[[int], dict[str, Any]]  # more about one row
     correlation: Callable[[int, np.ndarray], np.ndarray]
@@ -81,7 +81,7 @@ class Belief:
 
 
 class Target(ABC):
-    """Base of numbers and classes: a fitted estimator with warm_start, and its family."""
+    """Base of numbers and classes: a fitted estimator with warm_start, and its candidates."""
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
@@ -92,7 +92,7 @@ class Target(ABC):
         self.titles = [*self.geometries.titles, TITLE]  # lengths of columns, which labels add, are the last geometry
 
     def considered(self, before: Belief | None, labels: Labels) -> tuple[CandidateSet, list[int]]:
-        """The family of the quick step, and indices of the candidates that it uses."""
+        """The candidate set of the quick step, and indices of the candidates that it uses."""
         candidate_set = self.candidate_set if before is None else before.candidate_set
         if before is None or len(labels) < MANY or not before.candidates:
             return candidate_set, list(range(len(candidate_set.candidates)))
@@ -105,7 +105,7 @@ class Target(ABC):
 
     @staticmethod
     def settings_of(posterior: Any, candidate_set: CandidateSet) -> list[int]:
-        """Indices of a posterior's candidates in the family, heaviest first."""
+        """Indices of a posterior's candidates in the set, heaviest first."""
         index = {id(candidate): k for k, candidate in enumerate(candidate_set.candidates)}
         heavy = sorted(posterior.components, key=lambda component: -component.weight)
         return [index[id(component.candidate)] for component in heavy if id(component.candidate) in index]
@@ -280,11 +280,11 @@ class Classes(Target):
         """Predictions from few candidates, to be shown at once."""
         rows, codes, seen = self._codes(labels)
         candidate_set, used = self.considered(before, labels)
-        some = replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used])
+        considered = replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used])
         first = candidate_set is self.candidate_set
-        dimensions = self.geometries.effective_dimensions[used] if first else classes.effective_dimensions(some)
+        dimensions = self.geometries.effective_dimensions[used] if first else classes.effective_dimensions(considered)
         atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
-        whole = classes.classify(some, rows, codes, len(seen), dimensions, atypical)
+        whole = classes.classify(considered, rows, codes, len(seen), dimensions, atypical)
         drawn = self.heaviest(whole)
         p = drawn.probabilities(RowsInSpaces.exactly(candidate_set.rows))
         return self._belief(whole, p, codes, seen, candidate_set, candidate_set.geometry_of, exact=False)

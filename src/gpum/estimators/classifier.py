@@ -31,7 +31,7 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
 
     The cloud X [N, p] has clusters, or lies near a surface of few dimensions; y is known for some rows, and -1, NaN,
     None or "" for the others. Every class has a Gaussian process on the same geometries, and the labels weigh
-    geometries and settings (see `gpum.inference.classes`).
+    geometries and candidates on them (see `gpum.inference.classes`).
 
     Parameters
     ----------

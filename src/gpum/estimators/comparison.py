@@ -40,7 +40,7 @@ class EuclideanGPRegressor(GPRegressor):
     Parameters
     ----------
     smoothness : "average" (the evidence chooses, or all are averaged), "heat" (squared exponential) or a Matérn.
-    hyperparameters : "evidence" (default, as in the paper: the single best setting) or "average".
+    hyperparameters : "evidence" (default, as in the paper: the single best candidate) or "average".
     """
 
     def __init__(self, *, smoothness: str = "average", hyperparameters: str = "evidence") -> None:

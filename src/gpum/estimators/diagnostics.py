@@ -59,7 +59,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class EvidenceOverScale:
-    """Settings [S], heaviest first: geometry, smoothness, boundary level, scale, the range of scales, weight.
+    """Candidates [S], heaviest first: geometry, smoothness, boundary level, scale, the range of scales, weight.
 
     The scale is √t of a heat kernel, κ of a Matérn kernel: a length along a chart, an atlas or the edges of a graph; in
     flat space a length over the spread of the cloud. `level` is None if there are no boundary

@@ -55,7 +55,7 @@ def positions(estimator: Any, columns: Sequence[str | int]) -> dict[str | int, t
     """The columns of numbers that each of the user's columns became, given by name or number."""
     n = estimator.n_features_in_
     known = list(map(str, getattr(estimator, "feature_names_in_", ())))
-    encoding, found = getattr(estimator, "encoding_", None), {}
+    encoding, numbers = getattr(estimator, "encoding_", None), {}
     for column in columns:
         if isinstance(column, str) and column not in known:
             has = f"its columns are {_listed(known)}" if known else "its columns have no names; use numbers from 0"
@@ -63,10 +63,10 @@ def positions(estimator: Any, columns: Sequence[str | int]) -> dict[str | int, t
         number = known.index(column) if isinstance(column, str) else int(column)
         if number >= n:
             raise GpumError(f"kernel names column {number}, but X has {n} columns, which are counted from 0")
-        found[column] = (
+        numbers[column] = (
             (number,) if encoding is None else tuple(np.flatnonzero(np.equal(encoding.owners, number)).tolist())
         )
-    return found
+    return numbers
 
 
 def encoded_names(estimator: Any) -> list[str] | None:

@@ -50,8 +50,8 @@ def settled(estimator: Any, cloud: Cloud, labels: Labels) -> tuple[Labels, list[
     for k, (y, target) in enumerate(labels.columns()):
         if estimator.likelihood == "auto" and tried(y[~np.isnan(y)], target):
             unit = units_of(estimator, cloud)[0].unit
-            found = lead(cloud.changed(unit=unit), y, target, kernel_task(estimator, 0))
-            if found is not None:
+            nats = lead(cloud.changed(unit=unit), y, target, kernel_task(estimator, 0))
+            if nats is not None:
                 targets[k] = replace(target, likelihood="lognormal")
                 notes.append(NOTE.format(f" of output {k}" if labels.several else ""))
     return replace(labels, targets=targets), notes
@@ -68,8 +68,8 @@ def lead(cloud: Cloud, y: np.ndarray, target: Target, kernels: KernelTask) -> fl
     y [N] are the labels of a cloud in comparable units, NaN where a row has none.
     """
     known = np.flatnonzero(~np.isnan(y))
-    some = np.sort(np.random.default_rng(0).permutation(len(known))[:TRIED])
-    known, target = known[some], target.only(some)
+    index = np.sort(np.random.default_rng(0).permutation(len(known))[:TRIED])
+    known, target = known[index], target.only(index)
     cloud = replace(cloud, X=cloud.X[known], subset=None, many=None)
     on, _ = rows_of(cloud.rows, None, ("flat",))
     built = build([flat_task(on["flat"])], alone=True)
@@ -79,14 +79,14 @@ def lead(cloud: Cloud, y: np.ndarray, target: Target, kernels: KernelTask) -> fl
             infer_with_lengths(flat, y[known], replace(target, likelihood=likelihood), Store())[1]
             for likelihood in ("gaussian", "lognormal")
         )
-        found = logs.posterior.log_evidence - plain.posterior.log_evidence
-        if found < CLEAR:
+        nats = logs.posterior.log_evidence - plain.posterior.log_evidence
+        if nats < CLEAR:
             return None
         gain = logs.left_out_density() - plain.left_out_density()
         if gain.mean() < TWICE * gain.std() / np.sqrt(len(gain)):
             return None
         with suppress(GpumError):  # a prediction that is too large for a number
-            return found if _error(logs) <= WORSE * _error(plain) else None
+            return nats if _error(logs) <= WORSE * _error(plain) else None
     return None
 
 

@@ -81,11 +81,11 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
     encoding_ : how columns of words, categories, booleans and dates of a data frame became numbers; only where there
         are such columns (`docs/tables.md`).
     notes_ : sentences about what was left out, stopped early or could not be done as requested.
-    best_setting_ : the setting of largest weight.
+    best_setting_ : the candidate of largest weight.
     candidates_ : all candidates (kernels on geometries) as a table: units, prior, evidence, weight and left-out density
         of each; a list of these for several outputs. `pandas.DataFrame(candidates_.columns)` is a data frame of it.
     length_scale_ : its length scale: √t of a heat kernel, κ of a Matérn kernel.
-    log_evidence_ : of the average, or of the best setting; for labels scaled to unit variance.
+    log_evidence_ : of the average, or of the best candidate; for labels scaled to unit variance.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
 
     @property
     def length_scale_(self) -> Any:
-        """Length scale of the heaviest setting, one for each output: √t of a heat kernel, κ of a Matérn kernel."""
+        """Length scale of the heaviest candidate, one for each output: √t of a heat kernel, κ of a Matérn kernel."""
         return self.model_._shaped([output.posterior.best.candidate.scale for output in self.model_.outputs])
 
     diffusion_time_ = renamed.attribute("length_scale_, which is its square root")

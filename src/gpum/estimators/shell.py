@@ -160,12 +160,12 @@ class FittedEstimator(FileEstimator):
 
     @property
     def log_evidence_(self) -> Any:
-        """Of the average, or of the best setting."""
+        """Of the average, or of the best candidate."""
         return self.model_.log_evidence
 
     @property
     def best_setting_(self) -> Any:
-        """The heaviest setting."""
+        """The heaviest candidate."""
         return self.model_.best_setting
 
     @property

@@ -32,7 +32,7 @@ class Labels:
 
     y: np.ndarray
     targets: list[Target]
-    store: Store = field(default_factory=Store)  # of what labels say of several families
+    store: Store = field(default_factory=Store)  # of what labels say of several candidate sets
 
     @classmethod
     def of(cls, estimator: Any, y: Any, n: int, noise_std: Any, trials: Any, sample_weight: Any) -> Labels:

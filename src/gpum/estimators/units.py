@@ -57,19 +57,19 @@ def candidates(X: np.ndarray, scale: Any, indicators: np.ndarray | None = None) 
     """
     checks.option(scale, "scale", SCALES)
     plain = Units("none", scaling.Scaling.of(X).unit, 0.0)
-    own = lambda spreads: spreads if indicators is None else np.where(indicators, 1.0, spreads)
+    of_columns = lambda spreads: spreads if indicators is None else np.where(indicators, 1.0, spreads)
     if scale == "none":
         return [plain]
     if scale != "auto":
-        return [Units(scale, own(scaling.spreads(X, robust=scale == "robust")), 0.0)]
+        return [Units(scale, of_columns(scaling.spreads(X, robust=scale == "robust")), 0.0)]
     chance = common_unit(X)
     if chance == 1.0:
         return [plain]
     spreads = scaling.spreads(X)
-    said = f"the spreads of the columns go from {spreads.min():.3g} to {spreads.max():.3g}"
-    raw = Units("none", plain.unit, log(chance), f"{said}; the columns were used as they come")
+    about = f"the spreads of the columns go from {spreads.min():.3g} to {spreads.max():.3g}"
+    raw = Units("none", plain.unit, log(chance), f"{about}; the columns were used as they come")
     standard = Units(
-        "standard", own(spreads), log(1 - chance), f"{said}; each column was divided by its standard deviation"
+        "standard", of_columns(spreads), log(1 - chance), f"{about}; each column was divided by its standard deviation"
     )
     return [raw, standard] if chance >= 0.5 else [standard, raw]
 

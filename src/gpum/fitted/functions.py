@@ -35,8 +35,8 @@ class SampledFunction:
     def __call__(self, X: Any) -> np.ndarray:
         """The function at rows X."""
         X = self._checked(X)
-        found = [self._of_output(X, k) for k in range(len(self._draws))]
-        return np.stack(found, -1) if self._model.several else found[0]
+        values = [self._of_output(X, k) for k in range(len(self._draws))]
+        return np.stack(values, -1) if self._model.several else values[0]
 
     def __repr__(self) -> str:
         return f"<a function of {self._model.cloud.X.shape[1]} columns, drawn from a posterior>"
@@ -46,10 +46,10 @@ class SampledFunction:
         projected = geometries._project_rows(X, frozenset([draw.space]))
         at = SpaceRows(projected, draw.space)
         blocks = [np.arange(b, min(b + BLOCK, len(X))) for b in range(0, max(len(X), 1), BLOCK)]
-        found = output.mean + output.scale * np.concatenate([draw.at(at[block]) for block in blocks])
+        values = output.mean + output.scale * np.concatenate([draw.at(at[block]) for block in blocks])
         if isinstance(output, LogNormal):
-            return np.exp(found)
-        return output.observed.mean(found) if isinstance(output, CountOutput) else found
+            return np.exp(values)
+        return output.observed.mean(values) if isinstance(output, CountOutput) else values
 
 
 def functions(

@@ -44,8 +44,8 @@ class Geometries:
     Attributes
     ----------
     cloud : the rows.
-    members : the geometries; `family.geometry_of` says to which of them each space belongs.
-    family : all their spaces, the candidates on them and the learned rows in each space.
+    members : the geometries; `candidate_set.geometry_of` says to which of them each space belongs.
+    candidate_set : all their spaces, the candidates on them and the learned rows in each space.
     kernels : which kernels were computed, and how.
     places : cached places of all rows of a large cloud on some members.
     """
@@ -157,7 +157,7 @@ class Geometries:
         return weights
 
     def labelled(self, known: np.ndarray, beside: int = 0) -> tuple[CandidateSet, np.ndarray]:
-        """A family that contains the cloud's rows `known`, and the positions of these rows in it.
+        """A candidate set that contains the cloud's rows `known`, and the positions of these rows in it.
 
         Where it does not contain the whole cloud, it has `beside` other rows, drawn at random.
         """

@@ -42,7 +42,7 @@ class FittedModel:
 
     Attributes
     ----------
-    geometries : the geometries of the cloud, with their spaces and the settings on these.
+    geometries : the geometries of the cloud, with their spaces and the candidates on these.
     outputs : the posterior of each column of y, with its labels.
     several : whether y had two dimensions.
     classes : the classes, sorted, of a classifier; None for numbers.
@@ -91,12 +91,12 @@ class FittedModel:
 
     @property
     def log_evidence(self) -> Any:
-        """Log evidence of the average or of the best setting, of labels scaled to unit variance, for each output."""
+        """Log evidence of the average or of the best candidate, of labels scaled to unit variance, for each output."""
         return self._shaped([output.posterior.log_evidence for output in self.outputs])
 
     @property
     def best_setting(self) -> Any:
-        """A description of the setting with the largest weight, one for each output."""
+        """A description of the candidate with the largest weight, one for each output."""
         described = [output.posterior.best.candidate.described() for output in self.outputs]
         return described if self.several else described[0]
 

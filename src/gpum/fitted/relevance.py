@@ -63,13 +63,13 @@ def with_lengths(
     geometries: Geometries, known: np.ndarray, Y: np.ndarray | None, store: Store | None = None,
     normal_noise: bool = True, priors: Priors | None = None, classes: bool = False, beside: int = 0,
 ) -> Labelled:  # fmt: skip
-    """The geometries and family for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
+    """The geometries and candidates for labels of the cloud's rows `known`, with lengths learned from Y [n, m].
 
     Y are the labels as numbers of variance 1; None: no lengths are learned. Up to `nearest.EXACT` labels the kernels
     of flat space stay as they are, and those with a length for each column come to them. With more, all kernels of flat
     space have lengths that were learned from all labels; without `normal_noise` these are kernels of low rank, whose
     labels are weighed by their own likelihood. Codes of `classes` jump where their functions cross, so that lengths
-    may be too short: longer ones are candidates, too. The family has `beside` rows of a large cloud without a label.
+    may be too short: longer ones are candidates, too. The set has `beside` rows of a large cloud without a label.
     """
     candidate_set, at = geometries.labelled(known, beside)
     flat, n = _flat(geometries.members), len(known)
@@ -108,7 +108,7 @@ def _of_few(
     fitted = LENGTHS_OF if LENGTHS_OF in names else names[0]
     varies = spread > 0
     X = X[:, varies] / spread[varies]
-    labels = relevance.Labels(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
+    labels = relevance.LabelledRows(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
     members = store.once(("lengths", labels), partial(relevance.members, labels))
     used = names if len(X) <= relevance.MANY else [fitted]
     kernels = [(name, relevance.relative_scale(name, fitted)) for name in used]
@@ -181,7 +181,7 @@ def _with(
     flat: int,
     points: np.ndarray,
 ) -> Labelled:
-    """The geometries with spaces of these lengths; the labelled rows stand `at` rows of the family."""
+    """The geometries with spaces of these lengths; the labelled rows stand `at` rows of the set."""
     components = _components(geometries.members[flat])
     spaces: list[Any] = []
     lengths_of: list[Lengths] = []  # of each space
@@ -264,7 +264,7 @@ def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[Any], by_co
 
 
 def _in_spaces(candidate_set: CandidateSet, flat: int, spaces: Sequence[Any], points: np.ndarray) -> list[np.ndarray]:
-    """The rows of a family, `points` of flat space, in further spaces.
+    """The rows of a candidate set, `points` of flat space, in further spaces.
 
     Rows whose completions are in several connected components lie between these as they do in flat space itself: the
     mean of the completions may be near to another component.
@@ -313,7 +313,7 @@ def _points(geometries: Geometries, flat: int) -> np.ndarray:
 
 
 def _unscaled(candidate_set: CandidateSet, flat: int) -> np.ndarray:
-    """The rows of a family as points of flat space, in the units of the cloud."""
+    """The rows of a candidate set as points of flat space, in the units of the cloud."""
     first = candidate_set.geometry_of.index(flat)
     space = candidate_set.spaces[first]
     assert isinstance(space, ScaledSpace)
@@ -321,7 +321,7 @@ def _unscaled(candidate_set: CandidateSet, flat: int) -> np.ndarray:
 
 
 def _every(rows: Any) -> np.ndarray:
-    """Rows of a family as an array: of a large cloud they are computed when they are asked for."""
+    """Rows of a candidate set as an array: of a large cloud they are computed when they are asked for."""
     return rows if isinstance(rows, np.ndarray) else rows[np.arange(len(rows))]
 
 

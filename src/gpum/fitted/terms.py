@@ -78,7 +78,7 @@ def combined(candidates: Sequence[Candidate], kernel: Kernel, columns: ColumnVal
     The settings are consecutive points of a Halton sequence, so that neighbouring candidates together cover all ranges,
     however many parameters there are.
     """
-    make, free, found = kernel.maker(columns), kernel.n_free, []
+    make, free, with_terms = kernel.maker(columns), kernel.n_free, []
     each = SETTINGS if free else 1
     points = np.zeros((each, 0))
     if free:
@@ -88,11 +88,11 @@ def combined(candidates: Sequence[Candidate], kernel: Kernel, columns: ColumnVal
     made = [make(iter(point.tolist())) for point in points]
     for k, candidate in enumerate(candidates):
         if isinstance(candidate.covariance, Combined):
-            found.append(candidate)
+            with_terms.append(candidate)
             continue
         begin = k * each % len(made)
         for term, words in made[begin : begin + each]:
             covariance = Combined(candidate.covariance, term, columns.values.shape[1])
             about, log_prior = {**candidate.about, "terms": words}, candidate.log_prior - float(np.log(each))
-            found.append(replace(candidate, covariance=covariance, about=about, log_prior=log_prior))
-    return found
+            with_terms.append(replace(candidate, covariance=covariance, about=about, log_prior=log_prior))
+    return with_terms

@@ -174,9 +174,9 @@ def flat_task(rows: Rows) -> Task:
     return Task("flat", partial(_flat, rows.rows), rows)
 
 
-def graph_task(rows: Rows, kind: str, some: dict[str, Any], n_jobs: int | None, store: Store) -> Task:
-    """One geometry of graphs OF_SURFACES or OF_CLUSTERS: `some` numbers of neighbours and widths, or the usual ones."""
-    return Task("graph", partial(_graphs, rows.rows, kind, some, n_jobs, store), rows)
+def graph_task(rows: Rows, kind: str, options: dict[str, Any], n_jobs: int | None, store: Store) -> Task:
+    """One geometry of graphs OF_SURFACES or OF_CLUSTERS, of the usual numbers of neighbours and widths or `options`."""
+    return Task("graph", partial(_graphs, rows.rows, kind, options, n_jobs, store), rows)
 
 
 def atlas_tasks(rows: Rows, latent_dim: Any, n_modes: int | None, roughest: float, store: Store) -> list[Task]:
@@ -268,11 +268,11 @@ def _flat(rows: np.ndarray) -> list[Builder]:
     return [FlatGeometry.of(rows, by_column=True)]
 
 
-def _graphs(rows: np.ndarray, kind: str, some: dict[str, Any], n_jobs: int | None, store: Store) -> list[Builder]:
+def _graphs(rows: np.ndarray, kind: str, options: dict[str, Any], n_jobs: int | None, store: Store) -> list[Builder]:
     """One geometry of all graphs; those of clusters have no widths."""
     if kind == graphs.OF_SURFACES:
-        return [graphs.GraphGeometry(graphs.graph_spaces(rows, **some, n_jobs=n_jobs, store=store))]
-    return [graphs.GraphGeometry(graphs.cluster_spaces(rows, some.get("n_neighbors"), n_jobs=n_jobs, store=store))]
+        return [graphs.GraphGeometry(graphs.graph_spaces(rows, **options, n_jobs=n_jobs, store=store))]
+    return [graphs.GraphGeometry(graphs.cluster_spaces(rows, options.get("n_neighbors"), n_jobs=n_jobs, store=store))]
 
 
 def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Builder]:

@@ -34,25 +34,25 @@ def average(
     """Posteriors of g_1 and g_2, with the same weights, given angles y [n] in radians."""
     labels, n = LabelRows(candidate_set, known), len(y)
     a0 = candidate_set.priors.signal[0]
-    a, own = a0 + n, np.ones(n) if noise is None else noise
+    a, variances = a0 + n, np.ones(n) if noise is None else noise
 
-    def score(candidate: Candidate, at: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Any]:
-        one = decompose(candidate.covariance, at, np.cos(y[some]), own[some])
-        other, shape = one.of(np.sin(y[some])), a0 + len(at)
+    def score(candidate: Candidate, at: np.ndarray, index: np.ndarray | slice) -> tuple[np.ndarray, Any]:
+        one = decompose(candidate.covariance, at, np.cos(y[index]), variances[index])
+        other, shape = one.of(np.sin(y[index])), a0 + len(at)
         b0 = candidate_set.priors.signal_rate(gp.RATIOS) / 2  # cos y and sin y of any angle have variance ½
         b = b0 + 0.5 * (one.quadratic(gp.RATIOS) + other.quadratic(gp.RATIOS))
         prior = candidate.log_prior + gp.ratio_prior(candidate, candidate_set.priors)
         log_p = a0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
         return log_p, ((one, other), b / (shape - 1))
 
-    found, total, tempered, notes, considered = gp.weighed(candidate_set, labels, score)
-    constant = gammaln(a) - gammaln(a0) - n * log(2 * pi) - float(np.log(own).sum())
+    heavy, total, tempered, notes, considered = gp.weighed(candidate_set, labels, score)
+    constant = gammaln(a) - gammaln(a0) - n * log(2 * pi) - float(np.log(variances).sum())
     components = [
-        [Component(candidate, both[k], gp.RATIOS, w, signal) for candidate, w, (both, signal) in found]
+        [Component(candidate, both[k], gp.RATIOS, w, signal) for candidate, w, (both, signal) in heavy]
         for k in range(2)
     ]
     at = labels.of({component.candidate.space for component in components[0]})
-    return [Posterior(some, at, 2 * a, total + constant, notes, tempered, considered) for some in components]
+    return [Posterior(of_one, at, 2 * a, total + constant, notes, tempered, considered) for of_one in components]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -104,10 +104,10 @@ def leave_one_out(posteriors: Sequence[Posterior], y: np.ndarray) -> tuple[np.nd
     """Mean angle and circular standard deviation of each label as the others predict it; weights stay those of all."""
     total = np.zeros((2, len(y)))
     for one, other in zip(*(p.components for p in posteriors), strict=True):
-        found = [
+        parts = [
             inverse_parts(component.d, component.ratios, p) for component, p in ((one, np.cos(y)), (other, np.sin(y)))
         ]
-        c = found[0][0]
-        m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(found, (np.cos(y), np.sin(y)), strict=True)])
+        c = parts[0][0]
+        m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(parts, (np.cos(y), np.sin(y)), strict=True)])
         total += directions(m, one.signal / c) @ one.weights
     return _of(total)

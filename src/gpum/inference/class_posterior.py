@@ -57,7 +57,7 @@ class ClassPosterior(Mixture[ClassComponent]):
 
     def probabilities(self, rows: RowsInSpaces) -> np.ndarray:
         """Probability of each class, [n, C]. A row far from a geometry has equal probabilities there."""
-        found = np.zeros((len(rows), self.n_classes))
+        total = np.zeros((len(rows), self.n_classes))
         shared = [SharedDistances() for _ in range(max(1, *map(len, rows.sigma_points)))]
         for k, stacks in self._stacks.items():
             at = rows.at[k]
@@ -65,8 +65,8 @@ class ClassPosterior(Mixture[ClassComponent]):
             points = rows.sigma_points[k] or [at]
             for stack in stacks:
                 p = sum(stack.at(b, of) for b, of in zip(points, shared, strict=False)) / len(points)
-                found += np.where(rows.far[k][:, None], stack.weights.sum() / self.n_classes, p)
-        return sharpened(found / found.sum(1, keepdims=True), self.sharpness)
+                total += np.where(rows.far[k][:, None], stack.weights.sum() / self.n_classes, p)
+        return sharpened(total / total.sum(1, keepdims=True), self.sharpness)
 
     @cached_property
     def _stacks(self) -> dict[int, list[ClassStack]]:
@@ -74,7 +74,7 @@ class ClassPosterior(Mixture[ClassComponent]):
         of_space: dict[int, list[ClassComponent]] = {}
         for component in self.components:
             of_space.setdefault(component.candidate.space, []).append(component)
-        return {k: class_stacks(some, self.labels[k]) for k, some in of_space.items()}
+        return {k: class_stacks(components, self.labels[k]) for k, components in of_space.items()}
 
     def known(self, component: ClassComponent, b: np.ndarray) -> np.ndarray:
         """k(x) of rows b: correlations with the labels, or modes, as a component's α and R have them."""
@@ -117,15 +117,15 @@ class ClassStack:
     def at(self, a: np.ndarray, shared: SharedDistances) -> np.ndarray:
         """Sum over components of weight times probabilities at points a [m, k], [m, C]."""
         K = self._known(a, shared)
-        found = np.zeros((self.alpha.shape[2], len(a)))
+        total = np.zeros((self.alpha.shape[2], len(a)))
         for j, r in enumerate(self.ratios):
             variance = np.maximum(1 - np.einsum("smn,smn->sm", K @ self.R[:, j], K), 0.0) + r
             z = self.alpha[:, j] @ K.transpose(0, 2, 1)  # [S, C, m]
             z *= (LINK / np.sqrt(variance))[:, None]
             z -= z.max(1, keepdims=True)
             np.exp(z, out=z)
-            found += np.einsum("sm,scm->cm", self.weights[:, j, None] / z.sum(1), z)
-        return found.T
+            total += np.einsum("sm,scm->cm", self.weights[:, j, None] / z.sum(1), z)
+        return total.T
 
     def _known(self, a: np.ndarray, shared: SharedDistances) -> np.ndarray:
         """Correlations of points a [m, k] with the labels, or their modes, [S, m, n]."""
@@ -133,10 +133,10 @@ class ClassStack:
             return np.array([modes(covariance, a) for covariance in self.covariances])
         if self.linear is None:
             return np.array([correlation(covariance, a, self.labels, shared) for covariance in self.covariances])
-        found, prior = self.linear.times([InSpace(a, self.labels)])
-        found -= self.linear.constants
-        found /= np.sqrt(np.maximum(prior - 1, LEAST))[..., None]
-        return found
+        products, prior = self.linear.times([InSpace(a, self.labels)])
+        products -= self.linear.constants
+        products /= np.sqrt(np.maximum(prior - 1, LEAST))[..., None]
+        return products
 
 
 def in_labels_of(component: ClassComponent, labels: np.ndarray | None) -> np.ndarray | None:
@@ -152,21 +152,21 @@ def class_stacks(components: Sequence[ClassComponent], labels: np.ndarray | None
         linear = isinstance(covariance, Spectral)
         without_offsets = isinstance(covariance, Spectral) and covariance.offsets is None
         kind = (linear, without_offsets, n, *component.ratios.tolist())
-        found = groups.setdefault(kind, [[]])
-        if len(found[-1]) * n**2 >= ROOM:
-            found.append([])
-        found[-1].append(component)
-    return [_stack(some, labels) for of_kind in groups.values() for some in of_kind]
+        batches = groups.setdefault(kind, [[]])
+        if len(batches[-1]) * n**2 >= ROOM:
+            batches.append([])
+        batches[-1].append(component)
+    return [_stack(batch, labels) for of_kind in groups.values() for batch in of_kind]
 
 
 def _stack(components: list[ClassComponent], labels: np.ndarray | None) -> ClassStack:
     first, covariances = components[0], [component.candidate.covariance for component in components]
-    linear, own = None, in_labels_of(first, labels)
-    if own is not None and isinstance(covariances[0], Spectral):
-        scale = np.array([1 / np.sqrt(np.maximum(c.diag(own) - 1, LEAST)) for c in covariances])
-        linear = Linear.of(covariances, own, scale[:, None] * np.eye(len(own)))
+    linear, points = None, in_labels_of(first, labels)
+    if points is not None and isinstance(covariances[0], Spectral):
+        scale = np.array([1 / np.sqrt(np.maximum(c.diag(points) - 1, LEAST)) for c in covariances])
+        linear = Linear.of(covariances, points, scale[:, None] * np.eye(len(points)))
     return ClassStack(
-        covariances, own, linear, first.ratios,
+        covariances, points, linear, first.ratios,
         np.array([component.weights for component in components]),
         np.array([component.alpha for component in components]).transpose(0, 1, 3, 2),
         np.array([component.R for component in components]),

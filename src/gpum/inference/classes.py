@@ -1,4 +1,4 @@
-"""Classification: the multinomial probit likelihood on the same family of covariances.
+"""Classification: the multinomial probit likelihood on the same candidates.
 
     f_c ~ GP(0, k),  c = 1..C      one function a class, k(x, x) = 1: the kernel of a candidate without its constant,
                                    as a correlation (a row's class should not depend on how well connected it is)
@@ -81,14 +81,14 @@ BLOCK = 4_000_000  # numbers in the largest array of a batch
 def effective_dimensions(candidate_set: CandidateSet) -> np.ndarray:
     """The effective dimension d of each candidate on the cloud, [candidates], computed from DIMENSION_ROWS rows."""
     rows: dict[int, np.ndarray] = {}
-    found = []
+    dimensions = []
     for candidate in candidate_set.candidates:
         if candidate.space not in rows:
             every = candidate_set.rows[candidate.space]
             rows[candidate.space] = every[np.random.default_rng(0).permutation(len(every))[:DIMENSION_ROWS]]
         K = correlation(candidate.covariance, rows[candidate.space], rows[candidate.space])
-        found.append(len(K) ** 2 / np.sum(K**2))
-    return np.array(found)
+        dimensions.append(len(K) ** 2 / np.sum(K**2))
+    return np.array(dimensions)
 
 
 def as_numbers(y: np.ndarray, n_classes: int) -> np.ndarray:
@@ -125,11 +125,11 @@ def classify(
     if n <= SCREEN and len(np.unique(settings.candidate)) > FEW:
         mass = problem.evidence(settings, FIRST_SWEEPS).log_evidence + prior[settings.candidate]
         settings = settings.of_candidates(mass, lambda total: total > total.max() + log(HOPELESS))
-    found = problem.evidence(settings, SWEEPS)
-    usable = np.isfinite(found.log_evidence) & (found.settled | ~found.settled.any())
+    sites = problem.evidence(settings, SWEEPS)
+    usable = np.isfinite(sites.log_evidence) & (sites.settled | ~sites.settled.any())
     if not usable.any():
         raise GpumError("expectation propagation has no finite evidence for any candidate; check X for outliers")
-    log_p = np.where(usable, found.log_evidence, -np.inf) + prior[settings.candidate] - log(len(RATIOS))
+    log_p = np.where(usable, sites.log_evidence, -np.inf) + prior[settings.candidate] - log(len(RATIOS))
     total = logsumexp(log_p) - logsumexp(prior)
     chosen, mass = settings.by_candidate(log_p)
     candidates = [candidate_set.candidates[i] for i in chosen]
@@ -137,20 +137,20 @@ def classify(
     shift = np.where(np.isfinite(mass), tempered.log_weights(mass) - mass, 0.0)
     log_w = log_p + shift[np.searchsorted(chosen, settings.candidate)]
     weights = np.exp(log_w - logsumexp(log_w))
-    if not found.settled.all():
-        lost = int(np.sum(~found.settled))
-        end = "these are left out" if found.settled.any() else "what it found so far is used"
-        notes.append(f"the computation did not settle for {lost} of {len(found.settled)} settings: {end}")
+    if not sites.settled.all():
+        lost = int(np.sum(~sites.settled))
+        end = "these are left out" if sites.settled.any() else "what it found so far is used"
+        notes.append(f"the computation did not settle for {lost} of {len(sites.settled)} settings: {end}")
     of_candidate = np.array([weights[settings.candidate == i].sum() for i in chosen])
     used = of_candidate > HOPELESS * of_candidate.max()
     scale = of_candidate[used].sum()
     components = []
     for i in chosen[used]:
         which = np.flatnonzero((settings.candidate == i) & usable)
-        alpha, R = (np.array([of_all[b] for b in which]) for of_all in (found.alpha, found.R))
+        alpha, R = (np.array([of_all[b] for b in which]) for of_all in (sites.alpha, sites.R))
         one = candidate_set.candidates[i], settings.ratio[which], weights[which] / scale, alpha, R
         components.append(ClassComponent(*one))
-    left_out = _left_out(found.without[usable], weights[usable], y)
+    left_out = _left_out(sites.without[usable], weights[usable], y)
     spaces = {p.candidate.space for p in components if p.alpha.shape[1] == n}  # others are in modes
     labels = LabelRows(candidate_set, known).of(spaces)
     considered = Considered.of(candidate_set, candidates, mass, np.where(used, of_candidate / scale, 0.0))
@@ -179,9 +179,9 @@ class Settings:
         candidates = np.sort(candidates)
         return cls(np.repeat(candidates, len(RATIOS)), np.tile(RATIOS, len(candidates)))
 
-    def only(self, some: np.ndarray) -> Settings:
+    def only(self, index: np.ndarray) -> Settings:
         """Some of them."""
-        return Settings(self.candidate[some], self.ratio[some])
+        return Settings(self.candidate[index], self.ratio[index])
 
     def by_candidate(self, log_mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The candidates, and the log of the mass of all ratios of each."""
@@ -208,9 +208,9 @@ def _promising(problem: Problem, settings: Settings, prior: np.ndarray) -> tuple
     while n > SCREEN and 2 * GROWTH * numbers[-1] <= n:
         numbers.append(numbers[-1] * GROWTH)
     for number in numbers:
-        some = _spread(problem.y, problem.n_classes, number)
-        mass = problem.of(some).evidence(settings, FIRST_SWEEPS).log_evidence
-        mass = mass + len(some) / n * prior[settings.candidate]
+        index = _spread(problem.y, problem.n_classes, number)
+        mass = problem.of(index).evidence(settings, FIRST_SWEEPS).log_evidence
+        mass = mass + len(index) / n * prior[settings.candidate]
         if not np.isfinite(mass).any():
             continue
         if number == FIRST_LABELS:
@@ -230,11 +230,11 @@ def _few_modes(candidate_set: CandidateSet, chosen: np.ndarray, n: int) -> tuple
     """Settings with fewer modes than n labels, and a note about the others, whose cost is n³."""
     few = np.array([_low_rank(candidate_set, i, n) for i in chosen])
     if few.any():
-        said = (
+        note = (
             f"with {n:,} labels {np.sum(~few):,} candidates would take too long and were left out; up to {MANY:,} "
             "labels they are used"
         )
-        return chosen[few], [said] * int(not few.all())
+        return chosen[few], [note] * int(not few.all())
     if n > FULL_RANK:
         raise GpumError(
             f"y has {n:,} labels, and with this geometry the time grows with the cube of that; give at most "
@@ -257,15 +257,15 @@ class Problem:
     y: np.ndarray
     n_classes: int
 
-    def of(self, some: np.ndarray) -> Problem:
+    def of(self, index: np.ndarray) -> Problem:
         """That of some of the labels."""
-        return replace(self, known=self.known[some], y=self.y[some])
+        return replace(self, known=self.known[index], y=self.y[index])
 
     def evidence(self, settings: Settings, sweeps: int) -> Sites:
         """EP for each of the settings: in modes where these are fewer than many labels, else in labels."""
         y, n, C = self.y, len(self.y), self.n_classes
         labels = LabelRows(self.candidate_set, self.known)
-        size, found, begin = max(1, BLOCK // (n * max(n, C * len(NODES)))), [], 0
+        size, batches, begin = max(1, BLOCK // (n * max(n, C * len(NODES)))), [], 0
         while begin < len(settings.candidate):
             i = int(settings.candidate[begin])
             if n > MANY and _low_rank(self.candidate_set, i, n):
@@ -273,26 +273,26 @@ class Problem:
                 F = modes(candidate.covariance, labels[candidate.space])
                 while begin < len(settings.candidate) and settings.candidate[begin] == i:
                     one = settings.ratio[begin : begin + 1]
-                    found.append(expectation_propagation(F[None], one, y, C, sweeps, in_modes))
+                    batches.append(expectation_propagation(F[None], one, y, C, sweeps, in_modes))
                     begin += 1
                 continue
             these = settings.only(np.arange(begin, min(begin + size, len(settings.candidate))))
             which, of_setting = np.unique(these.candidate, return_inverse=True)
-            some = [self.candidate_set.candidates[k] for k in which]
-            K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in some])
-            found.append(expectation_propagation(K[of_setting], these.ratio, y, C, sweeps))
+            candidates = [self.candidate_set.candidates[k] for k in which]
+            K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in candidates])
+            batches.append(expectation_propagation(K[of_setting], these.ratio, y, C, sweeps))
             begin += len(these.candidate)
         log_evidence, without, settled = (
-            np.concatenate([getattr(one, name) for one in found]) for name in ("log_evidence", "without", "settled")
+            np.concatenate([getattr(one, name) for one in batches]) for name in ("log_evidence", "without", "settled")
         )
-        alpha, R = [a for one in found for a in one.alpha], [R for one in found for R in one.R]
+        alpha, R = [a for one in batches for a in one.alpha], [R for one in batches for R in one.R]
         return Sites(log_evidence, alpha, R, without, settled)
 
 
 def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Class probabilities of each label as the others predict it, [n, C], from those of each component [B, n, C]."""
-    own = without[:, np.arange(len(y)), y]
-    weight = weights[:, None] / np.maximum(own, 1e-300)  # of each component without the label
+    of_label = without[:, np.arange(len(y)), y]
+    weight = weights[:, None] / np.maximum(of_label, 1e-300)  # of each component without the label
     return np.einsum("bi,bic->ic", weight / weight.sum(0), without)
 
 
@@ -364,5 +364,5 @@ def _spread(y: np.ndarray, n_classes: int, size: int) -> np.ndarray:
     """Indices of about `size` labels, as even over the classes as they allow."""
     rng = np.random.default_rng(0)
     order = [rng.permutation(np.flatnonzero(y == c)) for c in range(n_classes)]
-    turns = [(turn, c) for c, some in enumerate(order) for turn in range(len(some))]
+    turns = [(turn, c) for c, members in enumerate(order) for turn in range(len(members))]
     return np.array(sorted(order[c][turn] for turn, c in sorted(turns)[: max(size, n_classes)]))

@@ -45,9 +45,9 @@ COMPONENTS = 8  # of largest weight, over which a gain is averaged
 TARGETS = 200  # rows over which the average predictive variance is taken
 CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
 OF_EXTREMES = 20_000  # the same for a maximum or minimum, which have no targets
-# Settings times candidates for these: of few labels the eight heaviest of a thousand candidates have a tenth of the
+# Components times candidates for these: of few labels the eight heaviest of a thousand components have a tenth of the
 # weight, and an improvement is expected of those that differ from the mean.
-SETTINGS_OF_EXTREMES = 1_000_000
+COMPONENTS_OF_EXTREMES = 1_000_000
 FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
 ENDS = 50  # largest and smallest labels that candidates with the nearest labels see
 NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
@@ -208,10 +208,8 @@ def floor(
         return KNOWN * len(outputs)
     if of_side:
         return NEGLIGIBLE / 4  # 1/4 is the variance where both sides of a level are equally likely
-    if criterion in ("maximum", "minimum"):
-        noise = [np.average([np.sqrt(b.noise[0]) for b in some], weights=[b.weight for b in some]) for some in outputs]
-        return NEGLIGIBLE * float(np.sum(noise))
-    noise = [np.average([b.noise[0] for b in some], weights=[b.weight for b in some]) for some in outputs]
+    power = 0.5 if criterion in ("maximum", "minimum") else 1.0  # of the variance: an improvement is in units of y
+    noise = [np.average([b.noise[0] ** power for b in one], weights=[b.weight for b in one]) for one in outputs]
     return NEGLIGIBLE * float(np.sum(noise))
 
 
@@ -234,7 +232,7 @@ def of_function(
     Each candidate has one noise ratio here, the geometric mean of its own. With a `level`, in units of y above the mean
     of the labels, the variance is that of the side of it.
     """
-    most = max(COMPONENTS, SETTINGS_OF_EXTREMES // len(asked.candidates)) if asked.extreme else COMPONENTS
+    most = max(COMPONENTS, COMPONENTS_OF_EXTREMES // len(asked.candidates)) if asked.extreme else COMPONENTS
     heavy = sorted(posterior.components, key=lambda component: -component.weight)[:most]
     return [_of_component(component, posterior.labels, cloud, asked, scale, level) for component in heavy]
 

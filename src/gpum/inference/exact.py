@@ -146,12 +146,12 @@ class Sums:
         precision = np.ones(n) if noise is None else 1 / noise
         product, along_y = np.zeros((k + 1, k + 1)), np.zeros(k + 1)
         step = max(1, AT_ONCE // (k + 1))
-        for some in (slice(i, i + step) for i in range(0, n, step)):
-            A = np.ones((len(a[some]), k + 1))
-            A[:, 1:] = a[some]
-            PA = A if noise is None else precision[some, None] * A
+        for block in (slice(i, i + step) for i in range(0, n, step)):
+            A = np.ones((len(a[block]), k + 1))
+            A[:, 1:] = a[block]
+            PA = A if noise is None else precision[block, None] * A
             product += A.T @ PA
-            along_y += PA.T @ y[some]
+            along_y += PA.T @ y[block]
         return cls(a, y, precision, product, along_y, float(np.sum(precision * y**2)))
 
     @cached_property
@@ -178,11 +178,11 @@ class Sums:
     def forms(self, covariance: Weighted, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Q and log|K + rI| for each of the ratios, as `decompose` gives them, in a third of its time."""
         M, h = self.of_kernel(covariance)
-        found = tridiagonal_forms(M, h, ratios)
-        if found is None:
+        solved = tridiagonal_forms(M, h, ratios)
+        if solved is None:
             d = self.decompose(covariance)
             return d.quadratic(ratios), d.log_det(ratios)
-        explained, log_det = found
+        explained, log_det = solved
         return np.maximum(self.square - explained, 0.0) / ratios, log_det + (len(self.y) - len(M)) * np.log(ratios)
 
     def decompose(self, covariance: Weighted) -> LowRank:
@@ -220,12 +220,12 @@ def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.nd
 def inverse_parts(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
     """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (D⁻¹ - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
     inverse = 1 / (d.S[:, None] + r)
-    found = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]
+    parts = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]
     if len(d.S) < len(d.U):
         outside = [np.maximum(d.precision - np.sum(d.U**2, 1), 0.0)]
         outside += [d.precision * v - d.U @ (d.U.T @ v) for v in vectors]
-        found = [f + o[:, None] / r for f, o in zip(found, outside, strict=True)]
-    return found
+        parts = [f + o[:, None] / r for f, o in zip(parts, outside, strict=True)]
+    return parts
 
 
 def inverse_at(d: Decomposed, r: np.ndarray, y: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

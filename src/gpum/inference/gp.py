@@ -1,4 +1,4 @@
-"""Gaussian process regression, given a family of covariances.
+"""Gaussian process regression, given a set of candidates.
 
     y_i = f(x_i) + ε_i,    f ~ GP(0, σ_h² K),    ε_i ~ N(0, σ²),    r = σ²/σ_h²
 
@@ -50,7 +50,7 @@ from .nearest import Nearest
 from .posterior import Component, Posterior
 from .tempered import Considered, TemperedWeights
 
-# What turns a family, the labelled rows and their labels into a posterior; another likelihood is one more of these.
+# What turns candidates, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
 # Scores a candidate on the labels with indices `some`, whose rows in its space are a. It returns the log weights of its
 # components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
@@ -84,11 +84,11 @@ def ratio_prior(candidate: Candidate, priors: Priors) -> np.ndarray:
     return priors.log_ratio(candidate.expects_noise)
 
 
-class Labels:
+class NoisyLabels:
     """Labels y [n] with noise d [n], and their `Sums` in the space that was asked for last.
 
     The candidates of a space come one after the other, with one array of labelled points. What the `store` can name is
-    computed once for all families that share it.
+    computed once for all candidate sets that share it.
     """
 
     def __init__(self, y: np.ndarray, noise: np.ndarray | None = None, store: Store | None = None) -> None:
@@ -187,9 +187,9 @@ def average(
 ) -> Posterior:
     """The posterior averaged over candidates, noise ratio and σ_h²; y [n] are the labels of the cloud's rows `known`.
 
-    A fit that asks for several families of the same spaces gives its `store`.
+    A fit that weighs several candidate sets on the same spaces gives its `store`.
     """
-    labels, seen = LabelRows(candidate_set, known), Labels(y, noise, store)
+    labels, seen = LabelRows(candidate_set, known), NoisyLabels(y, noise, store)
     a0 = candidate_set.priors.signal[0]
     score = partial(_score, seen, candidate_set.priors)
     found, total, tempered, notes, considered = weighed(candidate_set, labels, score, True)
@@ -208,13 +208,13 @@ def _constant(n: int, noise: np.ndarray, a0: float) -> float:
 def masses_of_some(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
     """Log of evidence times prior of candidates on one space, [K], on so many of labels y as all see at once."""
     some = np.sort(np.random.default_rng(0).permutation(len(y))[: nearest.EXACT])
-    labels, at = Labels(y[some]), a[some]
+    labels, at = NoisyLabels(y[some]), a[some]
     tasks = [partial(_score, labels, priors, candidate, at, slice(None)) for candidate in candidates]
     return np.array([float(logsumexp(one[0])) for one in results(tasks, None)])
 
 
 def _component(
-    candidate: Candidate, a: np.ndarray, labels: Labels, weights: np.ndarray, signal: np.ndarray
+    candidate: Candidate, a: np.ndarray, labels: NoisyLabels, weights: np.ndarray, signal: np.ndarray
 ) -> Component:
     """The component of a candidate, whose labels lie at a."""
     if candidate.ratio is None:
@@ -226,7 +226,7 @@ def _component(
 def weighed(
     candidate_set: CandidateSet, labels: LabelRows, score: Score, by_sums: bool = False
 ) -> tuple[list[tuple[Candidate, np.ndarray, Any]], float, TemperedWeights, tuple[str, ...], Considered]:
-    """Settings that are not too light, with the weights of their components and what else `score` found.
+    """Candidates that are not too light, with the weights of their components and what else `score` found.
 
     Also the log of the mass of all candidates, the geometries of those that are not too light, what to say of it, and
     all candidates as a table.
@@ -259,7 +259,7 @@ def weighed(
 
 
 def _score(
-    labels: Labels, priors: Priors, candidate: Candidate, a: np.ndarray, some: np.ndarray | slice
+    labels: NoisyLabels, priors: Priors, candidate: Candidate, a: np.ndarray, some: np.ndarray | slice
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log posterior weight up to `_constant`, and E[σ_h²], for each of RATIOS: the `Score` of these labels.
 
@@ -359,7 +359,7 @@ def best(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: n
     if any(candidate.ratio is not None for candidate in candidate_set.candidates):
         return replace(average(candidate_set, known, y, noise).single(), dof=np.inf)
     labels, n, top = LabelRows(candidate_set, known), len(y), None
-    ratios, seen = RATIOS[RATIOS >= LEAST_RATIO], Labels(y, noise)
+    ratios, seen = RATIOS[RATIOS >= LEAST_RATIO], NoisyLabels(y, noise)
     score = partial(_score, seen, candidate_set.priors)
     candidates, said = promising(candidate_set, labels, score, True)
     for candidate in candidates:

@@ -74,13 +74,13 @@ def _of_nearest(
     index = Search.of(b).nearest(a, SEEN)
     at = conditionals(covariance, b, d, float(component.ratios[0]), a, index)
     scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)
-    found = []
+    of_rows = []
     for k in range(len(a)):
         row = slice(k, k + 1)
         exact, known = near(component, b, a[row])
         local = replace(component, d=exact, signal=scales[k])
-        found.append(_of_exact(local, known, a[row], D[row], frame[row], far[row]))
-    means, variances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        of_rows.append(_of_exact(local, known, a[row], D[row], frame[row], far[row]))
+    means, variances = (np.concatenate(parts) for parts in zip(*of_rows, strict=True))
     return means, variances
 
 

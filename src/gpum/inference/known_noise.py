@@ -31,11 +31,11 @@ def average(
     labels, unit = LabelRows(candidate_set, known), float(np.mean(variance))
     prior = _prior(candidate_set.priors, signals)
 
-    def score(candidate: Candidate, a: np.ndarray, some: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
-        return _scored(candidate, a, y[some], variance[some] / unit, unit, signals, prior)
+    def score(candidate: Candidate, a: np.ndarray, index: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
+        return _scored(candidate, a, y[index], variance[index] / unit, unit, signals, prior)
 
-    found, total, tempered, notes, considered = weighed(candidate_set, labels, score)
-    components = [Component(candidate, d, unit / signals, w, signals) for candidate, w, d in found]
+    heavy, total, tempered, notes, considered = weighed(candidate_set, labels, score)
+    components = [Component(candidate, d, unit / signals, w, signals) for candidate, w, d in heavy]
     return Posterior(
         components, labels.of({component.candidate.space for component in components}), np.inf,
         total + _constant(variance / unit), notes, tempered, considered,
@@ -91,6 +91,6 @@ def cavity_moments(
         variance = component.signal / c  # of the label, its noise included
         log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)) - more[:, None])
         means.append(at[:, None] - alpha / c)
-        own = component.signal * component.ratios / np.broadcast_to(component.d.precision, n)[:, None]
-        variances.append(np.maximum(variance - own, 1e-12 * variance))
+        of_noise = component.signal * component.ratios / np.broadcast_to(component.d.precision, n)[:, None]
+        variances.append(np.maximum(variance - of_noise, 1e-12 * variance))
     return posterior.doubted(log_p), np.concatenate(means, 1).T, np.concatenate(variances, 1).T

@@ -59,20 +59,20 @@ def leave_one_out(
     weights, means, variances = _mixture(posterior, cavity_moments(posterior, y, units_of, priors))
     middle = np.sum(weights * means, 0)
     variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
-    some, m, v = posterior.observed(weights, means, variances)
-    ends = mixture_quantiles(some, m, np.sqrt(v), dof_without_one(posterior), np.asarray(levels, float))
+    w, m, v = posterior.observed(weights, means, variances)
+    ends = mixture_quantiles(w, m, np.sqrt(v), dof_without_one(posterior), np.asarray(levels, float))
     return middle, variance + posterior.gross * posterior.gross_variance, ends
 
 
 def predictions(
-    posterior: Posterior, y: np.ndarray, priors: Priors | None = None, some: np.ndarray | None = None
+    posterior: Posterior, y: np.ndarray, priors: Priors | None = None, index: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances [components and ratios, n] of the mixture that predicts each label from the others.
 
-    y [n] are the labels in the posterior's units, which stay those of all labels. With an index `some` [m], [..., m] of
+    y [n] are the labels in the posterior's units, which stay those of all labels. With an index [m], [..., m] of
     these: among so many labels, one does not change the weights of candidates.
     """
-    parts = cavity_moments(posterior, y, None, priors) if some is None else _with_weights_of_all(posterior, y, some)
+    parts = cavity_moments(posterior, y, None, priors) if index is None else _with_weights_of_all(posterior, y, index)
     return _mixture(posterior, parts)
 
 
@@ -122,7 +122,7 @@ def cavity_moments(
     m = mean - y.mean()
     a0 = priors.signal[0]
     a = a0 + (n - 1) / 2
-    found = []
+    parts = []
     for component in posterior.components:
         r, d = component.ratios, component.on(posterior.labels).d
         assert isinstance(d, Decomposed)
@@ -136,8 +136,8 @@ def cavity_moments(
             log_p = prior + a0 * np.log(b0) - a * np.log(b)
             log_p = log_p - 0.5 * (d.log_det(r) + np.log(c))
             signal = b / (a - 1)
-        found.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
-    return found
+        parts.append((log_p, y[:, None] - s * alpha / c, s**2 * signal / c))
+    return parts
 
 
 def _mixture(
@@ -159,21 +159,21 @@ def _sees_nearest(posterior: Posterior) -> bool:
 
 
 def _with_weights_of_all(
-    posterior: Posterior, y: np.ndarray, some: np.ndarray
+    posterior: Posterior, y: np.ndarray, index: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
     """As `cavity_moments` of some labels, where one label does not change the density of all others."""
-    found = []
+    parts = []
     for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
         a, d = posterior.labels[component.candidate.space], component.d
         assert a is not None
         if isinstance(d, Nearest):
-            m, v = nearest.leave_one_out(component, a, some)
+            m, v = nearest.leave_one_out(component, a, index)
         else:
-            of_some = d.some(component.candidate.covariance, a[some], some)
-            c, alpha = inverse_at(of_some, component.ratios, y[some], len(y))
-            m, v = y[some, None] - alpha / c, component.signal / c
-        found.append((mass + 0.5 * ((y[some, None] - m) ** 2 / v + np.log(2 * pi * v)), m, v))
-    return found
+            of_some = d.some(component.candidate.covariance, a[index], index)
+            c, alpha = inverse_at(of_some, component.ratios, y[index], len(y))
+            m, v = y[index, None] - alpha / c, component.signal / c
+        parts.append((mass + 0.5 * ((y[index, None] - m) ** 2 / v + np.log(2 * pi * v)), m, v))
+    return parts
 
 
 def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float, priors: Priors | None = None) -> Posterior:
@@ -185,9 +185,9 @@ def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float, priors:
     n = len(y)
     if n < 3:
         return posterior
-    some = sample(n) if n > SCORED else None
-    w, m, v = predictions(posterior.heaviest(HEAVIEST), y, priors, some)
-    y, each = (y, 1.0) if some is None else (y[some], n / len(some))  # labels that one of the sample stands for
+    index = sample(n) if n > SCORED else None
+    w, m, v = predictions(posterior.heaviest(HEAVIEST), y, priors, index)
+    y, each = (y, 1.0) if index is None else (y[index], n / len(index))  # labels that one of the sample stands for
     mean = np.sum(w * m, 0)
     variance = np.sum(w * (v + (m - mean) ** 2), 0)
     away = np.abs(y - mean)

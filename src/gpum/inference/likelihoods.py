@@ -1,4 +1,4 @@
-"""Labels that are not a function plus Gaussian noise, on the same family of covariances.
+"""Labels that are not a function plus Gaussian noise, on the same candidates.
 
 Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior weights: those of Student t noise, λ ~
     Gamma(ν/2, ν/2), or with probability GROSS much smaller, a gross error of any size. Variational Bayes: given E[λ] it
@@ -16,8 +16,8 @@ Counts, successes.  y_i ~ Poisson(exp η_i), or Binomial(n_i, 1/(1 + exp(-η_i))
 
         site_i ∝ exp(ν_i f - ½ τ_i f²)     a label ν_i/τ_i with known noise 1/τ_i (`known_noise`)
 
-    matched to mean and variance of the tilted distribution at the label as the others predict it. Settings are weighed
-    by the evidence of their own sites.
+    matched to mean and variance of the tilted distribution at the label as the others predict it. Candidates are
+    weighed by the evidence of their own sites.
 
 Likelihoods of counts and successes are log-concave in f, and that of a label with Student t noise has nearly one mode:
 one Gaussian is enough.
@@ -80,13 +80,13 @@ class StudentPosterior(Posterior):
         """Quantiles of the mixture, [n, levels]; Student t noise as a mixture over λ."""
         if not noise:
             return super().quantiles(rows, levels, False)
-        weights, means, variances, own = self.flat(rows, False)
+        weights, means, variances, of_noise = self.flat(rows, False)
         mixed, wider = np.repeat(weights, TAILS)[:, None], np.tile(1 / _usual(), len(weights))[:, None]
-        found = []
+        blocks = []
         for k in range(0, len(rows), AT_ONCE):
-            m, v, s = (np.repeat(some[:, k : k + AT_ONCE], TAILS, axis=0) for some in (means, variances, own))
-            found.append(mixture_quantiles(mixed, m, np.sqrt(v + s * wider), self.dof, levels))
-        return np.concatenate(found)
+            m, v, s = (np.repeat(values[:, k : k + AT_ONCE], TAILS, axis=0) for values in (means, variances, of_noise))
+            blocks.append(mixture_quantiles(mixed, m, np.sqrt(v + s * wider), self.dof, levels))
+        return np.concatenate(blocks)
 
 
 def _usual() -> np.ndarray:
@@ -103,23 +103,26 @@ def student(
     The iteration runs from several starts, and the result with the largest bound is used: all labels are trusted, or
     all but the suspects.
     """
-    own = np.ones(len(y)) if noise is None else noise
-    found = [_reweighted(candidate_set, known, y, own, trust, infer) for trust in _starts(candidate_set, known, y, own)]
-    return max(found, key=lambda pair: pair[0].log_evidence)
+    variances = np.ones(len(y)) if noise is None else noise
+    fits = [
+        _reweighted(candidate_set, known, y, variances, trust, infer)
+        for trust in _starts(candidate_set, known, y, variances)
+    ]
+    return max(fits, key=lambda pair: pair[0].log_evidence)
 
 
-def _starts(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, own: np.ndarray) -> list[np.ndarray]:
+def _starts(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, variances: np.ndarray) -> list[np.ndarray]:
     """Starting values of E[λ] [n]: all labels; all but those AWAY from the others; all but a fraction SUSPECTS.
 
     The label farthest from its prediction is left out first, since an outlier distorts predictions near it.
     """
-    some = replace(candidate_set, candidates=candidate_set.candidates[::THINNED])
+    thinned = replace(candidate_set, candidates=candidate_set.candidates[::THINNED])
     trust, most = np.ones(len(y)), int(SUSPECTS * len(y))
     begin = [trust.copy()]
     step = -(-most // 10)  # ten rounds at most
     while np.sum(trust < 1) < most:
         mean, variance, _ = leave_one_out(
-            gp.average(some, known, y, own / trust), y, (0.5,), priors=candidate_set.priors
+            gp.average(thinned, known, y, variances / trust), y, (0.5,), priors=candidate_set.priors
         )
         away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
         if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
@@ -129,22 +132,22 @@ def _starts(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, own: 
 
 
 def _reweighted(
-    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, own: np.ndarray, trust: np.ndarray,
+    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, label_variances: np.ndarray, trust: np.ndarray,
     infer: Callable[..., Posterior],
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
     """The posterior and E[λ] that are reached from one start of E[λ]."""
-    notes, some = tuple[str, ...](), candidate_set
+    notes, used = tuple[str, ...](), candidate_set
     values = np.concatenate([_usual(), SIZES])
     prior = np.repeat(np.log([(1 - GROSS) / TAILS, GROSS / len(SIZES)]), [TAILS, len(SIZES)])
     for turn in range(REWEIGHTS):
-        found = infer(some, known, y, own / trust)
+        fitted = infer(used, known, y, label_variances / trust)
         if turn == FULL and infer is gp.average:  # candidates without weight hardly affect the next rounds
-            some = replace(candidate_set, candidates=[component.candidate for component in found.components])
-        labels = RowsInSpaces.exactly(found.labels)
+            used = replace(candidate_set, candidates=[component.candidate for component in fitted.components])
+        labels = RowsInSpaces.exactly(fitted.labels)
         off = np.zeros(len(y))
-        for component, means, variances, _ in found.conditionals(labels, False):
+        for component, means, variances, _ in fitted.conditionals(labels, False):
             off += (((y[:, None] - means) ** 2 + variances) / (component.signal * component.ratios)) @ component.weights
-        log_q = prior + 0.5 * np.log(values) - 0.5 * np.outer(off / own, values)
+        log_q = prior + 0.5 * np.log(values) - 0.5 * np.outer(off / label_variances, values)
         log_q -= logsumexp(log_q, axis=1, keepdims=True)
         q = np.exp(log_q)
         before, trust = trust, q @ values
@@ -152,12 +155,12 @@ def _reweighted(
             break
     else:
         notes = (f"labels were still being weighed for outliers after {REWEIGHTS} rounds",)
-    found = infer(candidate_set, known, y, own / trust) if some is not candidate_set else found
+    fitted = infer(candidate_set, known, y, label_variances / trust) if used is not candidate_set else fitted
     gap = 0.5 * (q @ np.log(values) - np.log(trust)) - np.sum(q * (log_q - prior), 1)
-    bound = found.log_evidence + float(gap.sum())
-    notes = (*found.notes, *notes)
+    bound = fitted.log_evidence + float(gap.sum())
+    notes = (*fitted.notes, *notes)
     posterior = StudentPosterior(
-        found.components, found.labels, found.dof, bound, notes, found.tempered, found.considered
+        fitted.components, fitted.labels, fitted.dof, bound, notes, fitted.tempered, fitted.considered
     )
     return posterior, trust
 
@@ -194,7 +197,7 @@ def expectation_propagation(
 ) -> tuple[Posterior, Sites]:
     """The posterior of f given observed labels of the rows `known`, and their sites.
 
-    Settings share their sites at first. Those that come within NATS of the best then get sites and evidence of their
+    Candidates share their sites at first. Those that come within NATS of the best then get sites and evidence of their
     own; the others are weighed by what the common sites say.
     """
     n = len(known)
@@ -215,12 +218,12 @@ def expectation_propagation(
     heavy = tempered.heavy(log_w)[near] & (log_w[near] > log_w[near].max() + log(gp.KEEP))
     used = near[heavy]
     weights = np.exp(log_w - logsumexp(log_w[used]))
-    some = [one for one, has in zip(alone, heavy, strict=True) if has]
+    retained = [one for one, has in zip(alone, heavy, strict=True) if has]
     components = [
         replace(one.posterior.components[0], weights=one.posterior.components[0].weights * weights[k])
-        for k, one in zip(used, some, strict=True)
+        for k, one in zip(used, retained, strict=True)
     ]
-    notes = dict.fromkeys(note for one in [common, *some] for note in one.posterior.notes)
+    notes = dict.fromkeys(note for one in [common, *retained] for note in one.posterior.notes)
     of_all = np.zeros(len(mass))
     of_all[used] = weights[used]
     at = labels.of({component.candidate.space for component in components})
@@ -228,7 +231,7 @@ def expectation_propagation(
     posterior = Posterior(
         components, at, np.inf, float(logsumexp(mass)), tuple(notes), tempered.only(used.tolist()), every
     )
-    return posterior, Sites(np.array([one.at for one in some]), np.array([one.log_scale for one in some]))
+    return posterior, Sites(np.array([one.at for one in retained]), np.array([one.log_scale for one in retained]))
 
 
 def _together(
@@ -313,5 +316,5 @@ def nodes(posterior: Posterior, rows: RowsInSpaces) -> tuple[np.ndarray, np.ndar
             for x, w in zip(FEW, FEW_WEIGHTS, strict=True):
                 weights.append(w * component.weights[j])
                 points.append(means[:, j] + x * np.sqrt(variances[:, j]))
-    found = np.array(weights)
-    return (found / found.sum())[:, None], np.array(points)
+    total = np.array(weights)
+    return (total / total.sum())[:, None], np.array(points)

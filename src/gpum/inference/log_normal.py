@@ -51,8 +51,8 @@ class LogNormal(Output):
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
         z = (np.log(self.labels) - self.mean) / self.scale
         mean, variance, ends = leave_one_out(self.posterior, z, levels, log_units, self.target.priors)
-        found = _log_normal(self.mean + self.scale * mean, self.scale * np.sqrt(variance))
-        return *found, _powers(self.mean + self.scale * ends)
+        moments = _log_normal(self.mean + self.scale * mean, self.scale * np.sqrt(variance))
+        return *moments, _powers(self.mean + self.scale * ends)
 
     def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
         """As `Output.of_prior`; at most e^LARGEST_LOG."""
@@ -61,8 +61,8 @@ class LogNormal(Output):
     def left_out_density(self) -> np.ndarray:
         """As `Output.left_out_density`."""
         logs = np.log(self.labels)
-        found = log_density(self.posterior, (logs - self.mean) / self.scale, self.target.priors)
-        return found - np.log(self.scale) - logs
+        densities = log_density(self.posterior, (logs - self.mean) / self.scale, self.target.priors)
+        return densities - np.log(self.scale) - logs
 
     def beliefs(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
@@ -78,8 +78,8 @@ class LogNormal(Output):
         """As of a Gaussian's, of y itself."""
         logs = np.log(self.labels)
         z = (logs - self.mean) / self.scale
-        found = log_densities(self.posterior, z, log_units, self.target.priors)
-        return None if found is None else found - np.log(self.scale) - logs.mean()
+        densities = log_densities(self.posterior, z, log_units, self.target.priors)
+        return None if densities is None else densities - np.log(self.scale) - logs.mean()
 
 
 def log_units(logs: np.ndarray) -> tuple[float, float]:
@@ -90,8 +90,8 @@ def log_units(logs: np.ndarray) -> tuple[float, float]:
 
 def _log_normal(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation [n] of log-normals whose logarithms have these."""
-    found = _powers(mean + 0.5 * std**2)  # where e^(std²) overflows it does too, or the labels are below e^-175
-    return found, found * np.sqrt(np.expm1(np.minimum(std**2, 2 * LARGEST_LOG)))
+    expected = _powers(mean + 0.5 * std**2)  # where e^(std²) overflows it does too, or the labels are below e^-175
+    return expected, expected * np.sqrt(np.expm1(np.minimum(std**2, 2 * LARGEST_LOG)))
 
 
 def _powers(logs: np.ndarray) -> np.ndarray:

@@ -140,7 +140,7 @@ class BinomialCounts:
 
 def count_quantiles(observed: ObservedCounts, w: np.ndarray, f: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Smallest whole numbers [n, levels] that a new observation stays at or below with probability `levels`."""
-    found = []
+    quantiles = []
     top = np.ceil((observed.mean(f) + 12 * np.sqrt(observed.variance(f)) + 12).max(0))
     for level in levels:
         low, high = np.full(f.shape[1], -1.0), top.copy()  # P(≤ low) < level ≤ P(≤ high)
@@ -148,5 +148,5 @@ def count_quantiles(observed: ObservedCounts, w: np.ndarray, f: np.ndarray, leve
             middle = np.floor((low + high) / 2)
             enough = np.sum(w * observed.below(np.broadcast_to(middle, f.shape), f), 0) >= level
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        found.append(high)
-    return np.stack(found, 1)
+        quantiles.append(high)
+    return np.stack(quantiles, 1)

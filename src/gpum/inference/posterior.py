@@ -105,11 +105,11 @@ class Mixture(Generic[S]):
         """The mixture of its n heaviest components."""
         mixture: Any = self  # a dataclass, as its components are
         order = sorted(range(len(mixture.components)), key=lambda k: -mixture.components[k].weight)[:n]
-        some = [mixture.components[k] for k in order]
-        total = sum(component.weight for component in some)
-        some = [replace(component, weights=component.weights / total) for component in some]
+        components = [mixture.components[k] for k in order]
+        total = sum(component.weight for component in components)
+        components = [replace(component, weights=component.weights / total) for component in components]
         tempered = {} if self.tempered is None else {"tempered": self.tempered.only(order)}
-        return replace(mixture, components=some, **tempered)
+        return replace(mixture, components=components, **tempered)
 
     def log_masses(self) -> list[np.ndarray]:
         """Log of evidence times prior of each component, [ratios] each, up to a constant."""
@@ -269,21 +269,21 @@ class Posterior(Mixture[Component]):
         mean = np.zeros(len(rows))
         for k, function in self._mean_functions.items():
             points = rows.sigma_points[k] or [known(rows.at[k])]
-            found = function(np.concatenate(points)).reshape(len(points), -1).mean(0)
-            mean += np.where(rows.far[k], 0.0, found)
+            of_space = function(np.concatenate(points)).reshape(len(points), -1).mean(0)
+            mean += np.where(rows.far[k], 0.0, of_space)
         return mean
 
     @cached_property
     def _mean_functions(self) -> dict[int, KernelSum]:
         """The mean as a function of the representation in each space: Σ k(x) alpha over the components there."""
-        found = {}
+        functions = {}
         for k in sorted(self.spaces):
-            mine = [p for p in self.components if p.candidate.space == k]
-            dense = [(p.candidate.covariance, p.mean_weights) for p in mine if not isinstance(p.d, LowRank)]
-            found[k] = KernelSum.of(
-                dense, known(self.labels[k]), [p.function for p in mine if isinstance(p.d, LowRank)]
+            components = [p for p in self.components if p.candidate.space == k]
+            dense = [(p.candidate.covariance, p.mean_weights) for p in components if not isinstance(p.d, LowRank)]
+            functions[k] = KernelSum.of(
+                dense, known(self.labels[k]), [p.function for p in components if isinstance(p.d, LowRank)]
             )
-        return found
+        return functions
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture, [n] each."""
@@ -369,10 +369,10 @@ class Posterior(Mixture[Component]):
         flat = [(i, j) for i, component in enumerate(self.components) for j in range(len(component.weights))]
         chosen = self.choose(rng, n) if chosen is None else chosen
         draws = np.empty((len(rows), n))
-        found = list(self.conditionals(rows, False))
+        conditionals = list(self.conditionals(rows, False))
         for index in np.unique(chosen):
             i, j = flat[index]
-            component, means, variances, of_noise = found[i]
+            component, means, variances, of_noise = conditionals[i]
             where = np.flatnonzero(chosen == index)
             w, V = eigh(self._joint(component, np.eye(len(component.weights))[j], rows, variances))
             # the symmetric root: unlike V√w it does not depend on the signs of eigenvectors, which rounding decides

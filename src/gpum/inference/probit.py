@@ -165,6 +165,6 @@ def tilted(m: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     ratio = np.exp(-0.5 * x**2 - 0.5 * log(2 * np.pi) - log_phi)
     q, d = np.sum(w * ratio, -1), -np.sum(w * x * ratio, -1)
     cross = np.sum(w[..., 0, :] * (ratio.sum(-2) ** 2 - np.sum(ratio**2, -2)), -1)
-    own = cross + d.sum(-1) - q.sum(-1) ** 2
-    bend = (own + np.sum(d - q**2, -1)) / V / (m.shape[-1] - 1)
+    bend_of_class = cross + d.sum(-1) - q.sum(-1) ** 2
+    bend = (bend_of_class + np.sum(d - q**2, -1)) / V / (m.shape[-1] - 1)
     return log_z, np.concatenate([q.sum(-1, keepdims=True), -q], -1) / sd, bend

@@ -30,7 +30,7 @@ def regress(
     store: Store | None = None,
     gross_errors: bool = True,
 ) -> Output:
-    """The output of one column, whose labels [n] are those of the family's rows `known`, the cloud's `rows`.
+    """The output of one column, whose labels [n] are those of the candidate set's rows `known`, the cloud's `rows`.
 
     `gross_errors` says whether left-out labels are asked for them; the evidence does not depend on it.
     """

@@ -65,7 +65,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelledRows:
     """Labelled rows X [n, p], whose columns have comparable spreads, and labels Y [n, m] of variance about 1.
 
     Several columns of Y share lengths, noise ratio and σ_h².
@@ -133,7 +133,7 @@ class Labels:
         return found.x
 
 
-def members(labels: Labels) -> list[Member]:
+def members(labels: LabelledRows) -> list[Member]:
     """Members of all τ: maxima, and draws around each, which together estimate the mass of their surroundings.
 
     Above MANY labels there is a single member for each maximum, and above SEEN so many at random see the lengths.

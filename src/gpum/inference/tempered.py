@@ -37,7 +37,7 @@ class TemperedWeights:
 
     @classmethod
     def of(cls, candidate_set: CandidateSet, candidates: Sequence[Candidate]) -> TemperedWeights:
-        """For some candidates of a family."""
+        """For some candidates of a set."""
         prior = np.array(candidate_set.log_priors or np.zeros(max(candidate_set.geometry_of) + 1))
         owner = np.array([candidate_set.geometry_of[candidate.space] for candidate in candidates], int)
         return cls(owner, prior, candidate_set.priors.power_of_numbers)
@@ -72,7 +72,7 @@ class TemperedWeights:
 
 @dataclass(frozen=True)
 class Considered:
-    """The candidates [K] of a family, in its order.
+    """The candidates [K] of a set, in its order.
 
     `log_part` is the log of each one's evidence times prior over that of all; NaN for one that was left out when
     candidates were screened on some of the labels.
@@ -91,7 +91,7 @@ class Considered:
     def of(
         cls, candidate_set: CandidateSet, candidates: Sequence[Candidate], log_mass: np.ndarray, weights: np.ndarray
     ) -> Considered:  # fmt: skip
-        """Of a family of which some `candidates` saw all labels: log of evidence times prior, and weights, of these."""
+        """Of a set of which some `candidates` saw all labels: log of evidence times prior, and weights, of these."""
         every, position = (
             candidate_set.candidates,
             {id(candidate): k for k, candidate in enumerate(candidate_set.candidates)},
