@@ -9,13 +9,14 @@ from importlib import resources
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import inside
 from browser import contents
 from gpum import Atlas, EmbeddedChart, GPUMClassifier, GPUMRegressor, KernelOptions, diagnostics
 from gpum.app.report import classes, findings, verdict
-from gpum.app.report.maps import View, flat_map
+from gpum.app.report.maps import View, flat_map, relevant_columns
 from gpum.persistence.model_io import Fitted
 from gpum.report import render, write_report
 
@@ -144,6 +145,19 @@ def test_the_map_is_drawn_by_what_has_the_weight():
     assert set(found["chart"]["names"]) == {"d", "h"}
     assert set(found["cloud"]["names"]) == {"b", "d", "h"}
     assert found["chart"]["axes"][0] == pytest.approx(X[:, "abcdefghi".index(found["chart"]["names"][0])], rel=1e-3)
+    assert found["targets"][0]["scale"]["scales"] == []  # each column has lengths of its own
+
+
+def test_axes_of_the_map_are_numbers_before_categories():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"kind": rng.choice(["new", "old"], 80), "a": rng.uniform(size=80), "b": rng.uniform(size=80)})
+    y = np.sin(6 * table["a"]) + 3.0 * (table["kind"] == "old") + np.cos(2 * table["b"])
+    model = GPUMRegressor(geometry="flat", random_state=0).fit(table, y)
+    relevance = dict(zip(model.encoding_.names, model.model_.relevance, strict=True))
+    assert max(relevance["kind=new"], relevance["kind=old"]) > relevance["b"]
+    names = [model.encoding_.names[j] for j in relevant_columns(model)]
+    assert names[:2] == ["a", "b"]
+    assert names[2].startswith("kind=")
 
 
 def test_the_heaviest_candidates_are_a_table(curve_fit, curve_page):

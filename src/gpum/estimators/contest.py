@@ -91,6 +91,6 @@ def not_learned(left_out: Sequence[LeftOut]) -> list[str]:
     dims = {kind: ", ".join(str(q) for other, q, _ in sorted(left_out) if other == kind) for kind, _, _ in left_out}
     what = " and ".join(f"{KINDS[kind]} of dimension {of_kind}" for kind, of_kind in sorted(dims.items()))
     return [
-        f"{what} were not learned, which saves time: quick sketches of such surfaces explain the labels much worse than "
+        f"{what} were not learned, which saves time: quick sketches of such surfaces explain labels much worse than "
         "another geometry does; name them in `geometry` to learn them"
     ]

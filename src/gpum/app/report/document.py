@@ -300,9 +300,11 @@ def _candidates(model: Any, k: int) -> dict[str, Any]:
 
 
 def _curves(settings: diagnostics.EvidenceOverScale, geometry: str) -> dict[str, Any]:
-    """Weight over scale on one geometry for each smoothness that has any."""
+    """Weight over scale on one geometry for each smoothness that has any; empty where a scale is one of each column."""
     here = settings.of(geometry)
     low, high = float(here.ends[:, 0].min()), float(here.ends[:, 1].max())
+    if not (here.ends[:, 0] < here.ends[:, 1]).any():
+        return {"geometry": findings.the(geometry), "unit": "", "scales": [], "series": []}
     scales = np.geomspace(low, high, CURVE) if high > low else np.array([low])
     series = [
         {

@@ -67,12 +67,19 @@ class FlatMap:
 
 
 def relevant_columns(model: Any) -> np.ndarray | None:
-    """The columns that matter, the three first at most, where flat space has most weight; None: not known."""
+    """The columns that matter, the three first at most, where flat space has most weight; None: not known.
+
+    Numbers come before categories, which make poor axes.
+    """
     if not _heaviest(model).startswith("flat") or model.model_.relevance is None:
         return None
     relevance = np.nan_to_num(np.atleast_2d(model.model_.relevance)).mean(0)
-    order = np.argsort(-relevance, kind="stable")[:3]
-    return order[relevance[order] > MATTERS * relevance[order[0]]]
+    order = np.argsort(-relevance, kind="stable")
+    order = order[relevance[order] > MATTERS * relevance[order[0]]]
+    encoding = getattr(model, "encoding_", None)
+    if encoding is not None:
+        order = order[np.argsort(encoding.indicators[order], kind="stable")]
+    return order[:3]
 
 
 def flat_map(fitted: model_io.Fitted, view: View) -> FlatMap:

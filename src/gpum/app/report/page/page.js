@@ -211,15 +211,30 @@ function drawLeftOut() {
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
 }
 
+function ticks(low, high) { // of a logarithmic axis
+  const inside = (digits) => {
+    const all = [];
+    for (let k = Math.floor(Math.log10(low)); k <= Math.log10(high); k++) all.push(...digits.map((d) => d * 10 ** k));
+    return all.filter((v) => v > 0.999 * low && v < 1.001 * high);
+  };
+  const few = inside([1]), many = inside([1, 2, 5]);
+  if (few.length > 3) return few;
+  return many.length > 2 ? many : [0, 1 / 3, 2 / 3, 1].map((f) => low * (high / low) ** f);
+}
+
 function drawScale() {
-  const s = target().scale, span = s.scales.at(-1) / s.scales[0];
+  const s = target().scale;
+  $("scale").parentElement.hidden = !s.scales.length;
+  $("left-out").parentElement.classList.toggle("whole", !s.scales.length && !charted);
+  if (!s.scales.length) return;
+  const at = ticks(s.scales[0], s.scales.at(-1));
   const other = target().geometries.length > 1 ? ` The picture is of ${s.geometry}; other geometries have scales of their own.` : "";
   $("scale-text").textContent = `How quickly ${WORDS.changes} may change as one walks along the surface: short scales mean that a label says something only about ` +
     "its near neighbours, long ones that it reaches far. " + (s.chosen ? "The fit chose the single best setting." :
       "All settings take part, each with the weight that the labels give it. Heat kernels stand for smooth targets, Matérn 1/2 for rough ones. The axis covers every scale tried.") + other;
   draw("scale", [...s.series.map((c) => ({ x: s.scales, y: c.weight, mode: "lines", stackgroup: "all", name: safe(`${c.name} ${c.fraction}`),
     line: { width: 0.8, color: SMOOTH[c.name] || INK }, hovertemplate: "scale %{x:.3g}: %{y:.1%}<extra></extra>" })),
-  ], { xaxis: axis("", { title: { text: lines(s.unit, narrow("scale")), standoff: 8 }, type: "log", dtick: span > 2000 ? 1 : span > 10 ? "D2" : "D1" }), showlegend: true,
+  ], { xaxis: axis("", { title: { text: lines(s.unit, narrow("scale")), standoff: 8 }, type: "log", tickvals: at, ticktext: at.map((v) => number(v, 2)) }), showlegend: true,
     yaxis: axis("weight", { tickformat: ".0%", rangemode: "tozero" }), legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } });
 }
 
@@ -270,7 +285,6 @@ function drawBars() {
   const levels = target().levels, many = levels.length > 1;
   $("levels").parentElement.hidden = !many;
   $("ard").parentElement.hidden = !charted;
-  $("levels").parentElement.parentElement.classList.toggle("odd", !charted);
   $("ard").parentElement.classList.toggle("whole", !many);
   $("levels-text").textContent = "The edge of the surface is not known either. Level 0 keeps only narrow bridges between neighbouring rows, higher levels fill wider gaps, " +
     "“none” ignores gaps altogether. The bars show how much the labels favour each" + (target().geometries.length > 1 ? " on the map's chart, whatever the chart itself weighs" : "") + "; all of them take part in the prediction.";
