@@ -133,8 +133,8 @@ def _payload(path: Path) -> bytes:
         if form > FORMAT:
             raise GpumError(f"{what}; install a later gpum")
         raise GpumError(
-            f"{what}. Fit again: the same table, settings and seed give the same model. Or predict with that older "
-            "gpum, if you trust the file: format 1 was a pickle, which can run any code when it is read"
+            f"{what}. Fit again with the same table and settings. Or predict with that older gpum, if you trust the "
+            "file: format 1 was a pickle, which can run any code when it is read"
         )
     if not header:
         raise GpumError(f"{path} is truncated or damaged in its first line; copy it again, or fit again")
