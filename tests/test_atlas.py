@@ -12,7 +12,7 @@ from scipy.special import eval_legendre
 
 from gpum import Atlas, GPUMRegressor, heat_kernel
 from gpum.geometry.atlas import LEAST_TRUST
-from gpum.geometry.build import ROUGH, Rows, atlas_tasks, build
+from gpum.geometry.build import ROUGH, Rows, Task, build, make_atlas
 from gpum.heat.simplicial import on_stars
 from gpum.manifold import filling, tangents
 from gpum.manifold.surface import Surface
@@ -451,7 +451,8 @@ def test_whether_an_atlas_shows_a_surface_does_not_depend_on_what_was_made_befor
     X = np.random.default_rng(0).standard_normal((50, 4))
     store = Store()
     take, look = (
-        partial(build, atlas_tasks(Rows(X), 1, 10, roughest, store), alone=False) for roughest in (1.0, ROUGH)
+        partial(build, [Task("atlas", partial(make_atlas, X, 1, 10, roughest, store), Rows(X))], alone=False)
+        for roughest in (1.0, ROUGH)
     )
     before = look()
     assert len(take().geometries) == 1

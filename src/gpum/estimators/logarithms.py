@@ -23,7 +23,7 @@ import numpy as np
 from ..basics.checks import GpumError
 from ..basics.workers import one_blas_thread
 from ..fitted import Cloud, Geometries
-from ..geometry.build import build, flat_task, rows_of
+from ..geometry.build import make_flat, rows_of
 from ..geometry.options import KernelTask
 from ..inference.outputs import Output
 from ..inference.target import Target
@@ -71,10 +71,9 @@ def lead(cloud: Cloud, y: np.ndarray, target: Target, kernels: KernelTask) -> fl
     index = np.sort(np.random.default_rng(0).permutation(len(known))[:TRIED])
     known, target = known[index], target.only(index)
     cloud = replace(cloud, X=cloud.X[known], subset=None, many=None)
-    on, _ = rows_of(cloud.rows, None, ("flat",))
-    built = build([flat_task(on["flat"])], alone=True)
+    rows = rows_of(cloud.rows, None, ("flat",))[0]["flat"]
     with one_blas_thread:
-        flat = Geometries._of(cloud, built.geometries, built.priors(), [], kernels)
+        flat = Geometries._of(cloud, [rows.complete(one) for one in make_flat(rows.rows)], [0.0], [], kernels)
         plain, logs = (
             infer_with_lengths(flat, y[known], replace(target, likelihood=likelihood), Store())[1]
             for likelihood in ("gaussian", "lognormal")

@@ -36,22 +36,22 @@ from ..basics.progress import Reporter
 from ..basics.workers import Interrupted, at_once, one_blas_thread
 from ..fitted import Cloud, Geometries
 from ..geometry.atlas import MeshGeometry
-from ..geometry.base import ScaledGeometry
+from ..geometry.base import Builder, ScaledGeometry
 from ..geometry.build import (
     ROUGH,
     Built,
     Many,
     Task,
     atlas_dimensions,
-    atlas_tasks,
     build,
     chart_dimensions,
-    flat_task,
-    graph_task,
+    make_atlas,
+    make_flat,
+    make_graph,
     rows_of,
-    sketch_tasks,
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
+from ..geometry.flat import sketches
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
 from . import learning, subset, units
@@ -291,21 +291,25 @@ def _build(request: Request, cloud: Cloud, kinds: Sequence[str], store: Store, f
     options = {"n_jobs": kernels.n_jobs, "random_state": request.seed, "verbose": verbose}
     tasks: list[Task] = []
     for kind in kinds:
+        rows = on["flat" if kind == "sketch" else kind]
+        make: list[Callable[[], Sequence[Builder]]]
         if kind == "flat":
-            tasks.append(flat_task(on[kind]))
+            make = [partial(make_flat, rows.rows)]
         elif kind == "graph":
-            tasks.append(graph_task(on[kind], request.graphs, FIRST_GRAPH if few else {}, kernels.n_jobs, store))
+            make = [partial(make_graph, rows.rows, request.graphs, FIRST_GRAPH if few else {}, kernels.n_jobs, store)]
         elif kind == "sketch":
-            tasks += sketch_tasks(on["flat"], request.latent_dim)
+            make = [partial(sketches, rows.rows, atlas_dimensions(request.latent_dim))]
         elif kind == "atlas":
-            dims = request.latent_dim if dim is None else dim
-            tasks += atlas_tasks(on[kind], dims, kernels.options.n_modes, ROUGH if few else 1.0, store)
+            dims, roughest = atlas_dimensions(request.latent_dim if dim is None else dim), ROUGH if few else 1.0
+            make = [partial(make_atlas, rows.rows, q, kernels.options.n_modes, roughest, store) for q in dims]
         else:
             charts = chart_dimensions(request.latent_dim, on["flat"].rows)
             charts = charts if learning.takes_dimensions(given) else charts[:1]
-            for q, quickly in [(q, quickly) for q, quickly in charts if dim in (None, q)]:
-                make = partial(learning.charts, given, X, len(cloud), q, quickly, request.alone, store, options)
-                tasks.append(Task(kind, make, on[kind]))
+            make = [
+                partial(learning.charts, given, X, len(cloud), q, quickly, request.alone, store, options)
+                for q, quickly in charts if dim in (None, q)
+            ]  # fmt: skip
+        tasks += [Task(kind, one, rows) for one in make]
     alone = request.alone and not few  # else a first look may find no geometry of one kind
     built = build(tasks, alone=alone, n_jobs=kernels.n_jobs, verbose=kernels.verbose)
     models = [geometry.model for geometry in built.geometries if isinstance(geometry, ChartGeometry)]

@@ -33,7 +33,7 @@ from ..persistence.store import Store
 from . import graphs
 from .atlas import AtlasGeometry
 from .base import Builder, IncompleteGeometry, bare
-from .flat import FlatGeometry, sketches
+from .flat import FlatGeometry
 from .options import dimensions
 from .priors import GEOMETRIES
 
@@ -169,27 +169,30 @@ def atlas_dimensions(latent_dim: Any) -> list[int]:
     return list(ATLAS_DIMS) if isinstance(dims, str) else dims
 
 
-def flat_task(rows: Rows) -> Task:
+def make_flat(rows: np.ndarray) -> list[Builder]:
     """Flat space."""
-    return Task("flat", partial(_flat, rows.rows), rows)
+    return [FlatGeometry.of(rows, by_column=True)]
 
 
-def graph_task(rows: Rows, kind: str, options: dict[str, Any], n_jobs: int | None, store: Store) -> Task:
-    """One geometry of graphs OF_SURFACES or OF_CLUSTERS, of the usual numbers of neighbours and widths or `options`."""
-    return Task("graph", partial(_graphs, rows.rows, kind, options, n_jobs, store), rows)
+def make_graph(rows: np.ndarray, kind: str, options: dict[str, Any], n_jobs: int | None, store: Store) -> list[Builder]:
+    """One geometry of graphs OF_SURFACES or OF_CLUSTERS, of the usual numbers of neighbours and widths or `options`.
+
+    Graphs of clusters have no widths.
+    """
+    if kind == graphs.OF_SURFACES:
+        return [graphs.GraphGeometry(graphs.graph_spaces(rows, **options, n_jobs=n_jobs, store=store))]
+    return [graphs.GraphGeometry(graphs.cluster_spaces(rows, options.get("n_neighbors"), n_jobs=n_jobs, store=store))]
 
 
-def atlas_tasks(rows: Rows, latent_dim: Any, n_modes: int | None, roughest: float, store: Store) -> list[Task]:
-    """An atlas for each dimension whose charts do not fit at most the fraction `roughest` of the rows."""
-    return [
-        Task("atlas", partial(_atlas, rows.rows, q, n_modes, roughest, store), rows)
-        for q in atlas_dimensions(latent_dim)
-    ]
-
-
-def sketch_tasks(rows: Rows, latent_dim: Any) -> list[Task]:
-    """A sketch of the charts and atlases of each dimension."""
-    return [Task("sketch", partial(sketches, rows.rows, atlas_dimensions(latent_dim)), rows)]
+def make_atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Builder]:
+    """The atlas of one dimension, unless its charts do not fit more than `roughest` of the rows."""
+    if dim > max(ATLAS_DIMS):
+        raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
+    make = partial(AtlasGeometry.of, rows, dim, n_modes, roughest)
+    made = store.once((f"atlas {dim}", rows, dim, n_modes), make, AtlasGeometry)
+    if made.atlas.rough_ > roughest:  # it was made where rougher ones were allowed
+        raise too_rough(made.atlas.rough_, dim)
+    return [made]
 
 
 def build(tasks: Sequence[Task], *, alone: bool, n_jobs: int | None = None, verbose: int = 0) -> Built:
@@ -262,25 +265,3 @@ def _missing(X: np.ndarray, filled: Filled) -> str:
             "learned without them, and their predictions are less certain"
         )
     return text
-
-
-def _flat(rows: np.ndarray) -> list[Builder]:
-    return [FlatGeometry.of(rows, by_column=True)]
-
-
-def _graphs(rows: np.ndarray, kind: str, options: dict[str, Any], n_jobs: int | None, store: Store) -> list[Builder]:
-    """One geometry of all graphs; those of clusters have no widths."""
-    if kind == graphs.OF_SURFACES:
-        return [graphs.GraphGeometry(graphs.graph_spaces(rows, **options, n_jobs=n_jobs, store=store))]
-    return [graphs.GraphGeometry(graphs.cluster_spaces(rows, options.get("n_neighbors"), n_jobs=n_jobs, store=store))]
-
-
-def _atlas(rows: np.ndarray, dim: int, n_modes: int | None, roughest: float, store: Store) -> list[Builder]:
-    """The atlas of one dimension, unless its charts do not fit more than `roughest` of the rows."""
-    if dim > max(ATLAS_DIMS):
-        raise NoSurface(f"an atlas has at most {max(ATLAS_DIMS)} dimensions, and latent_dim is {dim}")
-    make = partial(AtlasGeometry.of, rows, dim, n_modes, roughest)
-    made = store.once((f"atlas {dim}", rows, dim, n_modes), make, AtlasGeometry)
-    if made.atlas.rough_ > roughest:  # it was made where rougher ones were allowed
-        raise too_rough(made.atlas.rough_, dim)
-    return [made]
