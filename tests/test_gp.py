@@ -484,7 +484,7 @@ def test_predictions_of_kernels_of_low_rank_do_not_depend_on_sums(monkeypatch):
     for one, other in zip(leave_one_out(found, y), leave_one_out(dense, y), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
     D, frame = RNG.standard_normal((4, 2, 25)), RNG.standard_normal((4, 3, 2))
-    directions = lambda space: (new.at[0], D, frame, np.zeros(4, bool))
+    directions = {space: (new.at[0], D, frame, np.zeros(4, bool)) for space in range(len(new.at))}
     for one, other in zip(gradients(found, directions), gradients(dense, directions), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     one, other = ([f.at(new.at[0]) for f in draws(each, np.random.default_rng(0), 3)] for each in (found, dense))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,55 +57,52 @@ def _of_block(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.array(means), np.array(stds)
 
 
-def _directions(model: FittedModel, rows: ProjectedRows) -> Callable[[int], Directions]:
-    """Where the rows are in a space, and how their representation there changes with them."""
-    candidate_set, geometries = model.geometries.candidate_set, model.geometries
-    on: dict[int, tuple[Slopes, np.ndarray]] = {}
-
-    def of_surface(k: int, member: SurfaceGeometry) -> tuple[Slopes, np.ndarray]:
-        if k not in on:
-            learned_at, number = rows.learned_at[k], rows.number[k]
-            places = np.empty((len(rows), member.places.shape[1]))
-            places[learned_at >= 0] = member.places[learned_at[learned_at >= 0]]
-            if (learned_at < 0).any():
-                places[learned_at < 0] = rows.projections[k].points[number[learned_at < 0]]
-            on[k] = on_surface(member.surface, places), places
-        return on[k]
-
-    def of(space: int) -> Directions:
+def _directions(model: FittedModel, rows: ProjectedRows) -> dict[int, Directions]:
+    """Where the rows are in each space that is needed, and how their representation there changes with them."""
+    geometries, located = model.geometries, rows.whole
+    candidate_set, p = geometries.candidate_set, rows.X.shape[1]
+    axes = np.broadcast_to(np.eye(p), (len(rows), p, p))
+    on: dict[int, tuple[Slopes, np.ndarray]] = {}  # slopes on each surface, and the places of the rows
+    directions: dict[int, Directions] = {}
+    for space in sorted(model._needed):
         k, kind = candidate_set.geometry_of[space], candidate_set.spaces[space]
         member, scale = bare(geometries.members[k])
-        located = rows.whole
         a, far = located.at[space], located.far[space]
         assert a is not None
         inner: Any = rows.X / scale
         if isinstance(member, SurfaceGeometry):
-            (slopes, places), base = of_surface(k, member), kind.within if isinstance(kind, InducedSpace) else kind
+            if k not in on:
+                on[k] = _on_surface(member, rows, k)
+            (slopes, places), base = on[k], kind.within if isinstance(kind, InducedSpace) else kind
             assert isinstance(base, NodeFeatures)
             D, frame = slopes.of(np.asarray(base.values_at_nodes, float)), slopes.frame
             if isinstance(kind, InducedSpace):
                 D = D @ _of_induced(kind, base.at(places), a)
         elif isinstance(kind, ScaledSpace):
-            p = rows.X.shape[1]
-            D = np.zeros((len(rows), p, a.shape[1]))
+            D, frame = np.zeros((len(rows), p, a.shape[1])), axes
             D[:, np.arange(p), np.arange(p)] = 1 / np.broadcast_to(kind.scale, p)
-            frame = np.broadcast_to(np.eye(p), (len(rows), p, p))
         elif isinstance(kind, InducedSpace):
-            p = rows.X.shape[1]
-            D = _of_induced(kind, inner, a)
-            frame = np.broadcast_to(np.eye(p), (len(rows), p, p))
+            D, frame = _of_induced(kind, inner, a), axes
         elif isinstance(kind, GraphSpace):
-            nodes, _ = kind.weights(inner)
-            slopes = through_neighbours(kind.cloud, nodes, inner)
+            slopes = through_neighbours(kind.cloud, kind.weights(inner)[0], inner)
             D, frame = slopes.of(kind.vectors), slopes.frame
         else:
             raise GpumError(
                 f"the {geometries.titles[k]} has no gradient: its functions are known at rows only; use "
                 "another geometry"
             )
-        return a, D, frame / np.broadcast_to(np.asarray(scale, float), frame.shape[1])[:, None], far
+        directions[space] = a, D, frame / np.broadcast_to(np.asarray(scale, float), frame.shape[1])[:, None], far
+    return directions
 
-    return of
+
+def _on_surface(member: SurfaceGeometry, rows: ProjectedRows, k: int) -> tuple[Slopes, np.ndarray]:
+    """Slopes on the surface of geometry k at rows, and their places between its nodes."""
+    learned_at, number = rows.learned_at[k], rows.number[k]
+    places = np.empty((len(rows), member.places.shape[1]))
+    places[learned_at >= 0] = member.places[learned_at[learned_at >= 0]]
+    if (learned_at < 0).any():
+        places[learned_at < 0] = rows.projections[k].points[number[learned_at < 0]]
+    return on_surface(member.surface, places), places
 
 
 def _of_induced(space: InducedSpace, rows: np.ndarray, at: np.ndarray) -> np.ndarray:

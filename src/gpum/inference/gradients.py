@@ -11,7 +11,7 @@ two steps of the smallest scale of the candidate, the spacing of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,16 +25,13 @@ from .posterior import Component, Posterior
 Directions = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # points [n, k], D [n, s, k], frame [n, p, s], far
 
 
-def gradients(posterior: Posterior, at: Callable[[int], Directions]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [n, p] and variance [n, p] of the derivative by each column; `at` says where rows are in a space."""
+def gradients(posterior: Posterior, at: Mapping[int, Directions]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean [n, p] and variance [n, p] of the derivative by each column; `at` says where rows are in each space."""
     mean: np.ndarray | float = 0.0
     square: np.ndarray | float = 0.0
-    where: dict[int, Directions] = {}
     for component in posterior.components:
         k, d = component.candidate.space, component.d
-        if k not in where:
-            where[k] = at(k)
-        a, D, frame, far = where[k]
+        a, D, frame, far = at[k]
         b = posterior.labels[k]
         assert b is not None
         one = _of_nearest if isinstance(d, Nearest) else _of_exact
