@@ -18,9 +18,8 @@ from ..basics.checks import GpumError
 from ..basics.workers import blas_threads, with_jobs
 from ..fitted import Cloud, FittedModel, Geometries, Predictive, more_labels
 from ..fitted.functions import SampledFunction, functions
-from ..fitted.relevance import with_lengths
+from ..fitted.relevance import Labelled, with_lengths
 from ..fitted.terms import with_terms
-from ..geometry.candidate_set import CandidateSet
 from ..geometry.priors import Priors
 from ..inference.nearest import EXACT
 from ..inference.outputs import Output
@@ -230,9 +229,8 @@ def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        candidate_set, at = geometries.labelled(known)
-        candidate_set, at = with_terms(geometries, candidate_set.under(target.priors, geometries.names), at, known)
-        return regress(candidate_set, at, y[known], target, known)
+        labelled = _under(target, Labelled(geometries, *geometries.labelled(known)), known)
+        return regress(labelled.candidate_set, labelled.at, y[known], target, known)
 
 
 def infer_with_lengths(
@@ -241,21 +239,23 @@ def infer_with_lengths(
     """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        geometries, candidate_set, at = weighed(geometries, y[known], known, target, store)
-        return geometries, regress(candidate_set, at, y[known], target, known, store)
+        labelled = weighed(geometries, y[known], known, target, store)
+        return labelled.geometries, regress(labelled.candidate_set, labelled.at, y[known], target, known, store)
 
 
-def weighed(
-    geometries: Geometries, labels: np.ndarray, known: np.ndarray, target: Target, store: Store
-) -> tuple[Geometries, CandidateSet, np.ndarray]:
-    """All candidates for labels of the cloud's rows `known`, the positions of these in them, and their geometries."""
+def weighed(geometries: Geometries, labels: np.ndarray, known: np.ndarray, target: Target, store: Store) -> Labelled:
+    """The geometries with all candidates for labels of the cloud's rows `known`."""
     Y = as_numbers(labels, target)
     if geometries.cloud.of_terms is not None and len(known) > EXACT:
         Y, geometries = None, geometries.with_notes([f"{OF_TERMS}: the {len(known):,} labels are more than {EXACT}"])
     labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
-    geometries = labelled.geometries
-    candidate_set = labelled.candidate_set.under(target.priors, geometries.names)
-    return geometries, *with_terms(geometries, candidate_set, labelled.at, known)
+    return _under(target, labelled, known)
+
+
+def _under(target: Target, labelled: Labelled, known: np.ndarray) -> Labelled:
+    """The candidates under the priors of a target, with all terms of the kernel."""
+    candidate_set = labelled.candidate_set.under(target.priors, labelled.geometries.names)
+    return with_terms(replace(labelled, candidate_set=candidate_set), known)
 
 
 @dataclass(frozen=True)
@@ -293,17 +293,13 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
     """
     known, joint = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        geometries, candidate_set, at = weighed(geometries, y[known], known, target, store)
-        of_title = [member.title for member in geometries.members]
+        labelled = weighed(geometries, y[known], known, target, store)
+        candidate_set, of_title = labelled.candidate_set, [member.title for member in labelled.geometries.members]
         for title in dict.fromkeys(of_title):
-            candidates = [
-                candidate
-                for candidate in candidate_set.candidates
-                if of_title[candidate_set.geometry_of[candidate.space]] == title
-            ]
+            candidates = [c for c in candidate_set.candidates if of_title[candidate_set.geometry_of[c.space]] == title]
             if candidates:
                 alone_set = replace(candidate_set, candidates=candidates)
-                posterior = regress(alone_set, at, y[known], target, known, store, False).posterior
+                posterior = regress(alone_set, labelled.at, y[known], target, known, store, False).posterior
                 of_members = [p for p, other in zip(candidate_set.log_priors, of_title, strict=True) if other == title]
                 joint[title] = posterior.log_evidence, logsumexp(of_members)
     of_judges = min(1.0, units.JUDGES / len(known))

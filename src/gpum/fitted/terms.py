@@ -17,6 +17,7 @@ from ..geometry.candidate_set import Candidate, CandidateSet
 from ..geometry.kernels import ColumnValues, Kernel
 from ..heat.terms import Combined
 from .geometries import Geometries
+from .relevance import Labelled
 
 SETTINGS = 6  # of the other terms, beside each kernel on the surface
 MOST = 500  # candidates until settings are repeated
@@ -43,19 +44,14 @@ class WithColumns:
         return np.concatenate([self.rows[self.at[index]], self.values[index]], 1)
 
 
-def with_terms(
-    geometries: Geometries, candidate_set: CandidateSet, at: np.ndarray, known: np.ndarray
-) -> tuple[CandidateSet, np.ndarray]:
-    """The candidates with all terms, and the positions of the labelled rows in them.
-
-    The labelled rows are the cloud's rows `known` and stand `at` these rows of the candidate set.
-    """
-    cloud = geometries.cloud
-    if cloud.term_values is None:
-        return candidate_set, at
-    values = cloud.term_values[known]
-    rows: list[Any] = [None if one is None else WithColumns(one, at, values) for one in candidate_set.rows]
-    return replace(with_all(geometries, candidate_set), rows=rows), np.arange(len(known))
+def with_terms(labelled: Labelled, known: np.ndarray) -> Labelled:
+    """The candidates with all terms, of labels of the cloud's rows `known`."""
+    values, candidate_set = labelled.geometries.cloud.term_values, labelled.candidate_set
+    if values is None:
+        return labelled
+    rows: list[Any] = [None if r is None else WithColumns(r, labelled.at, values[known]) for r in candidate_set.rows]
+    candidate_set = replace(with_all(labelled.geometries, candidate_set), rows=rows)
+    return replace(labelled, candidate_set=candidate_set, at=np.arange(len(known)))
 
 
 def with_all(geometries: Geometries, candidate_set: CandidateSet) -> CandidateSet:
