@@ -48,14 +48,9 @@ def log_likelihood(theta: Parameters, cloud: Cloud) -> Array:
     return -0.5 * (weight.sum() * p * jnp.log(2 * jnp.pi) + jnp.sum(a * a)) - p * jnp.sum(jnp.log(jnp.diag(L)))
 
 
-def filled(theta: Parameters, rows: int) -> Parameters:
-    """theta padded to `rows` rows."""
-    return replace(theta, X=padding.fill(theta.X, rows))
-
-
-def cut(theta: Parameters, N: int) -> Parameters:
-    """theta without the rows that are padding."""
-    return replace(theta, X=theta.X[:N])
+def cut(theta: Parameters, like: Parameters) -> Parameters:
+    """theta without the rows that are padding; `like` has none."""
+    return replace(theta, X=theta.X[: len(like.X)])
 
 
 def typical_steps(theta: Parameters, cloud: Any) -> Parameters:

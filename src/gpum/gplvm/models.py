@@ -1,15 +1,15 @@
-"""The interface of a latent model, and its two implementations: variational, and maximum likelihood with points."""
+"""The two latent models: variational, and maximum likelihood with points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from ..basics import padding
 from . import bound, likelihood, patterns, starts
-from .optimise import Climbed
 from .patterns import Patterns
 
 Data = bound.Cloud | Patterns  # a whole cloud, or one with missing readings
@@ -40,30 +40,6 @@ class Posterior:
     R: np.ndarray
 
 
-class Model(Climbed, Protocol):
-    """A latent variable model as pure functions of its parameters theta and of a cloud as `data` makes it.
-
-    theta is a dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names those of its fields
-    that hold the latent coordinates of the rows.
-    """
-
-    @property
-    def latent(self) -> tuple[str, ...]:
-        """The fields of theta that hold the latent coordinates of the rows."""
-
-    def start(self, X: np.ndarray, rng: np.random.Generator) -> Any:
-        """theta with the rows at the coordinates X [N, q], and small noise."""
-
-    def finer(self, theta: Any) -> Any:
-        """theta after the first round: with a mapping as fine as the model's."""
-
-    def reorder(self, theta: Any, order: np.ndarray) -> Any:
-        """theta with its latent dimensions in another order."""
-
-    def posterior(self, theta: Any, rows: np.ndarray) -> Posterior:
-        """The posterior of rows and mapping at theta, given the cloud [N, p] (NaN where a reading is missing)."""
-
-
 def data(rows: np.ndarray) -> Data:
     """A cloud [N, p] (NaN where a reading is missing) in the form that the objectives need."""
     return patterns.compress(rows) if np.isnan(rows).any() else bound.fill_cloud(bound.compress(rows))
@@ -75,6 +51,7 @@ class Variational:
 
     n_inducing: int | None = None
     latent = ("mu", "log_s")
+    steps, cut = staticmethod(bound.typical_steps), staticmethod(bound.cut)
 
     def _most(self, N: int) -> int:
         return min(self.n_inducing or N_INDUCING, N)
@@ -105,10 +82,6 @@ class Variational:
         theta, live = bound.filled(theta, rows, m if rows * m**2 / 2 <= SHARED else 0)
         return theta, (data, live)
 
-    def cut(self, theta: bound.Parameters, like: bound.Parameters) -> bound.Parameters:
-        """theta without the padding."""
-        return bound.cut(theta, like)
-
     def finer(self, theta: bound.Parameters) -> bound.Parameters:
         """theta with all inducing inputs, spread anew over the latent rows."""
         m = self._most(len(theta.mu))
@@ -116,11 +89,7 @@ class Variational:
             return theta
         return replace(theta, Z=starts.inducing_inputs(theta.mu, m, np.random.default_rng(0)))
 
-    def steps(self, theta: bound.Parameters, data: Data) -> bound.Parameters:
-        """A typical step of every parameter (`bound.typical_steps`)."""
-        return bound.typical_steps(theta, data)
-
-    def reorder(self, theta: bound.Parameters, order: np.ndarray) -> bound.Parameters:
+    def reorder(self, theta: bound.Parameters, order: np.ndarray) -> Any:
         """theta with the columns of mu, log_s, Z and ell in another order."""
         mu, log_s, Z = (x[:, order] for x in (theta.mu, theta.log_s, theta.Z))
         return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=theta.log_ell[order])
@@ -139,6 +108,7 @@ class PointGPLVM:
     """The maximum-likelihood GPLVM: the latent rows are points, and are also the inducing inputs."""
 
     latent = ("X",)
+    steps, cut = staticmethod(likelihood.typical_steps), staticmethod(likelihood.cut)
 
     def start(self, X: np.ndarray, rng: np.random.Generator) -> likelihood.Parameters:
         """Latent rows at X."""
@@ -153,21 +123,13 @@ class PointGPLVM:
 
     def filled(self, theta: likelihood.Parameters, data: Data) -> tuple[likelihood.Parameters, Data]:
         """theta and data with padding: rows of weight 0."""
-        return likelihood.filled(theta, len(data.weight)), data
-
-    def cut(self, theta: likelihood.Parameters, like: likelihood.Parameters) -> likelihood.Parameters:
-        """theta without the padding."""
-        return likelihood.cut(theta, len(like.X))
+        return replace(theta, X=padding.fill(theta.X, len(data.weight))), data
 
     def finer(self, theta: likelihood.Parameters) -> likelihood.Parameters:
         """The same: every latent row is an inducing input."""
         return theta
 
-    def steps(self, theta: likelihood.Parameters, data: Data) -> likelihood.Parameters:
-        """A typical step of every parameter (`likelihood.typical_steps`)."""
-        return likelihood.typical_steps(theta, data)
-
-    def reorder(self, theta: likelihood.Parameters, order: np.ndarray) -> likelihood.Parameters:
+    def reorder(self, theta: likelihood.Parameters, order: np.ndarray) -> Any:
         """theta with the columns of X and ell in another order."""
         return replace(theta, X=theta.X[:, order], log_ell=theta.log_ell[order])
 
@@ -178,6 +140,11 @@ class PointGPLVM:
             float(1 / likelihood.noise_variance(theta)),
             *_weighed(rows, theta, likelihood.posterior, patterns.point_posterior),
         )  # fmt: skip
+
+
+# A latent variable model as pure functions of its parameters theta and of a cloud as `data` makes it. theta is a
+# dataclass of arrays with at least `log_ell` and `log_beta`; `latent` names its fields with latent coordinates of rows.
+Model = Variational | PointGPLVM
 
 
 def _weighed(

@@ -4,7 +4,6 @@ In the first round every start is optimised with the noise variance fixed at a s
 semifinal the best few with free noise, and in the final the best of these until convergence. If the noise were free
 from the first iteration, it would explain a thin direction before the chart has found it. A coarse mapping unfolds more
 easily, and costs less. In the final the best one always runs; the others stop when they cannot catch up with it.
-`models.Model` is the interface of a model.
 
 Starts that have reached the same chart count as one, which occupies the slots of all of them: the others would end at
 the same optimum. For a large cloud the first two rounds use a subset of the rows, and only the final uses all rows.
