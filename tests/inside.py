@@ -103,7 +103,7 @@ def handed_out(monkeypatch):
 
 def compiled():
     """How many programs there are of each kind that a latent model compiles."""
-    projections = (projection._ascend_rows, projection._project_few, projection.decoder)
+    projections = (projection._ascend, projection.decoder)
     programs = (optimise._value_and_gradient, *projections)
     return [program._cache_size() for program in programs]
 

@@ -113,46 +113,21 @@ def project_rows(
     pattern of each row, if the decoder has several.
     """
     n, c, q = starts.shape
-    if n <= FEW and (pattern is None or FEW * c * dec.M[0].size <= ROOM):
-        filled = np.minimum(np.arange(1 if n == 1 else FEW), n - 1)
-        patterns = None if pattern is None else pattern[filled]
-        mu, s = _project_few(products[filled], starts[filled], dec, patterns, as_points)
-        return np.asarray(mu)[:n], np.asarray(s)[:n]
     data = RowData(products, pattern)
     left = ARRIVED if as_points else NEARLY
     ends, values, hessians = _climb(at_points, starts.reshape(-1, q), data.repeated(c), dec, left)
     best = c * np.arange(n) + np.argmax(values.reshape(n, c), 1)
-    x, s = ends[best], _variances(np, hessians[best])
+    x, s = ends[best], _variances(hessians[best])
     if as_points:
         return x, s
     theta, _, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED, NEAR_DAMPING)
     return theta[:, :q], np.exp(theta[:, q:])
 
 
-@partial(compiled, static_argnames=("as_points",))
-def _project_few(
-    products: Array, starts: Array, dec: Decoder, pattern: Array | None, as_points: bool
-) -> tuple[Array, Array]:  # fmt: skip
-    """`project_rows` of few rows as one program: to start several would take longer than their steps."""
-    n, c, q = starts.shape
-    of_start = np.repeat(np.arange(n), c)
-    patterns = None if pattern is None else pattern[of_start]
-    begin = _begin(jnp, starts.reshape(-1, q), FIRST_DAMPING)
-    left = ARRIVED if as_points else NEARLY
-    last = _ascend(at_points, begin, products[of_start], dec, patterns, left, MAX_STEPS)
-    best = c * np.arange(n) + jnp.argmax(last.value.reshape(n, c), 1)
-    x, s = last.theta[best], _variances(jnp, last.hessian[best])
-    if as_points:
-        return x, s
-    begin = _begin(jnp, jnp.concatenate([x, jnp.log(s)], 1), NEAR_DAMPING)
-    theta = _ascend(at_posteriors, begin, products, dec, pattern, ARRIVED, MAX_STEPS).theta
-    return theta[:, :q], jnp.exp(theta[:, q:])
-
-
-def _variances(array: Any, hessians: Any) -> Any:
-    """Variances [n, q] of points from the curvature of the bound there; `array` is numpy or jax.numpy."""
-    w, V = array.linalg.eigh(-hessians)
-    return array.einsum("nab,nb->na", V**2, 1 / array.maximum(w, 1.0))  # never wider than the prior
+def _variances(hessians: np.ndarray) -> np.ndarray:
+    """Variances [n, q] of points from the curvature of the bound there."""
+    w, V = np.linalg.eigh(-hessians)
+    return np.einsum("nab,nb->na", V**2, 1 / np.maximum(w, 1.0))  # never wider than the prior
 
 
 class RowData(NamedTuple):
@@ -264,15 +239,6 @@ class _State(NamedTuple):
     going: Any
 
 
-def _begin(array: Any, theta: Any, damping: float) -> _State:
-    """The state before the first step; `array` is numpy or jax.numpy."""
-    n, d = theta.shape
-    nothing = array.broadcast_to(-array.eye(d), (n, d, d))
-    return _State(
-        theta, array.full(n, -np.inf), array.zeros((n, d)), nothing, array.full(n, damping), array.ones(n, bool)
-    )
-
-
 def _climb(
     f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder, left: float, first: float = FIRST_DAMPING
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -285,7 +251,8 @@ def _climb(
     """
     n, d = theta.shape
     ends, values, hessians = theta.copy(), np.empty(n), np.empty((n, d, d))
-    state = _begin(np, theta, first)
+    nothing = np.broadcast_to(-np.eye(d), (n, d, d))
+    state = _State(theta, np.full(n, -np.inf), np.zeros((n, d)), nothing, np.full(n, first), np.ones(n, bool))
     going, taken = np.arange(n), 0
     while taken < MAX_STEPS:
         steps = min(ROUND if len(going) > FEW else MAX_STEPS, MAX_STEPS - taken)
@@ -312,10 +279,11 @@ def _round(f: Derivatives, state: _State, data: RowData, dec: Decoder, left: flo
         rows = np.minimum(np.arange(k, k + block), n - 1)  # the last block repeats its last row
         pattern = None if data.pattern is None else data.pattern[rows]
         begin = _State(*(array[rows] for array in state))
-        ends.append(jax.device_get(_ascend_rows(f, begin, data.products[rows], dec, pattern, left, steps)))
+        ends.append(jax.device_get(_ascend(f, begin, data.products[rows], dec, pattern, left, steps)))
     return _State(*(np.concatenate(arrays)[:n] for arrays in zip(*ends, strict=True)))
 
 
+@partial(compiled, static_argnames=("f",))
 def _ascend(
     f: Derivatives, state: _State, products: Array, dec: Decoder, pattern: Array | None, left: Any, steps: Any
 ) -> _State:
@@ -351,9 +319,6 @@ def _ascend(
     close = last.going & sound & (size < CLOSE) & (size * (size + last.damping) < left)
     theta = jnp.where(close[:, None], last.theta + move, last.theta)
     return _State(theta, last.value, last.gradient, last.hessian, last.damping, last.going & ~close)
-
-
-_ascend_rows = compiled(_ascend, static_argnames=("f",))  # as a program of its pattern
 
 
 def _step(g: Array, H: Array, damping: Array, going: Array) -> tuple[Array, Array]:
