@@ -14,16 +14,13 @@ So other data, settings or code (the version is part of every name) do not find 
 use one folder. What depends on an object without content, such as a function of the user, never goes to the folder.
 Threads may use a store at once: each result is computed by one of them, and the others wait for it.
 
-In a folder an entry is a file of arrays (.npz, no pickle), an object as in a model file (`tree`), which is written
-completely or not at all. A damaged entry is computed again, with a note.
+In a folder an entry is a file with what a model file has after its first line (`container`: a zip of arrays, no
+pickle), which is written completely or not at all. A damaged entry is computed again, with a note.
 """
 
 from __future__ import annotations
 
 import json
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import blake2b
@@ -37,16 +34,10 @@ import numpy as np
 from .. import __version__
 from ..basics.checks import GpumError
 from .atomic import replacing
-from .container import TYPES
-from .tree import Reader, Writer
+from .model_io import packed, unpacked
 
 T = TypeVar("T")
 MARK = "gpum-store.json"  # the file that shows whose folder it is
-DOCUMENT = "document"  # beside the flat arrays of an object
-DAMAGE = (
-    OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, MemoryError,
-    TypeError, RecursionError,
-)  # fmt: skip
 PLAIN = (bool, int, float, complex, str, bytes)
 
 
@@ -127,17 +118,10 @@ class Store:
         if path is None or kind is None or entry.damaged or not path.exists():
             return False
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            document = json.loads(arrays.pop(DOCUMENT).tobytes())
-            if any(array.ndim != 1 or array.dtype != TYPES[name] for name, array in arrays.items()):
-                raise GpumError("arrays of an object are flat")
-            reader = Reader(arrays)
-            reader.build(document["objects"])
-            value = reader.value(document["root"])
+            value = unpacked(path.read_bytes())
             if not isinstance(value, kind):
                 raise GpumError(f"a {type(value).__name__} is no {kind.__name__}")
-        except DAMAGE:
+        except (OSError, ValueError):
             entry.damaged = True
             self.notes.append(f"a damaged entry of the checkpoint, {path.name}, was recomputed")
             return False
@@ -147,12 +131,8 @@ class Store:
     def _set(self, entry: _Entry, value: Any, path: Path | None = None) -> None:
         """Let an entry hold a result, and write it to a file unless this machine does not have the folder."""
         if path is not None and path.parent.is_dir():
-            writer = Writer()
-            root = writer.node(value)
-            document = json.dumps({"objects": writer.objects, "root": root}).encode()
             with replacing(path) as file:
-                arrays: dict[str, Any] = {DOCUMENT: np.frombuffer(document, np.uint8), **writer.arrays()}
-                np.savez(file, **arrays)
+                file.write(packed(value)[0])
         entry.value, entry.made = value, True
 
     def __getstate__(self) -> Any:
