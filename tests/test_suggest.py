@@ -162,6 +162,19 @@ def test_labels_of_classes_pay_as_long_as_classes_are_wrong():
     assert replace(contradicted, trusted=True).enough
 
 
+def test_classes_that_contradict_their_probabilities_are_known_for_rows_of_numbers_too():
+    cloud = np.random.default_rng(0).uniform(0, 1, (60, 1))
+    codes = np.where(np.arange(60) < 20, (cloud[:, 0] > 0.5).astype(int), -1)
+    model = GPUMClassifier(geometry="flat").fit(cloud, codes).model_
+    output = model.outputs[0]
+    wrong = np.where(np.eye(2)[output.labels] == 1, 0.01, 0.99)  # each left-out label is the unlikely class
+    other = replace(output, posterior=replace(output.posterior, left_out=wrong))
+    contradicted, rows = replace(model, outputs=[other]), np.arange(20, 60)
+    for candidates in (rows, cloud[rows]):
+        assert model.suggestions(candidates=candidates).trusted
+        assert not contradicted.suggestions(candidates=candidates).trusted
+
+
 def test_left_out_labels_that_contradict_their_probabilities():
     codes = np.array([*[0, 1] * 10, 2])
     p = np.where(np.eye(3)[codes] > 0, 0.98, 0.01)

@@ -80,7 +80,9 @@ def names(estimator: Any) -> list[str]:
     encoded = encoded_names(estimator)
     if encoded is not None:
         return encoded
-    return [str(n) for n in getattr(estimator, "feature_names_in_", _numbered(estimator.n_features_in_))]
+    return [
+        str(n) for n in getattr(estimator, "feature_names_in_", [f"X_{j + 1}" for j in range(estimator.n_features_in_)])
+    ]
 
 
 def indicators(estimator: Any) -> np.ndarray | None:
@@ -175,10 +177,6 @@ def _encoded(estimator: Any, encoding: Encoding, table: Columns) -> np.ndarray:
 def _are_numbers(frame: Any) -> bool:
     """Whether the columns of a pandas data frame are numbers by their types."""
     return all(getattr(dtype, "kind", "O") in "biuf" for dtype in frame.dtypes)
-
-
-def _numbered(n: int) -> list[str]:
-    return [f"X_{j + 1}" for j in range(n)]
 
 
 def _listed(names: Any) -> str:

@@ -108,11 +108,11 @@ def learn(estimator: Any, cloud: Cloud, labels: LabelScores, graphs: str, random
     seed = store.once(("seed",), partial(learning.seed_of, estimator.random_state))  # one may be drawn: once
     request = Request.of(estimator, graphs, seed)
     with one_blas_thread:  # most problems here are small, and threads make them many times as slow
-        found = store.get(GIVEN, Geometries)
-        if found is None:
-            found = _planned(request, cloud, learning.units_of(estimator, cloud), labels, store, random)
+        geometries = store.get(GIVEN, Geometries)
+        if geometries is None:
+            geometries = _planned(request, cloud, learning.units_of(estimator, cloud), labels, store, random)
     estimator._warm = (about, store) if estimator.warm_start else None
-    return found
+    return geometries
 
 
 def _planned(
@@ -154,19 +154,19 @@ def _planned(
 
     # 3. What takes longer, while it may win.
     if by_default and slow:
-        own, stopped, remarks = _promising(request, rows, quick, slow, labels, store)
+        built, stopped, remarks = _promising(request, rows, quick, slow, labels, store)
         notes += remarks
     else:
-        own, stopped = _ready(partial(_built, request, rows, quick + slow, store))
+        built, stopped = _ready(partial(_built, request, rows, quick + slow, store))
 
     # 4. All of them, in all units.
     others = [(one, first[one.scale].only(request.names)) for one in choices if one.scale in first]
-    join = partial(_joined, rows, own, request, store, [*store.notes, *notes], others)
-    found, stopped = (join(), True) if stopped else _ready(join)
+    join = partial(_joined, rows, built, request, store, [*store.notes, *notes], others)
+    geometries, stopped = (join(), True) if stopped else _ready(join)
     if not stopped:
-        return found
+        return geometries
     warnings.warn(INTERRUPTED, stacklevel=4)
-    return found.with_notes([INTERRUPTED])
+    return geometries.with_notes([INTERRUPTED])
 
 
 def _begun(
@@ -177,13 +177,13 @@ def _begun(
     if not request.by_default:
         return build(kinds), Contest()
     scored = lambda built: labels.alone(_joined(rows, built, request, store))
-    own = build([kind for kind in kinds if kind in units.CHEAP])
-    contest, sketched = Contest().with_scores(scored(own)), build(("sketch",))
+    ready = build([kind for kind in kinds if kind in units.CHEAP])
+    contest, sketched = Contest().with_scores(scored(ready)), build(("sketch",))
     contest = contest.with_scores(scored(sketched)) if sketched.groups else contest
     for dim in contest.most_promising(_dimensions(request, rows.cloud, "atlas") if "atlas" in kinds else []):
         if contest.behind("atlas", dim, smooth=True) <= AHEAD and (atlas := build(("atlas",), dim=dim)).groups:
-            own, contest = own.beside(atlas), contest.with_scores(scored(atlas))
-    return own, contest
+            ready, contest = ready.beside(atlas), contest.with_scores(scored(atlas))
+    return ready, contest
 
 
 def _promising(
@@ -196,13 +196,13 @@ def _promising(
     build = partial(_built, request, rows, store=store)
     join = lambda built: _joined(rows, built, request, store)
     left_out: list[LeftOut] = []
-    own = build(quick, few=True)
-    _say_left_out(labels, join(own), request.kernels.verbose)
+    ready = build(quick, few=True)
+    _say_left_out(labels, join(ready), request.kernels.verbose)
     try:
-        own, contest = _begun(request, rows, (*quick, *slow), labels, store)
+        ready, contest = _begun(request, rows, (*quick, *slow), labels, store)
         for kind in sorted(slow):  # an atlas is a witness of charts
             for dim in contest.most_promising(_dimensions(request, rows.cloud, kind)):
-                rough = atlases(own).get(dim)
+                rough = atlases(ready).get(dim)
                 if kind == "atlas" and rough is not None:
                     continue
                 behind = contest.behind(kind, dim, smooth=rough is not None and rough <= SMOOTH)
@@ -210,15 +210,15 @@ def _promising(
                     left_out.append((kind, dim, behind))
                     continue
                 built, stopped = _ready(partial(build, (kind,), dim=dim))
-                own = own.beside(built)
+                ready = ready.beside(built)
                 if stopped:
-                    return own, True, []
+                    return ready, True, []
                 contest = contest.with_scores(labels.alone(join(built))) if built.groups else contest
         if contest.worth_all_graphs():
-            own = build(quick).beside(own.without(quick))
+            ready = build(quick).beside(ready.without(quick))
     except KeyboardInterrupt:
-        return own, True, []
-    return own, False, not_learned(left_out)
+        return ready, True, []
+    return ready, False, not_learned(left_out)
 
 
 def _ready(make: Callable[[], Any]) -> tuple[Any, bool]:
@@ -231,41 +231,43 @@ def _ready(make: Callable[[], Any]) -> tuple[Any, bool]:
 
 def _say_left_out(labels: LabelScores, geometries: Geometries, verbose: int) -> None:
     """Say how good the geometries are that are there while others are learned."""
-    if verbose and (said := labels.left_out(geometries)):
+    if verbose and (errors := labels.left_out(geometries)):
         with Reporter(verbose, 1, "learning the surface") as report:
             report.say(
-                f"With {' and '.join(dict.fromkeys(geometries.names))} alone {said}. Ctrl-C keeps what is there."
+                f"With {' and '.join(dict.fromkeys(geometries.names))} alone {errors}. Ctrl-C keeps what is there."
             )
 
 
 def _chances(judged: Sequence[Geometries], choices: Sequence[units.Units], labels: LabelScores) -> dict[str, float]:
     """How likely each of the units is, given the labels."""
-    odds = np.array([one.log_prior + labels.evidence(found) for one, found in zip(choices, judged, strict=True)])
+    evidence = np.array([labels.evidence(geometries) for geometries in judged])
+    odds = evidence + [one.log_prior for one in choices]
     weights = np.exp(odds - odds.max())
     return {one.scale: float(w) for one, w in zip(choices, weights / weights.sum(), strict=True)}
 
 
 def _joined(
-    rows: Learned, own: Built, request: Request, store: Store, notes: Sequence[str] = (),
+    rows: Learned, built: Built, request: Request, store: Store, notes: Sequence[str] = (),
     others: Sequence[tuple[units.Units, Built]] = (),
 ) -> Geometries:  # fmt: skip
     """Geometries with their spaces and prior weights; `others` were built in other units."""
-    key = "geometries", rows, [Held(one) for one in own.geometries], own.priors(), own.notes, request, list(notes), [
-        (one.scale, [Held(geometry) for geometry in built.geometries]) for one, built in others
-    ]  # fmt: skip
-    return store.once(key, partial(_join, rows, own, request, store, notes, others))
+    held = [Held(geometry) for geometry in built.geometries]
+    of_others = [(one.scale, [Held(geometry) for geometry in other.geometries]) for one, other in others]
+    key = "geometries", rows, held, built.priors(), built.notes, request, list(notes), of_others
+    return store.once(key, partial(_join, rows, built, request, store, notes, others))
 
 
 def _join(
-    rows: Learned, own: Built, request: Request, store: Store, notes: Sequence[str],
+    rows: Learned, built: Built, request: Request, store: Store, notes: Sequence[str],
     others: Sequence[tuple[units.Units, Built]],
 ) -> Geometries:  # fmt: skip
-    mine = rows.choice
-    geometries, priors = list(own.geometries), [prior + (mine.log_prior if others else 0.0) for prior in own.priors()]
-    for one, built in others:
-        geometries += [ScaledGeometry(geometry, one.unit / mine.unit, one.words) for geometry in built.geometries]
-        priors += [prior + one.log_prior for prior in built.priors()]
-    return Geometries._of(rows.cloud, geometries, priors, [*notes, *own.notes], request.kernels, store)
+    choice = rows.choice
+    geometries, log_prior = list(built.geometries), choice.log_prior if others else 0.0
+    priors = [prior + log_prior for prior in built.priors()]
+    for one, other in others:
+        geometries += [ScaledGeometry(geometry, one.unit / choice.unit, one.words) for geometry in other.geometries]
+        priors += [prior + one.log_prior for prior in other.priors()]
+    return Geometries._of(rows.cloud, geometries, priors, [*notes, *built.notes], request.kernels, store)
 
 
 def _built(

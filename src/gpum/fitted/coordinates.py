@@ -58,20 +58,20 @@ def with_many_labels(
     added: list[tuple[int, InducedSpace]] = []  # the space of coordinates, and that which they induce
     best_yet: nearest_lengths.Candidate | None = None
     for k, first in replaced.items():
-        X, mine = candidate_set.rows[k][at], [s for s in every if s.space == k]
-        size, names = size_of(X), list(dict.fromkeys(s.smoothness for s in mine))
+        X, alike = candidate_set.rows[k][at], [s for s in every if s.space == k]
+        size, names = size_of(X), list(dict.fromkeys(s.smoothness for s in alike))
         one = _learned((X - X.mean(0)) / size, y, names, geometries.cloud.repeated, store, like or best_yet)
         if best_yet is None or one.densities.mean() > best_yet.densities.mean():
             best_yet = one
-        log_prior = float(np.logaddexp.reduce([s.log_prior for s in mine])) + one.log_weight
+        log_prior = float(np.logaddexp.reduce([s.log_prior for s in alike])) + one.log_weight
         length, nu = float(size / np.sqrt(one.precision[0])), smoothness_of(one.smoothness)
         first = replace(first, smoothness=one.smoothness, scales=None, open_ends=())
         candidates.append(replace(first, covariance=Stationary(nu, length), log_prior=log_prior, ratio=one.ratio))
         base = candidate_set.spaces[k]
         if not isinstance(base, NodeFeatures):
             continue
-        best = np.argsort(-gp.masses_of_some(mine, X, y, candidate_set.priors), kind="stable")[:INFORMED]
-        for s in [mine[i] for i in best]:
+        best = np.argsort(-gp.masses_of_some(alike, X, y, candidate_set.priors), kind="stable")[:INFORMED]
+        for s in [alike[i] for i in best]:
             assert isinstance(s.covariance, Stationary)
             induced = InducedSpace.of(np.full(X.shape[1], s.scale), s.covariance.nu, inducing(X), base)
             covariance = Features(np.ones(induced.root.shape[1] + 1), scale=s.scale)
@@ -91,8 +91,8 @@ def with_many_labels(
                 rows.append(SpaceRows(replace(of_space.projected, candidate_set=extended), number))  # type: ignore[arg-type]
             else:
                 rows.append(induced.at_coordinates(of_space))
-    found = replace(extended, candidates=candidates, rows=rows)
-    return replace(geometries, candidate_set=extended), replace(found, notes=candidate_set.notes)
+    weighed = replace(extended, candidates=candidates, rows=rows)
+    return replace(geometries, candidate_set=extended), replace(weighed, notes=candidate_set.notes)
 
 
 def _learned(

@@ -207,10 +207,6 @@ class FittedModel:
     def _needed(self) -> frozenset[int]:
         return frozenset().union(*(output.posterior.spaces for output in self.outputs))
 
-    def _far(self, rows: ProjectedRows) -> np.ndarray:
-        """Which rows have the prior in geometries with more than half of the weight, far from these, [n] of bool."""
-        return rows.far(self.weights.mean(0))
-
     def _latent_of(self, rows: ProjectedRows) -> np.ndarray | None:
         """Latent coordinates of rows, [n, q]; rows of the cloud keep their fitted coordinates. None without a chart."""
         if self.latent is None:

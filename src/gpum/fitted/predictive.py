@@ -32,7 +32,7 @@ class AtRows:
     @cached_property
     def far(self) -> np.ndarray:
         """Which rows have the prior in geometries with more than half of the weight, far from these, [n] of bool."""
-        return self.model._far(self.rows)
+        return self.rows.far(self.model.weights.mean(0))
 
     @cached_property
     def latent(self) -> np.ndarray | None:

@@ -42,7 +42,8 @@ def suggestions(
         chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
     of_classes = model.classes is not None
     floor = design.floor(beliefs, criterion, len(model.cloud) if of_classes else None, level is not None)
-    trusted = not of_classes or _surplus(model.outputs[0]) >= -design.CONTRADICTED
+    first = model.outputs[0]
+    trusted = not of_classes or design.surplus(first.posterior.left_out, first.labels) >= -design.CONTRADICTED
     return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
 
 
@@ -129,8 +130,3 @@ def _located(
     m = len(asked.candidates)
     local = replace(asked, candidates=np.arange(m), targets=m + np.arange(len(asked.targets)))
     return projected.whole.at, local
-
-
-def _surplus(output: ClassOutput) -> float:
-    """How many more left-out labels of classes come out right than their probabilities say; see `design.surplus`."""
-    return design.surplus(output.posterior.left_out, output.labels)

@@ -1,10 +1,10 @@
 """What a geometry is once it is built: something that rows are projected onto.
 
-A *builder* (one file each: `chart`, `atlas`, `mesh`, `graph`, `flat`) makes of a cloud a geometry and the candidates on
+A *builder* (of `chart`, `atlas`, `graphs` or `flat`) makes of a cloud a geometry and the candidates on
 its spaces. The geometry is what a fitted model and its file hold:
 
     SurfaceGeometry       charts, atlases and meshes: a row becomes a place between the nodes of the surface
-    `flat`, `graph`       a row is its own point
+    `flat`, `graphs`      a row is its own point
     ScaledGeometry        another geometry, which was learned from the same rows in other units
     IncompleteGeometry    another geometry, which needs complete rows: one with missing readings has several points
     UnweightedGeometry    the name of a geometry without weight, of which a file holds no more

@@ -52,7 +52,7 @@ from .tempered import Considered, TemperedWeights
 
 # What turns candidates, the labelled rows and their labels into a posterior; another likelihood is one more of these.
 Inference = Callable[..., Posterior]
-# Scores a candidate on the labels with indices `some`, whose rows in its space are a. It returns the log weights of its
+# Scores a candidate on the labels with an index, whose rows in its space are a. It returns the log weights of its
 # components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
 Score = Callable[[Candidate, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 
@@ -192,8 +192,8 @@ def average(
     labels, seen = LabelRows(candidate_set, known), NoisyLabels(y, noise, store)
     a0 = candidate_set.priors.signal[0]
     score = partial(_score, seen, candidate_set.priors)
-    found, total, tempered, notes, considered = weighed(candidate_set, labels, score, True)
-    components = [_component(candidate, labels[candidate.space], seen, w, signal) for candidate, w, signal in found]
+    heavy, total, tempered, notes, considered = weighed(candidate_set, labels, score, True)
+    components = [_component(candidate, labels[candidate.space], seen, w, signal) for candidate, w, signal in heavy]
     return Posterior(
         components, labels.of({component.candidate.space for component in components}), 2 * a0 + len(y),
         total + _constant(len(y), seen.noise, a0), notes, tempered, considered,
@@ -207,8 +207,8 @@ def _constant(n: int, noise: np.ndarray, a0: float) -> float:
 
 def masses_of_some(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
     """Log of evidence times prior of candidates on one space, [K], on so many of labels y as all see at once."""
-    some = np.sort(np.random.default_rng(0).permutation(len(y))[: nearest.EXACT])
-    labels, at = NoisyLabels(y[some]), a[some]
+    index = np.sort(np.random.default_rng(0).permutation(len(y))[: nearest.EXACT])
+    labels, at = NoisyLabels(y[index]), a[index]
     tasks = [partial(_score, labels, priors, candidate, at, slice(None)) for candidate in candidates]
     return np.array([float(logsumexp(one[0])) for one in results(tasks, None)])
 
@@ -237,10 +237,10 @@ def weighed(
     mass, tempered = np.full(len(candidates), -np.inf), TemperedWeights.of(candidate_set, candidates)
     scores: dict[int, tuple[np.ndarray, Any]] = {}
     for space in sorted({candidate.space for candidate in candidates}):
-        mine = [k for k, candidate in enumerate(candidates) if candidate.space == space]
+        numbers = [k for k, candidate in enumerate(candidates) if candidate.space == space]
         rows, most = labels[space], -np.inf
-        tasks = [partial(score, candidates[k], rows, slice(None)) for k in mine]
-        for k, one in zip(mine, results(tasks, None if len(labels) > ALONE else 1), strict=True):
+        tasks = [partial(score, candidates[k], rows, slice(None)) for k in numbers]
+        for k, one in zip(numbers, results(tasks, None if len(labels) > ALONE else 1), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
             most = max(most, mass[k])
             if mass[k] > most + log(KEEP):
@@ -251,15 +251,15 @@ def weighed(
     heavy = tempered.heavy(log_w)
     used = [k for k in sorted(scores) if heavy[k]]
     shift = log_w - mass - logsumexp(log_w[used])
-    found = [(candidates[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
+    retained = [(candidates[k], np.exp(scores[k][0] + shift[k]), scores[k][1]) for k in used]
     weights = np.zeros(len(candidates))
-    weights[used] = [float(weight.sum()) for _, weight, _ in found]
+    weights[used] = [float(weight.sum()) for _, weight, _ in retained]
     considered = Considered.of(candidate_set, candidates, mass, weights)
-    return found, float(logsumexp(mass)), tempered.only(used), notes, considered
+    return retained, float(logsumexp(mass)), tempered.only(used), notes, considered
 
 
 def _score(
-    labels: NoisyLabels, priors: Priors, candidate: Candidate, a: np.ndarray, some: np.ndarray | slice
+    labels: NoisyLabels, priors: Priors, candidate: Candidate, a: np.ndarray, index: np.ndarray | slice
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log posterior weight up to `_constant`, and E[σ_h²], for each of RATIOS: the `Score` of these labels.
 
@@ -269,10 +269,10 @@ def _score(
         shape = priors.signal[0]
         log_p, signal = labels.masses(candidate, a, priors)
         return log_p - log(len(log_p)) + candidate.log_prior - _constant(len(a), labels.noise, shape), signal
-    if isinstance(some, slice):
+    if isinstance(index, slice):
         quadratic, log_det = labels.forms(candidate.covariance, a)
     else:
-        quadratic, log_det = forms(candidate.covariance, a, labels.y[some], labels.noise[some])
+        quadratic, log_det = forms(candidate.covariance, a, labels.y[index], labels.noise[index])
     a0, b0 = priors.signal[0], priors.signal_rate(RATIOS)
     shape, b = a0 + len(a) / 2, b0 + 0.5 * quadratic
     log_p = a0 * np.log(b0) - shape * np.log(b) - 0.5 * log_det
@@ -292,9 +292,9 @@ def forms(
             K, y_scaled = root[:, None] * K * root, root * y
         else:
             y_scaled = y
-        found = tridiagonal_forms(K, y_scaled, RATIOS)
-        if found is not None:
-            return found
+        solved = tridiagonal_forms(K, y_scaled, RATIOS)
+        if solved is not None:
+            return solved
     d = decompose(covariance, a, y, noise)
     return d.quadratic(RATIOS), d.log_det(RATIOS)
 
@@ -310,8 +310,8 @@ def promising(
     every, n = candidate_set.candidates, len(labels)
     if n <= SCREEN:
         return list(every), ()
-    some = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
-    few = {space: labels.some(space, some) for space in {candidate.space for candidate in every}}
+    index = np.sort(np.random.default_rng(0).permutation(n)[:SCREENED])  # labels may come in an order
+    few = {space: labels.some(space, index) for space in {candidate.space for candidate in every}}
     local = [
         candidate for candidate in every
         if candidate.ratio is not None
@@ -321,9 +321,9 @@ def promising(
     candidates = [candidate for candidate in every if id(candidate) not in quick]
     if len(candidates) <= SCREENING:
         return list(every), ()
-    tasks = [partial(_mass, score, candidate, few[candidate.space], some) for candidate in candidates]
-    found = np.array(list(results(tasks, None)))
-    order = [k for k in np.argsort(-found, kind="stable") if found[k] > found.max() - NATS]
+    tasks = [partial(score, candidate, few[candidate.space], index) for candidate in candidates]
+    log_masses = np.array([float(logsumexp(log_p)) for log_p, _ in results(tasks, None)])
+    order = [k for k in np.argsort(-log_masses, kind="stable") if log_masses[k] > log_masses.max() - NATS]
     full = [k for k in order if _full_rank(candidates[k].covariance, few[candidates[k].space], n)]
     room = min(LARGEST // n**2, len(full) if n <= COSTLY else int(order[0] in full and not local))
     if n**2 > LARGEST and len(full) == len(order) and not local:
@@ -333,17 +333,13 @@ def promising(
         )
     left = set(full[room:])
     retained = [candidate for k, candidate in enumerate(candidates) if k in order and k not in left]
-    said = (
+    note = (
         f"of {n:,} labels {SCREENED} compared {len(candidates):,} candidates first, and the best "
         f"{len(retained):,} saw all labels"
     )
     if left:
-        said += f"; {len(left):,} more were left out, since each takes {n:,} × {n:,} numbers"
-    return retained + local, (said,)
-
-
-def _mass(score: Score, candidate: Candidate, a: np.ndarray, some: np.ndarray) -> float:
-    return float(logsumexp(score(candidate, a, some)[0]))
+        note += f"; {len(left):,} more were left out, since each takes {n:,} × {n:,} numbers"
+    return retained + local, (note,)
 
 
 def _full_rank(covariance: Covariance, a: np.ndarray, n: int) -> bool:
@@ -361,7 +357,7 @@ def best(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: n
     labels, n, top = LabelRows(candidate_set, known), len(y), None
     ratios, seen = RATIOS[RATIOS >= LEAST_RATIO], NoisyLabels(y, noise)
     score = partial(_score, seen, candidate_set.priors)
-    candidates, said = promising(candidate_set, labels, score, True)
+    candidates, notes = promising(candidate_set, labels, score, True)
     for candidate in candidates:
         d = seen.decomposed(candidate.covariance, labels[candidate.space])
         quadratic = np.maximum(d.quadratic(ratios) / n, 1e-300)
@@ -380,11 +376,12 @@ def best(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, noise: n
         return -value, -np.array([grad[0], grad[1] + grad[2], grad[2]])
 
     bounds = [(low, high), (log(1e-12), log(1e6)), (log(LEAST_RATIO), log(1e3))]
-    found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    notes = said if found.success else (*said, f"the optimisation of the evidence stopped early ({found.message})")
-    scale, signal, ratio = np.exp(found.x)
+    optimum = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    if not optimum.success:
+        notes = (*notes, f"the optimisation of the evidence stopped early ({optimum.message})")
+    scale, signal, ratio = np.exp(optimum.x)
     covariance = candidate.covariance.at(scale)
     d = seen.decomposed(covariance, labels[candidate.space])
     candidate = replace(candidate, covariance=covariance, log_prior=0.0)
     component = Component(candidate, d, np.array([ratio]), np.ones(1), np.array([signal]))
-    return Posterior([component], labels.of({candidate.space}), np.inf, -float(found.fun), notes)
+    return Posterior([component], labels.of({candidate.space}), np.inf, -float(optimum.fun), notes)

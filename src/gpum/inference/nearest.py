@@ -128,25 +128,25 @@ def conditionals(
     of_queries = np.broadcast_to(noise, n)
 
     def block(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        some, gone = index[rows], index[rows] < 0
-        points = labels[some] - queries[rows][:, None]  # differences of near rows, which lose no digits
+        near, gone = index[rows], index[rows] < 0
+        points = labels[near] - queries[rows][:, None]  # differences of near rows, which lose no digits
         squares = np.einsum("nmp,nmp->nm", points, points)
         between = squares[:, :, None] + squares[:, None] - 2 * points @ points.transpose(0, 2, 1)
         diagonal = np.arange(m)
         between[:, diagonal, diagonal] = 0.0
         C = covariance.at_distances(np.sqrt(np.maximum(between, 0.0)))
-        C[:, diagonal, diagonal] += r * of_labels[some]
+        C[:, diagonal, diagonal] += r * of_labels[near]
         k = covariance.at_distances(np.sqrt(squares))
         if gone.any():
             C[gone[:, :, None] | gone[:, None]] = 0.0
             C[:, diagonal, diagonal] += gone
             k[gone] = 0.0
-        y = np.where(gone, 0.0, d.y[some])
+        y = np.where(gone, 0.0, d.y[near])
         solved = np.linalg.solve(C, np.stack([k, y], 2))
-        own = covariance.diag(queries[rows]) + r * of_queries[rows]
-        variance = own - np.einsum("nm,nm->n", solved[..., 0], k)
+        prior = covariance.diag(queries[rows]) + r * of_queries[rows]
+        variance = prior - np.einsum("nm,nm->n", solved[..., 0], k)
         mean, quadratic = np.einsum("nm,nmj->jn", y, solved)
-        return mean, np.maximum(variance, 1e-12 * own), np.maximum(quadratic, 0.0)
+        return mean, np.maximum(variance, 1e-12 * prior), np.maximum(quadratic, 0.0)
 
     size = max(1, AT_ONCE // m**2)
     blocks = list(results([partial(block, slice(k, k + size)) for k in range(0, n, size)], n_jobs, here=True))
@@ -213,10 +213,10 @@ def _maximum(of: Callable[[float], float]) -> float:
     return float(minimize_scalar(lambda u: -of(u), bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-4}).x)
 
 
-def leave_one_out(component: Any, labels: np.ndarray, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def leave_one_out(component: Any, labels: np.ndarray, asked: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance [n, J] of each label as the others predict it, or [m, J] of some, with an index [m]."""
     d, r = component.d, float(component.ratios[0])
-    rows = np.arange(len(labels)) if some is None else some
+    rows = np.arange(len(labels)) if asked is None else asked
     index = Search.of(labels).nearest_others(rows, SEEN)
     at = conditionals(component.candidate.covariance, labels, d, r, labels[rows], index, d.noise[rows])
     scales = np.stack([at.scale(nu, s2) for nu, s2 in zip(d.sharing, component.signal, strict=True)], 1)
@@ -273,9 +273,9 @@ def near(component: Any, labels: np.ndarray, *queries: np.ndarray) -> tuple[Deco
     """An exact decomposition of the labels nearest to any of the queries, and these labels' points."""
     search, total = Search.of(labels), sum(map(len, queries))
     k = int(np.clip(JOINT // max(total, 1), 1, SEEN))
-    some = np.unique(np.concatenate([search.nearest(rows, k).ravel() for rows in queries]))
-    if len(some) > JOINT:
-        some = np.sort(np.random.default_rng(0).permutation(some)[:JOINT])
+    union = np.unique(np.concatenate([search.nearest(rows, k).ravel() for rows in queries]))
+    if len(union) > JOINT:
+        union = np.sort(np.random.default_rng(0).permutation(union)[:JOINT])
     d = component.d
-    noise = None if np.all(np.asarray(d.precision) == 1) else d.noise[some]
-    return decompose(component.candidate.covariance, labels[some], d.y[some], noise), labels[some]
+    noise = None if np.all(np.asarray(d.precision) == 1) else d.noise[union]
+    return decompose(component.candidate.covariance, labels[union], d.y[union], noise), labels[union]

@@ -105,20 +105,20 @@ class LabelledRows:
     def information(self, theta: np.ndarray, tau: float) -> np.ndarray:
         """Fisher information of z, [p, p], where w and σ_h² are not known either."""
         X, p = self.X, self.X.shape[1]
-        some = min(len(X), max(int((LARGEST / p) ** 0.5), 10))
-        share = len(X) / some
-        X = X[:some]
+        used = min(len(X), max(int((LARGEST / p) ** 0.5), 10))
+        share = len(X) / used
+        X = X[:used]
         rho, by_z = inverse_squares(theta[:-1], tau)
         r, by_w = self._ratio(theta[-1])
         k, slope = kernel(squared_distances(X, rho), self.smoothness)
-        C_inverse, _ = inverse(1 + k + r * np.eye(some))
+        C_inverse, _ = inverse(1 + k + r * np.eye(used))
         apart = (X.T[:, :, None] - X.T[:, None, :]) ** 2  # [p, n, n]
         products = C_inverse @ (by_z[:, None, None] * slope * apart)
         products = np.concatenate([products, by_w * C_inverse[None]])  # C⁻¹ ∂C for each of theta
         flat, turned = products.reshape(p + 1, -1), products.transpose(0, 2, 1).reshape(p + 1, -1)
         traces = np.trace(products, axis1=1, axis2=2)
         m = self.Y.shape[1]
-        F = 0.5 * m * share * (flat @ turned.T - np.outer(traces, traces) / (some + 2 * self.priors.signal[0] / m))
+        F = 0.5 * m * share * (flat @ turned.T - np.outer(traces, traces) / (used + 2 * self.priors.signal[0] / m))
         return F[:-1, :-1] - np.outer(F[:-1, -1], F[:-1, -1]) / (1 + F[-1, -1])
 
     def maximise(self, tau: float, start: np.ndarray) -> np.ndarray:
@@ -126,11 +126,11 @@ class LabelledRows:
         mean, sd = ratio_units(self.repeated, self.priors)
         ends = (np.log10(gp.RATIOS[[0, -1]]) - mean) / sd
         bounds = [(-LARGEST_Z, LARGEST_Z)] * (len(start) - 1) + [(ends[0], ends[1])]
-        found = minimize(
+        optimum = minimize(
             self.objective, start, (tau,), jac=True, method="L-BFGS-B", bounds=bounds,
             options={"maxiter": STEPS, "ftol": 1e-6, "gtol": 1e-3},
         )  # fmt: skip
-        return found.x
+        return optimum.x
 
 
 def members(labels: LabelledRows) -> list[Member]:
@@ -141,9 +141,9 @@ def members(labels: LabelledRows) -> list[Member]:
     rng, p, n = np.random.default_rng(0), labels.X.shape[1], len(labels.X)
     draws = DRAWS if n <= MANY else 0
     if n > SEEN:
-        some = np.sort(rng.permutation(n)[:SEEN])
-        labels = replace(labels, X=labels.X[some], Y=labels.Y[some])
-    found = []
+        index = np.sort(rng.permutation(n)[:SEEN])
+        labels = replace(labels, X=labels.X[index], Y=labels.Y[index])
+    every = []
     scales = labels.priors.length_scale
     for tau in scales:
         maxima: list[tuple[np.ndarray, np.ndarray]] = []
@@ -159,8 +159,8 @@ def members(labels: LabelledRows) -> list[Member]:
             for step in [np.zeros(p), *rng.standard_normal((draws, p))]:
                 at = np.clip(z + solve_triangular(L, step, lower=True, trans=1), -LARGEST_Z, LARGEST_Z)
                 log_weight = 0.5 * (step @ step - at @ at - log_det) - log(draws + 1) - log(len(scales))
-                found.append(Member(inverse_squares(at, tau)[0], float(log_weight)))
-    return found
+                every.append(Member(inverse_squares(at, tau)[0], float(log_weight)))
+    return every
 
 
 def inverse(C: np.ndarray) -> tuple[np.ndarray, float]:
@@ -170,9 +170,9 @@ def inverse(C: np.ndarray) -> tuple[np.ndarray, float]:
         raise LinAlgError("a kernel with its noise is not positive definite")
     log_det = 2 * float(np.sum(np.log(np.diag(L))))
     lower = dpotri(L, lower=1)[0]  # zeros above the diagonal, as L
-    found = lower + lower.T
-    np.fill_diagonal(found, np.diag(lower))
-    return found, log_det
+    whole = lower + lower.T
+    np.fill_diagonal(whole, np.diag(lower))
+    return whole, log_det
 
 
 def inverse_squares(z: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray]:
