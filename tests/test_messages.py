@@ -1,8 +1,13 @@
 """Sentences of errors: plain numbers, singular and plural, and the class that was called."""
 
+import ast
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import gpum
 from gpum import Atlas, BayesianGPLVM, EuclideanGPRegressor, GPUMRegressor, KernelOptions, diagnostics
 from gpum.basics.checks import GpumError
 
@@ -37,3 +42,20 @@ def test_numbers_and_names_are_plain(call, said):
     with pytest.raises(GpumError, match=said) as found:
         call()
     assert "np." not in str(found.value)
+
+
+def test_sentences_have_no_words_of_the_trade():
+    """Notes, warnings and errors are read by people who fit a table."""
+    found = []
+    for path in (Path(gpum.__file__).parent).rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+            if text and re.search(r"\b(nats|full rank|screened|at the edge|hyperprior)\b", node.value):
+                found.append((path.name, node.value))
+    assert found == [("fits.py", "bound (nats)")]  # the axis of a figure of latent models
