@@ -148,6 +148,22 @@ def test_the_map_is_drawn_by_what_has_the_weight():
     assert found["targets"][0]["scale"]["scales"] == []  # each column has lengths of its own
 
 
+def test_labels_that_may_be_mistakes_are_named():
+    """Not those that noise-free labels beside them predict less closely than all others, within their intervals."""
+    x = np.linspace(0, 2 * np.pi, 60)[:, None]
+    y = np.where(np.arange(60) % 3 == 0, np.sin(x[:, 0]), np.nan)
+    wrong = y.copy()
+    wrong[30] += 5
+
+    def said(y):
+        model = GPUMRegressor(geometry="flat", smoothness="matern52", random_state=0).fit(x, y)
+        fitted = Fitted(model, ["x"], ["y"], x, y[:, None], [f"row {i}" for i in range(60)], {})
+        return " ".join(findings.cautions(fitted, 0, diagnostics.leave_one_out(model)))
+
+    assert "Check" not in said(y)
+    assert "The label of “row 30” is" in said(wrong)
+
+
 def test_axes_of_the_map_are_numbers_before_categories():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"kind": rng.choice(["new", "old"], 80), "a": rng.uniform(size=80), "b": rng.uniform(size=80)})
@@ -287,7 +303,7 @@ def test_findings_see_what_is_wrong(sheet_fit):
     y[3] += 10
     model = GPUMRegressor(latent_model=sheet_fit.model.chart_, random_state=0).fit(X, y[:, 0])
     text = " ".join(contents(render(replace(sheet_fit, model=model, y=y)))["targets"][0]["cautions"])
-    assert "that of “place 3”" in text
+    assert "most of all “place 3”" in text
     X[7] += 500
     latent = SimpleNamespace(converged_=False, max_iter=10, latent_dim_=2)
     model.__class__ = type("Unfinished", (GPUMRegressor,), {"latent_model_": latent})

@@ -259,7 +259,7 @@ def cautions(fitted: model_io.Fitted, k: int, left_out: diagnostics.LeaveOneOut 
     found = [*_about_labels(output.labels), *_about_settings(fitted.model, k)]
     if left_out is None or len(output.labels) < FEW:
         return found
-    return [*_about_explained(fitted, output, left_out), *found, *_about_predictions(fitted, left_out)]
+    return [*_about_explained(fitted, output, left_out), *found, *_about_predictions(fitted, output, left_out)]
 
 
 def about_cloud(fitted: model_io.Fitted) -> list[str]:
@@ -293,9 +293,10 @@ def about_cloud(fitted: model_io.Fitted) -> list[str]:
     if len(alone):
         alone = alone[np.argsort(-nearest[alone], kind="stable")]
         times, first = nearest[alone[0]] / max(float(np.median(nearest)), 1e-12), some[alone[:3]]
+        how_many = f"{len(alone)} rows are" if len(alone) > 1 else "One row is"
         found.append(
-            f"{_count(len(alone), 'row')} far from all others, the farthest is {_names(fitted, first)} (up to "
-            f"{number(times, 2)} times the usual distance between neighbours). Little is known about the "
+            f"{how_many} far from all others, the farthest is {_names(fitted, first)} (up to {number(times, 2)} "
+            "times the usual distance between neighbours). Little is known about the "
             "surface around them: check whether they are mistakes, or add rows between."
         )
     return found
@@ -371,7 +372,7 @@ def _about_explained(fitted: model_io.Fitted, output: Any, left_out: diagnostics
     ]
 
 
-def _about_predictions(fitted: model_io.Fitted, left_out: diagnostics.LeaveOneOut) -> list[str]:
+def _about_predictions(fitted: model_io.Fitted, output: Any, left_out: diagnostics.LeaveOneOut) -> list[str]:
     n, inside = len(left_out.y), int(left_out.inside.sum())
     found = []
     words = {"narrow": "too narrow: read ± as too small", "wide": "wider than they need to be"}
@@ -379,21 +380,19 @@ def _about_predictions(fitted: model_io.Fitted, left_out: diagnostics.LeaveOneOu
         found.append(
             f"{inside} of {n} labels ({percent(inside / n)}) are in their 95 % interval. The intervals are {word}."
         )
-    off = np.abs(left_out.y - left_out.mean) / left_out.std
-    off = off / np.clip(1.48 * np.median(off), 1e-12, 1.0)  # gross errors widen all deviations: most labels are near
+    gross = output.posterior.gross * output.posterior.gross_variance * output.scale**2 if output.linear else 0.0
+    variance = left_out.std**2  # gross errors, where some are expected, widen it for all labels
+    off = np.abs(left_out.y - left_out.mean) / np.sqrt(np.maximum(variance - gross, 0.01 * variance))
     odd = np.flatnonzero(off > ODD)
     if len(odd):
         odd = odd[np.argsort(-off[odd], kind="stable")]
+        names, most = _names(fitted, left_out.rows[odd[:3]]), f"{number(off[odd[0]], 2)} standard deviations"
         found.append(
-            f"{_count(len(odd), 'label')} far from what the other labels say, the farthest is that of "
-            f"{_names(fitted, left_out.rows[odd[:3]])} ({number(off[odd[0]], 2)} standard deviations). "
-            "Check them for mistakes."
+            f"The label of {names} is {most} from what the other labels say. Check it for mistakes."
+            if len(odd) == 1
+            else f"{len(odd)} labels are up to {most} from what the others say, most of all {names}. Check them."
         )
     return found
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}s are" if n > 1 else f"One {noun} is"
 
 
 def _names(fitted: model_io.Fitted, rows: np.ndarray) -> str:
