@@ -35,7 +35,7 @@ from ..persistence.model_io import Sealed
 from ..persistence.store import Store
 from .base import SurfaceGeometry
 from .candidate_set import NO_BOUNDARY, CandidateSet, Member, on_coordinates, on_eigenfunctions, unreached
-from .chart_mesh import ChartMesh, coordinate_mesh
+from .chart_mesh import ChartMesh, coordinate_mesh, with_middles
 from .features import NodeFeatures
 from .graphs import CONNECTED
 from .options import KernelTask
@@ -308,8 +308,9 @@ class ChartGeometry:
 
     def _paths(self, chart: Chart, task: KernelTask) -> PathFeatures:
         """Paths of Euler steps in the chart."""
-        features = path_features(chart, self.rows, *_of_paths(task), n_jobs=task.n_jobs)
-        return PathFeatures.of(features, *self._starts)
+        points, ends = self._starts
+        times, values = path_features(chart, self.rows, points, *_of_paths(task), n_jobs=task.n_jobs)
+        return PathFeatures(times, values if ends is None else [with_middles(value, ends) for value in values])
 
 
 def _coordinates(surface: Surface) -> np.ndarray:

@@ -21,7 +21,6 @@ from scipy.sparse import csr_matrix, diags
 
 from ..heat.covariances import Features
 from ..heat.elements import linear_nodes
-from ..heat.histograms import InducedFeatures, cleaned
 from ..heat.lanczos import lowest
 from ..heat.spectra import smoothness_of
 from ..heat.surfaces import SurfaceNodes
@@ -34,21 +33,10 @@ from .features import NodeFeatures
 
 @dataclass(frozen=True)
 class PathFeatures:
-    """Features from paths at the nodes of a surface, [V, k] for each time."""
+    """Features from paths at the nodes of a surface, [V, k] at each time."""
 
     times: np.ndarray
     at_nodes: list[np.ndarray]
-
-    @classmethod
-    def of(cls, features: Any, points: np.ndarray, ends: np.ndarray | None = None) -> PathFeatures:
-        """Features of paths from the first nodes, at `points`; a node in the middle of a side has the mean of its ends.
-
-        The Monte Carlo noise is removed where paths start from every point.
-        """
-        values = features(points)
-        if not isinstance(features, InducedFeatures):
-            values = cleaned(features, values).clean(values)
-        return cls(features.times, values if ends is None else [with_middles(v, ends) for v in values])
 
 
 def of_jumps(nodes: SurfaceNodes, n_modes: int, points: np.ndarray, ends: np.ndarray | None) -> NodeFeatures:

@@ -116,12 +116,6 @@ class Motion:
         """Which coordinates are periodic."""
         return self.geometry.periodic
 
-    @property
-    def errors(self) -> tuple[float, float]:
-        """The relative error of the table's root, and the fraction of misplaced points; both 0 without a table."""
-        table = self.geometry
-        return (float(table.error), float(table.misplaced)) if isinstance(table, Table) else (0.0, 0.0)
-
 
 def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float32) -> Motion:
     """Prepare a chart: tabulated (default for q ≤ 3, paths in `dtype`) or evaluated directly (float64)."""

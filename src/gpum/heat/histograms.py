@@ -16,10 +16,8 @@ For many points, with paths from m inducing points z only,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -37,20 +35,9 @@ COARSEST, FINEST = 10, 20  # steps that the duration of paths so far would be di
 NEIGHBOURS, PROBES = 10, 5  # edges from each row, and points on an edge that must be inside
 
 
-@dataclass
-class Accuracy:
-    """Measures of how exact simulated paths are."""
-
-    step: float  # the largest time step
-    geometry_step: float  # the step that the geometry needs; a larger one is used where it changes a regression little
-    table_error: float  # relative error of a step's size
-    misplaced: float  # fraction of points on the wrong side of the table's boundary
-    outside: float = 0.0  # fraction of paths outside when they were counted, in the worst call so far
-
-
 @dataclass(frozen=True)
-class PathFeatures:
-    """Features F_t of any points of a chart.
+class Histograms:
+    """Features F_t of any points of a chart, with the noise of their paths.
 
     The random keys of a point's paths come from its coordinates, so that its features do not depend on other points.
     """
@@ -64,7 +51,6 @@ class PathFeatures:
     n_paths: int
     seed: int
     n_jobs: int | None
-    accuracy: Accuracy
 
     def __call__(self, points: np.ndarray) -> list[np.ndarray]:
         """F_t [n, cells] at each time, of points [n, q] in the coordinates of the original chart."""
@@ -76,7 +62,6 @@ class PathFeatures:
             self.moving, points, self.dts, self.counts, n_blocks, block, self.seed, paths.histogram, extra, ids
         )  # fmt: skip
         counts, outside = paths.run(plan, self.n_jobs, by_block=False)
-        self.accuracy.outside = max(self.accuracy.outside, outside)
         warn_of_outside(outside, float(self.dts.max()))
         features = []
         for k, t in enumerate(self.times):
@@ -111,29 +96,6 @@ class PathFeatures:
         return points
 
 
-@dataclass(frozen=True)
-class CleanFeatures:
-    """Features F_t V of any points; V are the directions in which the cloud's features exceed their noise."""
-
-    base: PathFeatures
-    times: np.ndarray
-    directions: list[np.ndarray]  # V, [cells, k] at each time
-
-    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """F_t V [n, k] at each time."""
-        return self.clean(self.base(points))
-
-    def clean(self, features: list[np.ndarray]) -> list[np.ndarray]:
-        """F_t V from F_t."""
-        return [F @ V for F, V in zip(features, self.directions, strict=True)]
-
-
-def cleaned(base: PathFeatures, cloud: list[np.ndarray]) -> CleanFeatures:
-    """Features without most of their noise; the directions come from F_t [N, cells] of the cloud at each time."""
-    directions = [_directions(base.volumes(t), base.total, F) for t, F in zip(base.times, cloud, strict=True)]
-    return CleanFeatures(base, base.times, directions)
-
-
 def _directions(volumes: np.ndarray, n_paths: int, F: np.ndarray) -> np.ndarray:
     """V, [cells, k]: the directions of F_t [n, cells] that exceed the noise, at least one."""
     inside = int(np.sum(volumes > 0))
@@ -147,68 +109,45 @@ def _directions(volumes: np.ndarray, n_paths: int, F: np.ndarray) -> np.ndarray:
     return (F.T @ (U[:, used] / np.sqrt(np.maximum(squares[used], 1e-300))) if small else U[:, used])[:, ::-1]
 
 
-@dataclass(frozen=True)
-class InducedFeatures:
-    """Features F_t of any points, computed from the paths of inducing points only."""
-
-    base: PathFeatures
-    times: np.ndarray
-    kernels: list[np.ndarray]  # K_t(z, cell) - 1/V, [m, cells] at each time
-    roots: list[np.ndarray]  # K_zz^{-1/2} without the directions below the noise
-
-    def __call__(self, points: np.ndarray) -> list[np.ndarray]:
-        """F_t [n, at most m] at each time."""
-        features = []
-        for t, kernel, root in zip(self.times, self.kernels, self.roots, strict=True):
-            around, weights = self.base.around(points, 2 * t)
-            features.append(np.einsum("mnc,nc->nm", kernel[:, around], weights) @ root)
-        return features
-
-
 def path_features(
-    chart: Chart, rows: np.ndarray, n_paths: int, step_size: float | None, max_time: float | None,
+    chart: Chart, rows: np.ndarray, points: np.ndarray, n_paths: int, step_size: float | None, max_time: float | None,
     n_inducing: int | None, seed: int, n_jobs: int | None = None,
-) -> Any:  # fmt: skip
-    """Prepare features on a chart, at TIMES times from the spacing of its rows [N, q] to its extent."""
+) -> tuple[np.ndarray, list[np.ndarray]]:  # fmt: skip
+    """Times from the spacing of the rows [N, q] of a chart to its extent, and F_t of points [n, q] at each, [n, k].
+
+    Paths start from every point, and most of their noise is removed; or from `n_inducing` rows, spread over the chart.
+    """
     even = straighten(chart)
-    points = even.coordinates(rows)
-    extent = max(neighbours.extent(points), _reach(even, points), 1e-12)
-    times = times_between(float(neighbours.spacing(points).mean()), extent, max_time)
-    prepare = partial(_prepare, even, n_paths=n_paths, step_size=step_size, seed=seed, n_jobs=n_jobs)
-    return induced(prepare, times, rows, points, n_inducing, seed)
-
-
-def times_between(spacing: float, extent: float, max_time: float | None) -> np.ndarray:
-    """TIMES diffusion times, from the spacing of rows to the time in which heat spreads over the whole surface."""
+    at = even.coordinates(rows)
+    extent = max(neighbours.extent(at), _reach(even, at), 1e-12)
     largest = (LARGEST * extent) ** 2 if max_time is None else max_time
+    spacing = float(neighbours.spacing(at).mean())
     smallest = min(max((2 * spacing) ** 2, (SMALLEST * extent) ** 2), 0.25 * largest)
-    return np.geomspace(smallest, largest, TIMES)
-
-
-def induced(
-    prepare: Callable[[np.ndarray], PathFeatures], times: np.ndarray, rows: np.ndarray, points: np.ndarray,
-    n_inducing: int | None, seed: int,
-) -> Any:  # fmt: skip
-    """Features from the paths of every point, or of `n_inducing` rows that are spread over the points [N, d]."""
+    times = np.geomspace(smallest, largest, TIMES)
+    prepare = partial(prepared, even, n_paths=n_paths, step_size=step_size, seed=seed, n_jobs=n_jobs)
     if n_inducing is None or n_inducing >= len(rows):
-        return prepare(times)
+        paths_of = prepare(times)
+        values = paths_of(points)
+        return times, [
+            F @ _directions(paths_of.volumes(t), paths_of.total, F) for t, F in zip(times, values, strict=True)
+        ]
+    centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(at).cluster_centers_
+    z = rows[np.unique(neighbours.nearest(at, 1, centres)[1])]
     both = np.unique(np.concatenate([times, 2 * times]))
-    base = prepare(both)
-    centres = KMeans(n_inducing, n_init=1, random_state=seed % 2**31).fit(points).cluster_centers_
-    z = rows[np.unique(neighbours.nearest(points, 1, centres)[1])]
-    of_inducing = base(z)
-    kernels, roots = [], []
+    paths_of, features = prepare(both), []
+    of_inducing = paths_of(z)
     for t in times:
         half, full = (of_inducing[k] for k in np.searchsorted(both, [t, 2 * t]))
-        volumes = base.volumes(2 * t)
+        volumes = paths_of.volumes(2 * t)
         w, V = np.linalg.eigh(half @ half.T)
         density = float(np.mean(np.sum(half**2, 1))) + 1 / volumes.sum()
-        noise = np.sqrt(density / (base.total * np.median(volumes[volumes > 0])))  # sd of an entry of k(x)
+        noise = np.sqrt(density / (paths_of.total * np.median(volumes[volumes > 0])))  # sd of an entry of k(x)
         used = w > noise * np.sqrt(len(w))  # other directions of K_zz are below the noise
         used[-1] = True
-        roots.append(V[:, used] / np.sqrt(w[used]))
-        kernels.append(paths.over(full, np.sqrt(volumes)))
-    return InducedFeatures(base, times, kernels, roots)
+        around, weights = paths_of.around(points, 2 * t)
+        kernel = paths.over(full, np.sqrt(volumes))  # K_t(z, cell) - 1/V
+        features.append(np.einsum("mnc,nc->nm", kernel[:, around], weights) @ (V[:, used] / np.sqrt(w[used])))
+    return times, features
 
 
 def _reach(even: StraightChart, points: np.ndarray) -> float:
@@ -221,10 +160,10 @@ def _reach(even: StraightChart, points: np.ndarray) -> float:
     return neighbours.reach(graph)
 
 
-def _prepare(
+def prepared(
     even: StraightChart, times: np.ndarray, *, n_paths: int, step_size: float | None, seed: int, n_jobs: int | None
-) -> PathFeatures:
-    """Features of a chart in even coordinates: its cells, the legs of its paths, and its table."""
+) -> Histograms:
+    """Histograms of a chart in even coordinates: its cells, the legs of its paths, and its table."""
     cells = paths.make_cells(even, float(times.min()), n_paths)
     durations = np.array([cells.path_time(t) for t in times])
     needed = brownian.step_size(even)
@@ -233,6 +172,4 @@ def _prepare(
     else:
         largest = step_sizes(even, durations, step_size)
     dts, counts = paths.plan_legs(durations, largest)
-    moving = brownian.motion(even)
-    accuracy = Accuracy(float(dts.max()), needed, *moving.errors)
-    return PathFeatures(even, times, cells, moving, dts, counts, n_paths, seed, n_jobs, accuracy)
+    return Histograms(even, times, cells, brownian.motion(even), dts, counts, n_paths, seed, n_jobs)
