@@ -34,9 +34,9 @@ class Term(ABC):
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """k [n, m]; `surface` [n, m] is that of the surface."""
 
-    @abstractmethod
     def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
         """k(x, x) [n]; `surface` [n] is that of the surface."""
+        return np.ones(len(a))
 
     def features(self, surface: np.ndarray | None, a: np.ndarray) -> np.ndarray | None:
         """F [n, k], `surface` being those of the surface; None where the term is not linear in features."""
@@ -48,15 +48,12 @@ class OfSurface(Term):
     """The kernel on the surface."""
 
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return surface
 
     def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return surface
 
     def features(self, surface: np.ndarray | None, a: np.ndarray) -> np.ndarray | None:
-        """See `Term`."""
         return surface
 
 
@@ -69,12 +66,7 @@ class OfColumns(Term):
     scale: float
 
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return stationary(self.nu, distances(a[:, self.at], b[:, self.at]) / self.scale)
-
-    def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """See `Term`."""
-        return np.ones(len(a))
 
 
 @dataclass(frozen=True)
@@ -86,13 +78,8 @@ class PeriodicOf(Term):
     scale: float
 
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         turn = np.pi * (a[:, self.at, None] - b[:, self.at]) / self.period
         return np.exp(-2 * (np.sin(turn) / self.scale) ** 2)
-
-    def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """See `Term`."""
-        return np.ones(len(a))
 
 
 @dataclass(frozen=True)
@@ -104,15 +91,12 @@ class LinearOf(Term):
     spread: np.ndarray
 
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return self.features(None, a) @ self.features(None, b).T
 
     def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return np.sum(self.features(None, a) ** 2, 1)
 
     def features(self, surface: np.ndarray | None, a: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return (a[:, self.at] - self.middle) / self.spread
 
 
@@ -124,15 +108,12 @@ class SumOf(Term):
     shares: tuple[float, ...]
 
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return sum(v * term.gram(surface, a, b) for v, term in zip(self.shares, self.terms, strict=True))  # type: ignore[return-value]
 
     def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return sum(v * term.diag(surface, a) for v, term in zip(self.shares, self.terms, strict=True))  # type: ignore[return-value]
 
     def features(self, surface: np.ndarray | None, a: np.ndarray) -> np.ndarray | None:
-        """See `Term`."""
         found = []
         for v, term in zip(self.shares, self.terms, strict=True):
             F = term.features(surface, a)
@@ -149,18 +130,16 @@ class ProductOf(Term):
     terms: tuple[Term, ...]
 
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         found = self.terms[0].gram(surface, a, b)
         for term in self.terms[1:]:
             found = found * term.gram(surface, a, b)
         return found
 
     def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """See `Term`."""
         return np.prod([term.diag(surface, a) for term in self.terms], axis=0)
 
     def features(self, surface: np.ndarray | None, a: np.ndarray) -> np.ndarray | None:
-        """See `Term`: all products of a feature of each."""
+        """All products of a feature of each term."""
         found = np.ones((len(a), 1))
         for term in self.terms:
             F = term.features(surface, a)
@@ -200,7 +179,6 @@ class Combined(Covariance):
         return a[:, : -self.columns], a[:, -self.columns :]
 
     def gram(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Covariance`."""
         (x, s), (y, t) = self._split(a), self._split(b)
         return 1 + self.term.gram(self._whole(self.inner.gram(x, y)), s, t)
 
@@ -210,7 +188,6 @@ class Combined(Covariance):
         return (1 - c) * (K - 1) + c
 
     def diag(self, a: np.ndarray) -> np.ndarray:
-        """See `Covariance`."""
         x, s = self._split(a)
         return 1 + self.term.diag(self._whole(self.inner.diag(x)), s)
 
@@ -223,7 +200,6 @@ class Combined(Covariance):
         return self.term.features(F, s)
 
     def times(self, a: np.ndarray, b: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """See `Covariance`."""
         F = self.features(a)
         if F is None or F.shape[1] >= len(b):
             return self.gram(a, b) @ U
@@ -232,11 +208,10 @@ class Combined(Covariance):
         return U.sum(0) + F @ (of_b.T @ U)
 
     def factor(self, a: np.ndarray) -> np.ndarray | None:
-        """See `Covariance`."""
         F = self.features(a)
         return None if F is None else np.concatenate([np.ones((len(a), 1)), F], 1)
 
     def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """See `Covariance`; by a central difference."""
+        """By a central difference."""
         more, less = (self.at(self.scale * np.exp(step)).gram(a, a) for step in (STEP, -STEP))
         return np.sum(V * ((more - less) @ V), 0) / (2 * STEP)
