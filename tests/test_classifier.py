@@ -160,6 +160,15 @@ def test_columns_have_lengths_with_any_number_of_labels(monkeypatch):
     assert screened.score(X[150:], y[150:]) > 0.85
 
 
+@pytest.mark.parametrize(("each", "learned"), [(1, False), (2, True)])
+def test_one_label_a_class_says_nothing_of_lengths(each, learned):
+    """Of twelve classes with one label each no two rows are known to be alike."""
+    X = np.random.default_rng(0).standard_normal((120, 4))
+    y = np.where(np.arange(120) < 12 * each, np.arange(120) % 12, -1)
+    titles = GPUMClassifier(geometry="flat", random_state=0).fit(X, y).model_.geometries.titles
+    assert ("flat space, a length per column" in titles) == learned
+
+
 def test_contradicting_labels_settle():
     """Labels of different classes at nearly the same place: finite evidence, less than that of agreeing ones."""
     x = np.repeat([0.0, 3.0], 6) + 1e-3 * np.arange(12)

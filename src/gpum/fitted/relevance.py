@@ -79,7 +79,7 @@ def with_lengths(
     if Y is None or flat is None:
         return Labelled(geometries, candidate_set, at)
     spread = relevance.spreads(geometries.cloud.learned)
-    by_column = relevance.usable(n, int(np.sum(spread > 0)))
+    by_column = relevance.usable(n, int(np.sum(spread > 0)), Y.shape[1] if classes else 1)
     if not many and not by_column:
         return Labelled(geometries, candidate_set, at)
     learned = candidate_set is geometries.candidate_set  # else the labelled rows were projected

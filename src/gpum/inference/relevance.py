@@ -216,13 +216,14 @@ def relative_scale(name: str, other: str) -> float:
     return 1.0 if name == other else SCALES[name] / SCALES[other]
 
 
-def usable(n_labels: int, n_columns: int) -> bool:
-    """Whether so many labels and varying columns have members at all.
+def usable(n_labels: int, n_columns: int, n_classes: int = 1) -> bool:
+    """Whether so many labels (of so many classes; numbers are of one) and varying columns have members at all.
 
-    One column has nothing to be compared with. A few labels cannot tell columns apart, and hundreds of columns
+    One column has nothing to be compared with. A few labels cannot tell columns apart; with one label a class no two
+    rows are known to be alike, and however many classes there are, nothing is known of lengths. Hundreds of columns
     (pictures, spectra) are measurements of one kind.
     """
-    return n_labels >= LEAST_LABELS and 2 <= n_columns <= MOST_COLUMNS
+    return n_labels - (n_classes - 1) >= LEAST_LABELS and 2 <= n_columns <= MOST_COLUMNS
 
 
 def spreads(rows: np.ndarray) -> np.ndarray:
