@@ -13,6 +13,7 @@ from gpum.basics import large_neighbours, neighbours
 from gpum.fitted import cloud
 from gpum.geometry import features
 from gpum.heat import chebyshev
+from gpum.inference import classes
 
 
 def clusters(n, rng):
@@ -137,14 +138,17 @@ def test_rows_are_not_compared_anew_when_a_subset_of_them_is_chosen():
     assert np.allclose(part.changed(unit=1.0).rows, X)  # other units are other rows
 
 
-def test_a_wrong_label_does_not_make_all_rows_unsure(fitted):
+def test_a_wrong_label_does_not_make_all_rows_unsure(fitted, monkeypatch):
     X, truth, classifier, _ = fitted
     y = np.where(np.arange(3300) < 30, truth, -1)
     y[5] = (y[5] + 1) % 3
     p = GPUMClassifier(random_state=0).fit(X, y).predict_proba(X)[30:]
     assert np.mean(p.argmax(1) == truth[30:]) > 0.99
-    assert p.max(1).mean() > 0.968
+    assert p.max(1).mean() > 0.95  # 0.999 with a right label, 0.954 to 0.961 on clouds of three seeds
     assert classifier.predict_proba(X).max(1).mean() > p.max(1).mean()
+    monkeypatch.setattr(classes, "DRAWN", 4000)  # all components of the mixture say how sharp classes are
+    every = GPUMClassifier(random_state=0).fit(X, y).predict_proba(X)[30:]
+    assert abs(every.max(1).mean() - p.max(1).mean()) < 2e-3
 
 
 def test_rows_of_the_cloud_are_looked_up(fitted, monkeypatch):

@@ -64,7 +64,7 @@ DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
 DIMENSION_ROWS = 200  # rows of the cloud from which d is computed
 SHARP_SD = 0.6  # of log γ
 ELSEWHERE = 20.0  # see the module: by simulation, `benchmarks/reliability.py`
-TURNS, DRAWN, ASKED = 4, 24, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
+TURNS, DRAWN, ASKED = 4, 48, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
 ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
 FIRST_SWEEPS = 3  # of a first look at all candidates
 HOPELESS = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
@@ -325,9 +325,11 @@ def _elsewhere(
     first = posterior.probabilities(cloud)
     first[: len(known)] = np.eye(C)[y]
     truth = first.argmax(1)
-    candidates = [component.candidate for component in posterior.components for _ in component.ratios]
     ratios = np.concatenate([component.ratios for component in posterior.components])
-    cumulative = np.cumsum(np.concatenate([component.weights for component in posterior.components]))
+    order = np.argsort(ratios, kind="stable")  # so that each ratio, which decides how sure they are, has its part
+    candidates = [component.candidate for component in posterior.components for _ in component.ratios]
+    candidates, ratios = [candidates[i] for i in order], ratios[order]
+    cumulative = np.cumsum(np.concatenate([component.weights for component in posterior.components])[order])
     steps = (np.arange(DRAWN) + 0.5) / DRAWN * cumulative[-1]  # components in proportion to their weights
     drawn, times = np.unique(np.searchsorted(cumulative, steps), return_counts=True)
     second = []
