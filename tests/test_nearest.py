@@ -236,6 +236,15 @@ def test_a_large_noisy_trend_uses_all_labels(few_are_many):
     assert np.sqrt(np.mean((model.predict(X[1000:]) - f[1000:]) ** 2)) < 2 * np.sqrt(6 / 1000)
 
 
+def test_a_trend_of_many_columns_uses_all_labels_where_one_length_for_all_of_them_is_best():
+    """One label more than all kernels see at once: the error stays near that of least squares, √(columns/labels)."""
+    rng, n = np.random.default_rng(0), nearest.EXACT + 1
+    X = rng.standard_normal((n + 500, 20))
+    f, noise = X @ np.linspace(1, 0, 20), 0.5
+    model = GPUMRegressor(geometry="flat", random_state=0).fit(X[:n], f[:n] + noise * rng.standard_normal(n))
+    assert np.sqrt(np.mean((model.predict(X[n:]) - f[n:]) ** 2)) < 1.5 * noise * np.sqrt(20 / n)
+
+
 @pytest.mark.parametrize(
     "case", ["equal labels", "copies of one row", "more columns than labels", "a far label", "one column"]
 )

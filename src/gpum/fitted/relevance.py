@@ -152,13 +152,12 @@ def _of_many(
     density = [candidate.densities.mean() for candidate in candidates]
     best = [max(range(k, k + shared), key=density.__getitem__) for k in range(0, len(candidates), shared)]
     isotropic = candidates[best[0]]
+    nodes = coordinates.inducing(X, None if normal_noise else len(X) - 1)
+    induced = [more for k in best for more in _induced(lengths[k], nodes)]
     if not normal_noise:
-        nodes = coordinates.inducing(X, len(X) - 1)
-        return [more for k in best for more in _induced(lengths[k], nodes)], isotropic
+        return induced, isotropic
     hopeful = nearest_lengths.hopeful(candidates, len(Y))
-    best_of_all = max(best, key=density.__getitem__)
-    nearby = [one for one, keep in zip(lengths, hopeful, strict=True) if keep]
-    return nearby + _induced(lengths[best_of_all], coordinates.inducing(X)), isotropic
+    return [one for one, keep in zip(lengths, hopeful, strict=True) if keep] + induced, isotropic
 
 
 def _induced(lengths: Lengths, nodes: np.ndarray) -> list[Lengths]:
