@@ -170,9 +170,7 @@ def _bridges(points: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndar
         outside = np.flatnonzero(leave)
         if len(outside) > MOST_OUTSIDE:
             outside = outside[np.unique(label[outside], return_index=True)[1]]
-            gap, other = _nearest_of_others(points, label, outside)
-        else:
-            gap, other = _nearest_outside(points, label, outside)
+        gap, other = _nearest_of_others(points, label, outside)
         first = outside[order := np.lexsort((other, outside, gap, label[outside]))]
         _, shortest = np.unique(label[first], return_index=True)
         i, j, gap = first[shortest], other[order][shortest], np.maximum(gap[order][shortest], TINY)
@@ -191,7 +189,7 @@ def _bridges(points: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _nearest_of_others(points: np.ndarray, label: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same as `_nearest_outside` for many components, by blocks of products."""
+    """Distance to, and number of, the nearest row of another connected component, for each of `rows`."""
     best, which = np.empty(len(rows)), np.empty(len(rows), int)
     middle = np.median(points[rows], axis=0)
     among = points - middle
@@ -205,26 +203,6 @@ def _nearest_of_others(points: np.ndarray, label: np.ndarray, rows: np.ndarray) 
     for begin in range(0, len(rows), step):
         pairs = np.stack([rows[begin : begin + step], which[begin : begin + step]], 1)
         best[begin : begin + step] = distance(points, pairs)
-    return best, which
-
-
-def _nearest_outside(points: np.ndarray, label: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distance to, and number of, the nearest row of another connected component, for each of `rows`.
-
-    The labels of two components differ in some binary digit. So two searches for each digit, among the rows whose label
-    has the digit 1 and among those with 0, find them all.
-    """
-    best, which = np.full(len(rows), np.inf), np.zeros(len(rows), int)
-    for digit in range(int(label.max()).bit_length()):
-        bit = (label >> digit) & 1
-        for value in (0, 1):
-            ask, among = np.flatnonzero(bit[rows] == value), np.flatnonzero(bit != value)
-            if not len(ask) or not len(among):
-                continue
-            length, index = nearest(points[among], 1, points[rows[ask]])
-            closer = length[:, 0] < best[ask]
-            best[ask] = np.where(closer, length[:, 0], best[ask])
-            which[ask] = np.where(closer, among[index[:, 0]], which[ask])
     return best, which
 
 

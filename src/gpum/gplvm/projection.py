@@ -33,7 +33,7 @@ from ..basics.device import compiled
 from . import kernel
 from .bound import divergence
 from .mapping import Mapping
-from .psi import pair_features, psi1, row_features
+from .psi import pair_features
 
 MAX_STEPS = 101
 ROUND = 2  # steps of many rows, after which those that have converged are left out
@@ -87,23 +87,6 @@ def with_matrix(mapping: Mapping, M: Array) -> Decoder:
     return Decoder(mapping.Z, mapping.ell, mapping.gamma, mapping.beta, M, pairs, weights)
 
 
-def point_bound(x: Array, products: Array, dec: Decoder) -> Array:
-    """The bound of one row at the point x [q] without uncertainty, given its products s*ᵀWᵀ [m]."""
-    k = kernel.at(x, dec.Z, dec.ell, dec.gamma)
-    return dec.beta * (k @ products - 0.5 * k @ dec.M @ k) - 0.5 * x @ x
-
-
-def row_bound(theta: Array, products: Array, dec: Decoder) -> Array:
-    """The bound of one row at theta = (mu, log s) [2q], given its products s*ᵀWᵀ [m]."""
-    mu, log_s = jnp.split(theta, 2)
-    s = jnp.exp(log_s)
-    args = mu / dec.ell, s / dec.ell**2
-    first = dec.gamma * psi1(args[0][None], args[1][None], dec.Z / dec.ell)[0] @ products
-    row, constant = row_features(*args)
-    second = dec.weights @ jnp.exp(dec.pairs @ row + constant)
-    return dec.beta * (first - 0.5 * second) - jnp.sum(divergence(mu, log_s))
-
-
 def project_rows(
     products: np.ndarray, starts: np.ndarray, dec: Decoder, as_points: bool, pattern: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -152,7 +135,7 @@ Derivatives = Callable[[Any, Any, Decoder, Any], tuple[Array, Array, Array]]
 def at_points(
     x: Array, products: Array, dec: Decoder, pattern: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """`point_bound` of rows at x [n, q] with its gradient [n, q] and Hessian [n, q, q]."""
+    """The bound of rows at points x [n, q] without uncertainty, with its gradient [n, q] and Hessian [n, q, q]."""
     M = dec.M if pattern is None else dec.M[pattern]
     kM = (lambda k: k @ M) if pattern is None else (lambda k: jnp.einsum("nk,nkm->nm", k, M))
     away = (dec.Z - x[:, None]) / dec.ell**2  # [n, m, q]
@@ -171,7 +154,7 @@ def at_points(
 def at_posteriors(
     theta: Array, products: Array, dec: Decoder, pattern: Array | None = None
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """`row_bound` of rows at theta [n, 2q] with its gradient [n, 2q] and Hessian [n, 2q, 2q]."""
+    """The bound of rows at theta = (mu, log s) [n, 2q] with its gradient [n, 2q] and Hessian [n, 2q, 2q]."""
     z = dec.Z / dec.ell
     mu, log_s = jnp.split(theta, 2, axis=1)
     weights = dec.weights if pattern is None else dec.weights[pattern]

@@ -18,14 +18,13 @@ from math import factorial
 
 import numpy as np
 from scipy import ndimage
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import Delaunay
 
 from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..manifold import Chart, evaluate
 from ..manifold.straight import probe
+from ..manifold.surface import Surface
 
 MAX_DIM = 3
 MAX_GRID_NODES = 2_000_000
@@ -145,7 +144,7 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
         positions = _with_cuts(nodes[inside(nodes)], _cuts(inside, level, counts), level, counts)
         simplices = _simplices(positions)
         simplices = simplices[_belongs(inside, positions[simplices], raster, cell)]
-        n_components = _n_components(simplices, len(positions))
+        n_components = Surface(positions, simplices).n_connected_components
     used, simplices = np.unique(simplices, return_inverse=True)
     simplices = simplices.reshape(-1, len(counts) + 1)
     nodes = size.coordinates(positions[used] / counts)
@@ -263,12 +262,3 @@ def _belongs(inside: Inside, corners: np.ndarray, raster: np.ndarray, cell: np.n
             good &= _at(outside, a + t * (b - a), counts) <= allowed
     good[good] = inside(corners[good].mean(1))
     return good
-
-
-def _n_components(simplices: np.ndarray, n: int) -> int:
-    """How many connected components the simplices have."""
-    if not len(simplices):
-        return 0
-    pairs = np.concatenate([simplices[:, [0, k]] for k in range(1, simplices.shape[1])])
-    graph = coo_matrix((np.ones(len(pairs)), pairs.T), shape=(n, n))
-    return len(np.unique(connected_components(graph, directed=False)[1][simplices[:, 0]]))

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from ..basics import neighbours
 from . import surface
@@ -44,11 +42,8 @@ class Complex:
 
     def n_connected_components(self) -> int:
         """How many connected components the complex has."""
-        pairs = [self.corridors, *(self.simplices[:, [0, k]] for k in range(1, self.dim + 1))]
-        i, j = np.concatenate(pairs).T
-        graph = coo_matrix((np.ones(len(i)), (i, j)), shape=(len(self.vertices),) * 2)
-        labels = connected_components(graph, directed=False)[1]
-        return len(np.unique(labels[np.concatenate([i, j])]))
+        cells = surface.as_cells(self.simplices, self.corridors)
+        return surface.Surface(self.vertices, cells).n_connected_components
 
 
 def halved(whole: Complex) -> Complex:
