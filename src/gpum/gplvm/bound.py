@@ -216,17 +216,29 @@ def typical_steps(theta: Parameters, cloud: Any) -> Parameters:
 def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The optimal q(U) (erratum 2), as three matrices.
 
-    Returns P [m, N] with mean weights W = P S = beta A⁻¹ψ1ᵀS, Lam = Kuu⁻¹ - A⁻¹ [m, m], and a root
-    R of A⁻¹ = R Rᵀ. Lam is formed as L⁻ᵀ beta B (I + bB)⁻¹ L⁻¹: no difference of large numbers.
+    Returns P [m, N] with mean weights W = P S = beta A⁻¹ψ1ᵀS, Lam = Kuu⁻¹ - A⁻¹ [m, m], and a root R of A⁻¹ = R Rᵀ.
+    """
+    first, ((Lam, R),) = inducing_posteriors(theta, np.ones((1, len(theta.mu))), jitter)
+    return R @ (R.T @ first.T), Lam, R
+
+
+def inducing_posteriors(
+    theta: Parameters, seen: np.ndarray, jitter: float = JITTER
+) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """beta ψ1 [N, m], and Lam and R for each of several patterns of rows, seen [G, N] of ones and zeros.
+
+    Lam is formed as L⁻ᵀ beta B (I + bB)⁻¹ L⁻¹: no difference of large numbers.
     """
     gamma, beta = np.exp(theta.log_gamma), np.exp(theta.log_beta)
-    K, Psi1, Psi2 = statistics(theta, np.ones(len(theta.mu)), np.ones(len(theta.Z)), jitter, psi2_of_arrays)
+    K, Psi1, Psi2 = statistics(theta, seen, np.ones(len(theta.Z)), jitter, psi2_of_arrays)
+    posteriors = []
     try:
-        Li, B, LBi = factors(K, Psi2, beta * gamma, _inverse_factor_of_array)
+        for of_pattern in Psi2:
+            Li, B, LBi = factors(K, of_pattern, beta * gamma, _inverse_factor_of_array)
+            Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
+            posteriors.append((0.5 * (Lam + Lam.T), (LBi @ Li).T / np.sqrt(gamma)))
     except np.linalg.LinAlgError:
         raise NoSurface(
             "the matrices of the latent model are singular; use fewer inducing points (n_inducing) or rescale X"
         ) from None
-    R = (LBi @ Li).T / np.sqrt(gamma)
-    Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
-    return beta * gamma * R @ (R.T @ Psi1.T), 0.5 * (Lam + Lam.T), R
+    return beta * gamma * Psi1, posteriors

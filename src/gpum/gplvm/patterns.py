@@ -26,7 +26,6 @@ import numpy as np
 from jax import Array
 
 from ..basics import padding
-from ..basics.device import compiled
 from . import bound, likelihood
 from .kernel import JITTER, unit_gram
 from .psi import STORED, psi2_by_pattern
@@ -111,36 +110,17 @@ def variational_bound(
 
 def inducing_posterior(theta: bound.Parameters, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean weights W [m, p], and the means over columns of Lam and of A⁻¹ = R Rᵀ (see `bound.inducing_posterior`)."""
-    N, m = len(theta.mu), len(theta.Z)
-    filled, live = bound.filled(theta, padding.size(N))
-    whole = np.nan_to_num(S)
+    m, whole = len(theta.Z), np.nan_to_num(S)
     W, Lam, inverse = np.zeros((m, S.shape[1])), np.zeros((m, m)), np.zeros((m, m))
     groups = grouped(S)
     for k in range(0, len(groups), BATCH):
         batch = groups[k : k + BATCH]
-        seen = padding.fill(np.array([rows for rows, _ in batch], float), padding.size(len(batch)), len(filled.mu))
-        first, Lams, inverses = (np.asarray(a) for a in _inducing_posterior(filled, seen, live))
-        for (_, columns), L, A in zip(batch, Lams, inverses, strict=False):
-            L, A = L[:m, :m], A[:m, :m]
-            W[:, columns] = A @ (first[:N, :m].T @ whole[:, columns])
-            Lam += L * len(columns) / S.shape[1]
-            inverse += A * len(columns) / S.shape[1]
-    return W, 0.5 * (Lam + Lam.T), _root(inverse)
-
-
-@compiled
-def _inducing_posterior(theta: bound.Parameters, seen: Array, live: Array) -> tuple[Array, Array, Array]:
-    """beta ψ1 [N, m], Lam and A⁻¹ of every pattern [G, m, m]."""
-    gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    K, Psi1, Psi2 = bound.statistics(theta, seen, live, JITTER, psi2_by_pattern)
-
-    def of_pattern(psi2: Array) -> tuple[Array, Array]:
-        Li, B, LBi = bound.factors(K, psi2, beta * gamma)
-        R = (LBi @ Li).T / jnp.sqrt(gamma)
-        return Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li, R @ R.T
-
-    Lam, inverse = jax.vmap(of_pattern)(Psi2)
-    return beta * gamma * Psi1, Lam, inverse
+        first, posteriors = bound.inducing_posteriors(theta, np.array([rows for rows, _ in batch], float))
+        for (_, columns), (of_pattern, R) in zip(batch, posteriors, strict=True):
+            W[:, columns] = R @ (R.T @ (first.T @ whole[:, columns]))
+            Lam += of_pattern * len(columns) / S.shape[1]
+            inverse += R @ R.T * len(columns) / S.shape[1]
+    return W, Lam, _root(inverse)
 
 
 def _root(A: np.ndarray) -> np.ndarray:

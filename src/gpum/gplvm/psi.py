@@ -43,15 +43,16 @@ def psi2(mu: Array, s: Array, Z: Array, weight: Array) -> Array:
 
 
 def psi2_of_arrays(mu: np.ndarray, s: np.ndarray, Z: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """`psi2` of arrays of NumPy, without a compiled program."""
+    """`psi2` of arrays of NumPy, without a compiled program; of weights [..., N] the shape is [..., m, m]."""
     i, j = np.triu_indices(len(Z))
     pairs, apart = pair_features(Z)
     rows, constant = row_features(mu, s)
-    step, square, upper = max(1, CACHED // len(pairs)), np.zeros((len(Z), len(Z))), np.zeros(len(pairs))
+    step, shape = max(1, CACHED // len(pairs)), weight.shape[:-1]
+    square, upper = np.zeros((*shape, len(Z), len(Z))), np.zeros((*shape, len(pairs)))
     for k in range(0, len(rows), step):
         block = slice(k, k + step)
-        upper += weight[block] @ np.exp(rows[block] @ pairs.T + constant[block, None])
-    square[i, j] = square[j, i] = np.exp(apart) * upper
+        upper += weight[..., block] @ np.exp(rows[block] @ pairs.T + constant[block, None])
+    square[..., i, j] = square[..., j, i] = np.exp(apart) * upper
     return square
 
 
