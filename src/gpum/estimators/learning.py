@@ -23,6 +23,7 @@ from ..geometry.options import (
     KernelTask,
     dimensions,
     geometry_names,
+    has_terms,
     kernel_options,
     smoothness_names,
     with_kernel,
@@ -55,7 +56,7 @@ def _check_parameters(estimator: Any) -> None:
     check_latent_model(estimator.latent_model)
     options = options_of(estimator)
     smoothness_names(estimator.smoothness, options.covariance)
-    if options.has_terms and not estimator._takes_terms:
+    if has_terms(options) and not estimator._takes_terms:
         raise GpumError(
             f"kernel is {options.covariance!r}, and terms on columns are for GPUMRegressor; use a kernel on the surface"
         )
@@ -315,7 +316,7 @@ class SurfaceEstimator(shell.ChartEstimator):
     def _seen(self) -> dict[str, Any]:
         """The columns that geometries and terms of the kernel see, as fields of a cloud."""
         options = options_of(self)
-        if options.covariance is None or not options.has_terms:
+        if options.covariance is None or not has_terms(options):
             return {}
         kernel = options.covariance
         width = features.width(self)

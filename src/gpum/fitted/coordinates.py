@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from ..geometry.base import ScaledGeometry, SurfaceGeometry
+from ..geometry.base import SurfaceGeometry, bare
 from ..geometry.candidate_set import CandidateSet
 from ..geometry.features import InducedSpace, NodeFeatures
 from ..heat.covariances import Features, Stationary
@@ -109,7 +108,6 @@ def _learned(
 
 def _places(geometries: Geometries, k: int) -> np.ndarray:
     """Where the learned rows are on a surface."""
-    member: Any = geometries.members[k]
-    member = member.inner if isinstance(member, ScaledGeometry) else member
+    member, _ = bare(geometries.members[k])
     assert isinstance(member, SurfaceGeometry)
     return member.places

@@ -85,10 +85,6 @@ class Predictive(AtRows):
         outputs = self._outputs(slice(None))
         return self._stacked([output.cov(self.rows.whole, self.include_noise) for output in outputs])
 
-    def _warm(self) -> None:
-        """Compute the predictions, so that programs are compiled."""
-        self.far, self.mean, self.std  # noqa: B018
-
     def summary(self, levels: Any = (), levels_of_function: bool = False) -> Summary:
         """Mean and standard deviation [n] and quantiles [n, levels]: as each alone, in one pass over the rows.
 
@@ -167,7 +163,3 @@ class ClassPredictive(AtRows):
         """Probability of each class, [n, classes]."""
         posterior = self.model.outputs[0].posterior
         return np.concatenate(self._each_block(lambda block, _: posterior.probabilities(block)))
-
-    def _warm(self) -> None:
-        """Compute the predictions, so that programs are compiled."""
-        self.far, self.probabilities  # noqa: B018

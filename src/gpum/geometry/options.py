@@ -77,14 +77,14 @@ class KernelOptions:
                 "method='spectral', or metric_draws=0"
             )
 
-    @property
-    def has_terms(self) -> bool:
-        """Whether the kernel has terms besides the one on the surface."""
-        return self.covariance is not None and not self.covariance.on_surface
-
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return f"KernelOptions({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+
+def has_terms(options: KernelOptions) -> bool:
+    """Whether the kernel has terms besides the one on the surface."""
+    return options.covariance is not None and not options.covariance.on_surface
 
 
 def kernel_options(kernel: Any) -> KernelOptions:

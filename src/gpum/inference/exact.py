@@ -71,10 +71,6 @@ class Decomposed(OfEigenvalues):
         """K(a, labels) U."""
         return covariance.times(a, labels, self.U)
 
-    def of_features(self, covariance: Weighted, labels: np.ndarray) -> np.ndarray:
-        """F(labels)ᵀ U, [1 + k, r], for a kernel with features F."""
-        return _factor(covariance, labels).T @ self.U
-
     def on(self, covariance: Covariance, labels: np.ndarray) -> Decomposed:
         """With U, which it has."""
         return self
@@ -112,10 +108,6 @@ class LowRank(OfEigenvalues):
     def times(self, covariance: Covariance, a: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """K(a, labels) U."""
         return _factor(covariance, a) @ self.along
-
-    def of_features(self, covariance: Weighted, labels: np.ndarray) -> np.ndarray:
-        """F(labels)ᵀ U, [1 + k, r]."""
-        return self.along
 
     def on(self, covariance: Covariance, labels: np.ndarray) -> Decomposed:
         """With U of these labels, [n, r]."""

@@ -120,7 +120,7 @@ class Conditionals:
 
 def conditionals(
     covariance: Stationary, labels: np.ndarray, d: Nearest, r: float, queries: np.ndarray, index: np.ndarray,
-    noise: np.ndarray | float = 1.0, n_jobs: int | None = None,
+    noise: np.ndarray | float = 1.0,
 ) -> Conditionals:  # fmt: skip
     """What labels `index` [n, m] say at queries [n, p]; an index of -1 is no label. `noise` is d of the queries."""
     n, m = index.shape
@@ -149,7 +149,7 @@ def conditionals(
         return mean, np.maximum(variance, 1e-12 * prior), np.maximum(quadratic, 0.0)
 
     size = max(1, AT_ONCE // m**2)
-    blocks = list(results([partial(block, slice(k, k + size)) for k in range(0, n, size)], n_jobs, here=True))
+    blocks = list(results([partial(block, slice(k, k + size)) for k in range(0, n, size)], None, here=True))
     mean, variance, quadratic = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return Conditionals(mean, variance, quadratic, np.sum(index >= 0, 1))
 
@@ -183,13 +183,12 @@ def earlier(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_masses(
-    covariance: Stationary, labels: np.ndarray, d: Nearest, r: float, shape: float, rate: float,
-    n_jobs: int | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    covariance: Stationary, labels: np.ndarray, d: Nearest, r: float, shape: float, rate: float
+) -> tuple[np.ndarray, np.ndarray]:
     """log p(y) and the s² it is largest for, [J] each, for every ν in `d.sharing`; s² ~ InvGamma(shape, rate)."""
     rows, index = earlier(labels)
     noise = d.noise[rows]
-    at, y = conditionals(covariance, labels, d, r, labels[rows], index, noise, n_jobs), d.y[rows]
+    at, y = conditionals(covariance, labels, d, r, labels[rows], index, noise), d.y[rows]
     each = len(labels) / len(rows)  # labels that one of the sample stands for
     prior = shape * log(rate) - float(gammaln(shape))
 

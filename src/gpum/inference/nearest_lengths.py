@@ -142,9 +142,8 @@ class Climb:
 
 
 def maximised(
-    X: np.ndarray, Y: np.ndarray, groups: np.ndarray, smoothness: Sequence[str], repeated: bool,
-    n_jobs: int | None = None,
-) -> list[Candidate]:  # fmt: skip
+    X: np.ndarray, Y: np.ndarray, groups: np.ndarray, smoothness: Sequence[str], repeated: bool
+) -> list[Candidate]:
     """Candidates for labels Y [n, k] at rows X [n, p]; `groups` [p] is which length each column has.
 
     The kernel of middle smoothness is climbed from each of STARTS, the others from the better of its maxima.
@@ -152,7 +151,7 @@ def maximised(
     middle = "matern52" if "matern52" in smoothness else smoothness[0]
     first = Climb(X, Y, groups, middle, repeated)
     starts = [np.array([*[z] * (groups.max() + 1), w, 0.0]) for z, w in STARTS]
-    ends = list(results([partial(first.run, start, STEPS) for start in starts], n_jobs, here=True))
+    ends = list(results([partial(first.run, start, STEPS) for start in starts], None, here=True))
     theta = max(ends, key=lambda end: end[1].densities.mean())[0]
     tasks = []
     for name in smoothness:
@@ -160,7 +159,7 @@ def maximised(
             alike = inverse_squares(theta[:-2], TAU)[0] * (SCALES[middle] / SCALES[name]) ** 2
             start = np.concatenate([z_of(alike, TAU), theta[-2:]])
             tasks.append(partial(replace(first, smoothness=name).run, start, FURTHER))
-    return [candidate for _, candidate in [*ends, *results(tasks, n_jobs, here=True)]]
+    return [candidate for _, candidate in [*ends, *results(tasks, None, here=True)]]
 
 
 def refined(X: np.ndarray, Y: np.ndarray, like: Candidate, repeated: bool) -> Candidate:

@@ -8,39 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log
-from typing import Protocol
 
 import numpy as np
 from scipy.special import bdtr, expit, gammaln, log_expit, pdtr
-
-
-class ObservedCounts(Protocol):
-    """The distribution of an observation given the latent f (without its constant c)."""
-
-    @property
-    def offset(self) -> float:
-        """c."""
-
-    def log_p(self, f: np.ndarray) -> np.ndarray:
-        """log p(y | f) of the labels, [n] or [n, nodes] as f."""
-
-    def slopes(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Its first derivative, and minus its second, [n]."""
-
-    def mean(self, f: np.ndarray) -> np.ndarray:
-        """Of a new observation."""
-
-    def variance(self, f: np.ndarray) -> np.ndarray:
-        """Of a new observation."""
-
-    def below(self, k: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """P(a new observation ≤ k)."""
-
-    def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        """New observations."""
-
-    def like_labels(self) -> ObservedCounts:
-        """New observations as the labels are: of as many trials each."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +106,9 @@ class BinomialCounts:
     def like_labels(self) -> BinomialCounts:
         """New observations of as many trials as the labels have, [n]."""
         return self.of_trials(self.trials)
+
+
+ObservedCounts = PoissonCounts | BinomialCounts
 
 
 def count_quantiles(observed: ObservedCounts, w: np.ndarray, f: np.ndarray, levels: np.ndarray) -> np.ndarray:
