@@ -112,7 +112,6 @@ MUTANTS = [
         "np.argmin(values.reshape(n, c), 1)",
         "projection",
     ),
-    mutant("projection: the same of few rows", "projection", "jnp.argmax(last", "jnp.argmin(last", "projection"),
     mutant(
         "projection: far from a surface", "surface", "distance > self.limit[", "distance > 10 * self.limit[", "atlas"
     ),
