@@ -36,12 +36,12 @@ def threefry(key: tuple[Array, Array], x: tuple[Array, Array]) -> tuple[Array, A
 
 
 def steps(n_block: int, n_warps: int, moving, key: Array, state, dt: Array, count: Array, first: Array):
-    """The same as `brownian.four_point_steps` for a table in up to three dimensions; `n_block` paths a program."""
+    """The same as `brownian.bridged_steps` for a table in up to three dimensions; `n_block` paths a program."""
     table = moving.geometry
     q, n, columns = len(state[0]), state[0][0].shape[0], table.values.shape[-1]
     rows = -(-n // n_block) * n_block
     per_word = brownian.steps_per_word(q)
-    padded = [jnp.pad(each, (0, rows - n), mode="edge") for each in (*state[0], *state[1])]
+    padded = [jnp.pad(each, (0, rows - n), mode="edge") for coordinates in state for each in coordinates]
     numbers = jnp.concatenate([jnp.asarray(moving.low), jnp.asarray(moving.high), dt[None]]).astype(jnp.float32)
     seeds = jax.random.key_data(key).astype(jnp.uint32)
     counts = jnp.stack([count, first]).astype(jnp.int32)
@@ -58,7 +58,7 @@ def steps(n_block: int, n_warps: int, moving, key: Array, state, dt: Array, coun
         mine = (pl.program_id(0) * n_block + jnp.arange(n_block)).astype(jnp.uint32)
 
         def of_word(number, state):
-            done = 1 + number * per_word
+            done = number * per_word
             folded = threefry((seeds[0], seeds[1]), (jnp.uint32(0), (first + done).astype(jnp.uint32)))
             a, b = threefry(folded, (jnp.zeros_like(mine), mine))
             bits = a ^ b
@@ -68,27 +68,27 @@ def steps(n_block: int, n_warps: int, moving, key: Array, state, dt: Array, coun
                     brownian.increment(bits >> (brownian.BITS * (j * q + a)).astype(jnp.uint32), jnp.float32)
                     for a in range(q)
                 ]
-                return brownian.step(look, box, state, tuple(z), dt)
+                return brownian.step(look, box, state, tuple(z), count - done - j, dt)
 
             return jax.lax.fori_loop(0, jnp.minimum(per_word, count - done), one, state)
 
-        state = tuple(r[...] for r in refs[:q]), tuple(r[...] for r in refs[q : 2 * q])
-        words = (count - 1 + per_word - 1) // per_word
-        x, before = jax.lax.fori_loop(0, words, of_word, state)
-        for ref, each in zip(refs[2 * q :], (*x, *before), strict=True):
+        state = tuple(tuple(r[...] for r in refs[k * q : (k + 1) * q]) for k in range(3))
+        words = (count + per_word - 1) // per_word
+        state = jax.lax.fori_loop(0, words, of_word, state)
+        for ref, each in zip(refs[3 * q :], (each for coordinates in state for each in coordinates), strict=True):
             ref[...] = each
 
     whole = [pl.BlockSpec(memory_space=pl.ANY)] * 4
     block = pl.BlockSpec((n_block,), lambda i: (i,))
     ends = pl.pallas_call(
         kernel,
-        out_shape=[jax.ShapeDtypeStruct((rows,), jnp.float32)] * (2 * q),
+        out_shape=[jax.ShapeDtypeStruct((rows,), jnp.float32)] * (3 * q),
         grid=(rows // n_block,),
-        in_specs=[*whole, *[block] * (2 * q)],
-        out_specs=[block] * (2 * q),
+        in_specs=[*whole, *[block] * (3 * q)],
+        out_specs=[block] * (3 * q),
         **options(n_warps),
     )(jnp.asarray(table.values).ravel(), numbers, seeds, counts, *padded)
-    return tuple(each[:n] for each in ends[:q]), tuple(each[:n] for each in ends[q:])
+    return tuple(tuple(each[:n] for each in ends[k * q : (k + 1) * q]) for k in range(3))
 
 
 def options(n_warps: int) -> dict:
@@ -106,9 +106,9 @@ def mean_end(
 ) -> tuple[Array, Array]:
     """Where `n_paths` paths from a start are after a leg, in the mean, and the ends of the first hundred, [q, 100]."""
     x = tuple(jnp.broadcast_to(each, n_paths) for each in start)
-    original, brownian.four_point_steps = brownian.four_point_steps, partial(steps, n_block, n_warps)
+    original, brownian.bridged_steps = brownian.bridged_steps, partial(steps, n_block, n_warps)
     try:
         ends, _ = brownian.leg(moving, key, x, dt, count, jnp.asarray(0, jnp.int32))
     finally:
-        brownian.four_point_steps = original
+        brownian.bridged_steps = original
     return jnp.stack(ends).mean(1), jnp.stack(ends)[:, :100]

@@ -4,9 +4,16 @@
     x ← x + drift(x) dt + √dt G(x)^{-1/2} z
 
 A kernel is an expectation over paths, and for expectations z need not be normal: its moments up to the fifth must be
-those of a normal number. Four values do (`increment`), which take three random bits of a word that serves several
-steps. Paths of such steps alone would end on a lattice where the metric is constant, which histograms would show: the
-first step of each leg is normal, which spreads them.
+those of a normal number. Four values ζ do (`increment`), which take three random bits of a word that serves several
+steps. The sum of the n increments of a leg is √n w, with w normal: where r steps remain, and R of the sum,
+
+    z = R / r + √(1 - 1/r) ζ
+
+a Brownian bridge. These z are an orthogonal transform of w and the ζ, so that they have the same moments. As w is
+continuous, paths do not end on a lattice where the metric is constant: where a path is mirrored, R is mirrored with it,
+and in a flat box it ends where x + √(n dt) w is folded into the box. The w of a block of paths are not drawn one by one
+but spread evenly (a Sobol sequence, shifted by a random number of the block's own): most of where a path ends depends
+on w, so that kernels have a fraction of the noise of independent paths.
 
 A step that ends outside is mirrored at the boundary along γ, which is orthogonal to it on the surface, when the next
 step begins: one look at the geometry serves both, since outside it is that of the mirrored point (`table`). The error
@@ -34,6 +41,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.stats import qmc
 
 from ..basics.device import accelerated, compiled
 from ..manifold import Chart, drift, evaluate, grid, inverse_root
@@ -48,10 +56,15 @@ AT_ONCE_ON_DEVICE = 2**22
 SMALL_STEP = 0.02  # length of a step by default, as a fraction of the domain's shortest side
 STEP_CHANGE = 0.2  # the largest change of the metric (relative) that one step may meet
 
+LEADING = 256  # coordinates of a Sobol sequence; further ones would be no more even than random numbers
 BITS, COORDINATES = 3, 10  # random bits of an increment, and how many increments a word of 32 bits has
 # ±LARGE with probability 1/4 and ±SMALL with 3/4: variance 1, fourth moment 3.
 SMALL = np.sqrt(1 - np.sqrt(2 / 3))
 LARGE = np.sqrt(4 - 3 * SMALL**2)
+
+
+# Paths, where they were one step before, and how far they have to go in the rest of the leg, in steps.
+Bridged = tuple[Coordinates, Coordinates, Coordinates]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["chart", "low", "high"], meta_fields=["periodic"])
@@ -127,15 +140,20 @@ def motion(chart: Chart, *, tabulated: bool | None = None, dtype: Any = np.float
     return Motion(replace(table, low=table.low.astype(dtype), high=table.high.astype(dtype)), lookup)
 
 
-def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, first: Array) -> tuple[Coordinates, Array]:
+def leg(
+    moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, first: Array, w: Coordinates | None = None
+) -> tuple[Coordinates, Array]:  # fmt: skip
     """Paths x (q arrays [n]) after `count` steps, and how many of them are outside.
 
-    `first` is the number of the leg's first step, by which random numbers are folded.
+    `first` is the number of the leg's first step, by which random numbers are folded; `w` are normal numbers, in which
+    direction and how far paths go in all. None: they are drawn.
     """
-    normals = jax.random.normal(jax.random.fold_in(key, first), (len(x), *x[0].shape), jnp.float32).astype(x[0].dtype)
+    if w is None:
+        normals = jax.random.normal(jax.random.fold_in(totals_of(key), first), (len(x), *x[0].shape), jnp.float32)
+        w = tuple(normals.astype(x[0].dtype))
     look = partial(moving.at, moving.geometry)
-    state = step(look, moving, (x, x), tuple(normals), dt)
-    x, before = four_point_steps(moving, key, state, dt, count, first)
+    remaining = tuple(each * jnp.sqrt(count.astype(x[0].dtype)) for each in w)
+    x, before, _ = bridged_steps(moving, key, (x, x, remaining), dt, count, first)
 
     def mirror(x: Coordinates, turn: None) -> tuple[Coordinates, None]:
         _, _, depth, normal, direction = look(x)
@@ -146,12 +164,14 @@ def leg(moving: Motion, key: Array, x: Coordinates, dt: Array, count: Array, fir
 
 
 def step(
-    look: Callable[[Coordinates], Geometry], box: Any, state: tuple[Coordinates, Coordinates], z: Coordinates, dt: Array
-) -> tuple[Coordinates, Coordinates]:
-    """One step of paths, and where they were before it, from increments z; `box` has the chart's ends."""
-    x, before = state
+    look: Callable[[Coordinates], Geometry], box: Any, state: Bridged, increments: Coordinates, left: Array, dt: Array
+) -> Bridged:
+    """One step of paths, of which `left` remain in the leg, from increments ζ; `box` has the chart's ends."""
+    x, before, remaining = state
     mean, root, depth, normal, direction = look(x)
-    x = mirrored(x, before, depth, normal, direction)
+    x, remaining = mirrored(x, before, depth, normal, direction), turned(remaining, root, depth, normal)
+    part = 1 / jnp.asarray(left, x[0].dtype)
+    z = tuple(part * rest + jnp.sqrt(1 - part) * each for rest, each in zip(remaining, increments, strict=True))
     sd = jnp.sqrt(dt)
     moved = []
     for a in range(len(x)):
@@ -159,31 +179,48 @@ def step(
         most = sd * jnp.sqrt(sum(r**2 for r in root[a]))
         noise = sd * sum(r * each for r, each in zip(root[a], z, strict=True))
         moved.append(x[a] + jnp.clip(dt * mean[a], -most, most) + noise)
-    return _wrap(box, tuple(moved)), x
+    return _wrap(box, tuple(moved)), x, tuple(rest - each for rest, each in zip(remaining, z, strict=True))
 
 
-def four_point_steps(
-    moving: Motion, key: Array, state: tuple[Coordinates, Coordinates], dt: Array, count: Array, first: Array
-) -> tuple[Coordinates, Coordinates]:
-    """The steps of a leg after its first one. Words of random bits are drawn from the key folded by the number of the
-    first step that they serve."""
+def turned(remaining: Coordinates, root: tuple[Coordinates, ...], depth: Array, normal: Coordinates) -> Coordinates:
+    """What remains of increments, mirrored with the paths that are outside: R - 2 (ν·R) ν, with ν = G^{-1/2} n."""
+    across = tuple(sum(r * n for r, n in zip(row, normal, strict=True)) for row in root)
+    square = sum(c**2 for c in across)
+    outside = (depth < 0) & (square > 0)
+    along = sum(c * rest for c, rest in zip(across, remaining, strict=True)) / jnp.where(outside, square, 1)
+    twice = jnp.where(outside, 2 * along, 0)
+    return tuple(rest - twice * c for rest, c in zip(remaining, across, strict=True))
+
+
+def totals_of(key: Array) -> Array:
+    """The key of the normal numbers w of a block, beside those of its steps."""
+    return jax.random.fold_in(key, np.uint32(2**32 - 1))
+
+
+def bridged_steps(
+    moving: Motion, key: Array, state: Bridged, dt: Array, count: Array, first: Array
+) -> Bridged:  # fmt: skip
+    """The steps of a leg. Words of random bits are drawn from the key folded by the number of the first step that they
+    serve."""
     look = partial(moving.at, moving.geometry)
     q, dtype = len(state[0]), state[0][0].dtype
     per_word, words = steps_per_word(q), -(-q // COORDINATES)
 
-    def of_word(number: Array, state: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
-        done = 1 + number * per_word
+    def of_word(number: Array, state: Bridged) -> Bridged:
+        done = number * per_word
         bits = jax.random.bits(jax.random.fold_in(key, first + done), (words, *state[0][0].shape), jnp.uint32)
 
-        def one(j: Array, state: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
-            z = (increment(bits[a // COORDINATES] >> (BITS * (j * q + a % COORDINATES)), dtype) for a in range(q))
-            return step(look, moving, state, tuple(z), dt)
+        def one(j: Array, state: Bridged) -> Bridged:
+            increments = tuple(
+                increment(bits[a // COORDINATES] >> (BITS * (j * q + a % COORDINATES)), dtype) for a in range(q)
+            )
+            return step(look, moving, state, increments, count - done - j.astype(jnp.int32), dt)
 
         return jax.lax.fori_loop(
-            0, jnp.minimum(per_word, count - done), lambda j, s: one(j.astype(jnp.uint32), s), state
+            0, jnp.minimum(per_word, count - done), lambda j, s: one(jnp.asarray(j, jnp.uint32), s), state
         )
 
-    return jax.lax.fori_loop(0, -((1 - count) // per_word), of_word, state)
+    return jax.lax.fori_loop(0, -(-count // per_word), of_word, state)
 
 
 def steps_per_word(q: int) -> int:
@@ -223,18 +260,21 @@ def simulate(
     extra: Any,
     n_paths: int,
     record: Callable[[Array, Array, Any], Array],
+    even: Any = None,
 ) -> tuple[Array, Array]:
     """Simulate blocks of n_paths from starts [u, q], one key each, with record(x, leg number, extra) after each leg.
 
-    Leg j takes counts[j] steps of dts[j]. Returns what `record` makes of the positions [n_paths, q] of a block,
-    [u, legs, ...], and how many paths were outside when that was done, [u].
+    Leg j takes counts[j] steps of dts[j]. Points `even` of the unit cube, [legs, q, n_paths], say where the legs of the
+    paths lead (see `spread`); None: these are drawn one by one. Returns what `record` makes of the positions
+    [n_paths, q] of a block, [u, legs, ...], and how many paths were outside when that was done, [u].
     """
 
     def block(key: Array, start: Array) -> tuple[Array, Array]:
         def one_leg(state: tuple[Coordinates, Array, Array], settings: tuple[Array, Array, Array]) -> Any:
             x, first, outside = state
             dt, count, number = settings
-            x, more = leg(moving, key, x, dt, count, first)
+            w = None if even is None else spread(totals_of(key), jnp.asarray(even)[number], number, x[0].dtype)
+            x, more = leg(moving, key, x, dt, count, first, w)
             return (x, first + count, outside + more), record(jnp.stack(x, -1), number, extra)
 
         x = tuple(jnp.broadcast_to(each, n_paths) for each in start)
@@ -243,6 +283,22 @@ def simulate(
         return recorded, outside
 
     return jax.vmap(block)(keys, starts)
+
+
+def spread(key: Array, points: Array, number: Array, dtype: Any) -> Coordinates:
+    """Normal numbers, q arrays [n], at points [q, n] of the unit cube that are shifted at random, around its ends."""
+    shift = jax.random.uniform(jax.random.fold_in(key, number), (len(points), 1), jnp.float32)
+    moved = points + shift
+    quantiles = jnp.clip(moved - jnp.floor(moved), 2.0**-25, 1 - 2.0**-24)
+    return tuple(jax.scipy.special.ndtri(quantiles).astype(dtype))
+
+
+def evenly(n_paths: int, legs: int, q: int) -> np.ndarray:
+    """Points of the unit cube that fill it evenly, [legs, q, n_paths]: a Sobol sequence, random beyond LEADING."""
+    leading = min(legs * q, LEADING)
+    points = qmc.Sobol(leading, scramble=True, seed=0).random_base2(int(np.ceil(np.log2(max(n_paths, 2)))))[:n_paths]
+    others = np.random.default_rng(0).random((n_paths, legs * q - leading))
+    return np.concatenate([points, others], 1).T.reshape(legs, q, n_paths).astype(np.float32)
 
 
 def at_once(block: int, units: int) -> int:

@@ -78,7 +78,8 @@ def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, flo
     tasks = [np.arange(k, min(k + size, units)) for k in range(0, units, size)]
     totals: Any = None
     outside = 0
-    counted = results([partial(_run, plan, task, size) for task in tasks], n_jobs)
+    even = brownian.evenly(plan.block, len(plan.dts), plan.starts.shape[1])
+    counted = results([partial(_run, plan, even, task, size) for task in tasks], n_jobs)
     for task, (counts, out) in zip(tasks, counted, strict=True):
         if totals is None:
             totals = np.zeros((len(plan.starts), plan.n_blocks if by_block else 1, *counts.shape[1:]), counts.dtype)
@@ -88,7 +89,7 @@ def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, flo
     return totals, outside / (units * plan.block * len(plan.counts))
 
 
-def _run(plan: Plan, units: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _run(plan: Plan, even: np.ndarray, units: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Counts of some blocks [units, legs, ...], and how many paths were outside; `size` blocks share one program."""
     dtype = plan.moving.low.dtype
     start, block = np.divmod(np.resize(units, size), plan.n_blocks)  # resize repeats them
@@ -97,7 +98,9 @@ def _run(plan: Plan, units: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarr
         keys = brownian.block_keys(jax.random.key(plan.seed), ids, block)
         legs = jnp.asarray(plan.dts, dtype), jnp.asarray(plan.counts, jnp.int32)
         points = jnp.asarray(plan.starts[start], dtype)
-        counts, outside = brownian.simulate(plan.moving, keys, points, *legs, plan.extra, plan.block, plan.record)
+        counts, outside = brownian.simulate(
+            plan.moving, keys, points, *legs, plan.extra, plan.block, plan.record, even
+        )  # fmt: skip
         return np.asarray(counts)[: len(units)], np.asarray(outside)[: len(units)]
 
 

@@ -37,7 +37,10 @@ from ..manifold import Chart, drift, evaluate, inverse_root
 from ..persistence.programs import cached_programs
 
 TABLE_ERROR = 2e-3
-MISPLACED = 0.01  # fraction of points in cells that touch the inside: the volume is then right to a percent
+# Fraction of points in cells that touch the inside. Those on one side and on the other cancel, so that the volume is
+# more exact. In three dimensions, where most of a domain is near its boundary, cells of half the size misplace little
+# less than half as many points, for eight times the work.
+MISPLACED = {1: 0.01, 2: 0.01, 3: 0.03}
 TOO_FEW = 0.1  # fraction of misplaced points above which narrow parts of the domain are lost, which needs a warning
 PROBES = 1000  # points at which a table is checked
 TABLE_SIZES = {1: (256, 1024, 4096), 2: (128, 256, 512), 3: (24, 48, 96)}
@@ -76,7 +79,7 @@ def tabulate(chart: Chart) -> Table:
         raise NoSurface(f"a chart of {q} dimensions cannot be tabulated (at most 3); use direct evaluation")
     for size in TABLE_SIZES[q]:
         table = _checked(chart, *_table(chart, size))
-        if table.error < TABLE_ERROR and table.misplaced < MISPLACED:
+        if table.error < TABLE_ERROR and table.misplaced < MISPLACED[q]:
             return table
     if np.isnan(table.error):
         raise NoSurface(
@@ -87,7 +90,7 @@ def tabulate(chart: Chart) -> Table:
         warnings.warn(
             f"the largest table of the geometry ({size} cells per coordinate) has an error of {table.error:.2%} in its "
             f"step (target {TABLE_ERROR:.2%}), and {table.misplaced:.1%} of the points in its cells are on the wrong "
-            f"side of its boundary (target {MISPLACED:.0%}); tabulated=False is exact, and slow",
+            f"side of its boundary (target {MISPLACED[q]:.0%}); tabulated=False is exact, and slow",
             stacklevel=3,
         )
     return table
@@ -163,7 +166,12 @@ def _fraction_inside(chart: Chart, points: np.ndarray, cell: np.ndarray, shape: 
     """The fraction of each cell that is inside, [cells]; a cell beyond the box is like those at its face."""
     q = points.shape[1]
     box = np.asarray(chart.bounds, float).T
-    inside = evaluate(chart, "inside", np.clip(points, *box)).astype(float)
+    number = np.arange(len(points)).reshape(shape)
+    in_box = np.all((points > box[0]) & (points < box[1]), axis=1).reshape(shape)
+    within = tuple(slice(int(at.min()), int(at.max()) + 1) for at in np.nonzero(in_box))
+    beyond = [(s.start, n - s.stop) for s, n in zip(within, shape, strict=True)]
+    of_box = evaluate(chart, "inside", points[number[within].ravel()]).astype(float)
+    inside = np.pad(of_box.reshape(number[within].shape), beyond, mode="edge").ravel()
     field = inside.reshape(shape)
     edge = np.zeros(field.shape, bool)
     for a in range(q):
