@@ -433,14 +433,15 @@ def test_labels_beyond_the_modes(fitted, monkeypatch, tmp_path):
         GPUMClassifier(geometry="flat", smoothness="heat").fit(X, few)
 
 
+@pytest.mark.parametrize("geometry", ["graph", pytest.param("flat", marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_contract(monkeypatch):
+def test_scikit_learn_contract(geometry, monkeypatch):
     """All checks, on few settings; classes -1 and 1 need another marker than -1.
 
     scikit-learn excuses its own semi-supervised classifiers from that check by their names.
     """
     inside.lower(monkeypatch, scales=3)
-    model = GPUMClassifier(geometry="flat", smoothness="heat")
+    model = GPUMClassifier(geometry=geometry, smoothness="heat")
     signs = {"check_classifiers_classes": "-1 marks rows without a label"}
     found = check_estimator(model, expected_failed_checks=signs, on_skip=None)
     assert [one["check_name"] for one in found if one["status"] == "xfail"] == list(signs)

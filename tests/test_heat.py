@@ -191,6 +191,7 @@ def test_histograms_say_when_they_are_too_coarse():
         heat_kernel(box, [[1.0] * 5], None, [0.02], n_paths=40, step_size=0.01)
 
 
+@pytest.mark.slow
 def test_halving_the_step_is_reported():
     """Near the pole of a sphere large steps are wrong, and said to be; in the middle of an interval they are exact."""
     options = {"method": "brownian", "random_state": 0, "return_std": True, "estimator": "ball", "radius": 0.3}
@@ -334,6 +335,7 @@ def test_several_starts_have_a_path_each():
     assert np.abs(moves[0] - moves[1]).max() > 0
 
 
+@pytest.mark.slow
 def test_single_precision_changes_paths_by_far_less_than_a_step():
     """The same random numbers in both precisions, 200 steps, with mirrors at the edges of a ring."""
     even = straighten(Ring(0.7, 0.3))

@@ -100,6 +100,7 @@ def test_blocks_change_nothing(ring, small_parts, monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_chart_of_a_part_places_all_rows(ring, small_parts, monkeypatch, tmp_path):
     inside.lower(monkeypatch, rows_learned_from=60)
     X, y, _ = (v[ring[0][:, 1] > -0.2][:150] for v in ring)  # an open curve
@@ -134,7 +135,7 @@ def roll():
     return X, np.where(np.arange(3100) < 150, truth + 0.05 * rng.standard_normal(3100), np.nan), truth
 
 
-@pytest.mark.parametrize("geometry", ["chart", "atlas", "graph"])
+@pytest.mark.parametrize("geometry", [pytest.param("chart", marks=pytest.mark.slow), "atlas", "graph"])
 def test_more_than_3_000_rows_of_a_roll(geometry, roll, monkeypatch):
     """No size of the library is changed."""
     X, y, truth = roll

@@ -227,6 +227,7 @@ def test_one_label_more_than_all_at_once(monkeypatch):
     assert errors[1] < 1.15 * errors[0]
 
 
+@pytest.mark.slow
 def test_a_large_noisy_trend_uses_all_labels(few_are_many):
     """The nearest of labels leave an error of the noise over √SEEN; kernels of low rank see all of them."""
     rng = np.random.default_rng(0)

@@ -277,6 +277,7 @@ def test_a_light_map_is_called_that(curve_fit, weight, words):
     assert re.search(words, findings.the_map(weighed(curve_fit, chart=weight, flat=1 - weight), 0, "learned", 3))
 
 
+@pytest.mark.slow
 def test_three_dimensions_one_label_one_setting():
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (30, 3))
