@@ -777,7 +777,12 @@ def test_notes_of_a_fit_are_printed(data, tmp_path, monkeypatch):
         warnings.warn("the chart is odd", UserWarning, stacklevel=1)
         return quick(self, X, y)
 
-    notes = ["one chart is left out: latent_dim=2", "the chart is odd", "column 'c1' holds dates", "2% are missing"]
+    notes = [
+        "no chart: latent_dim=2; name it in `geometry`",
+        "the chart is odd",
+        "column 'c1' holds dates",
+        "2% are missing",
+    ]
     monkeypatch.setattr(GPUMRegressor, "fit", fit)
     monkeypatch.setattr(GPUMRegressor, "notes_", notes)
     args = ("fit", data, "--target", "y", "--drop", "id,note,z", "--out", tmp_path / "m.gpum", "-q", "--force")
@@ -787,7 +792,7 @@ def test_notes_of_a_fit_are_printed(data, tmp_path, monkeypatch):
     assert result.stderr.splitlines()[:3] == always
     assert result.stderr.splitlines()[3].startswith("1 detail of the computation: --verbose prints them, gpum info ")
     result = gpum(*args, "--verbose")
-    assert result.stderr.splitlines() == [*always, "Detail: one chart is left out: --latent-dim 2"]
+    assert result.stderr.splitlines() == [*always, "Detail: no chart: --latent-dim 2; name it in --geometry"]
 
 
 def test_the_printed_commands_work(tmp_path, monkeypatch):

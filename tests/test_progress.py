@@ -126,6 +126,8 @@ def test_a_notebook_with_widgets_shows_the_end_of_the_bar(monkeypatch):
 def test_a_terminal_has_a_bar(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(rich, "_console", None)  # rich asks once where it runs
     with Reporter(1, 10, "learning") as report:
         report.advance("step 5", 5)
-    assert "━" in capsys.readouterr().out
+        assert "━" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith("\x1b[2K")  # the line is cleared at the end

@@ -17,13 +17,14 @@ FIRST = 2.0  # seconds until the first line of text; the next one follows when t
 
 
 class Bar:
-    """A bar that moves."""
+    """A bar that moves; in a terminal it is gone when the work ends."""
 
     def __init__(self, total: float | None, title: str, *columns: Shown) -> None:
-        from rich import progress
+        from rich import get_console, progress
 
         made = [getattr(progress, c)() if isinstance(c, str) else getattr(progress, c[0])(c[1]) for c in columns]
-        self._bar = progress.Progress(progress.TextColumn("{task.description}"), *made)
+        text, gone = progress.TextColumn("{task.description}"), not get_console().is_jupyter
+        self._bar = progress.Progress(text, *made, transient=gone)
         self._task = self._bar.add_task(title, total=total)
 
     def start(self) -> None:

@@ -35,6 +35,8 @@ PARAMETER = re.compile(
     r"(=['\"]?([\w.]+)['\"]?)?"
 )
 
+QUOTED = re.compile(rf"`({'|'.join(PLAIN)})`")
+
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
     """Raise unless a command may write its output; called before a long computation."""
@@ -192,7 +194,7 @@ def as_options(text: str) -> str:
         name = OTHERWISE.get(found[1], found[1].replace("_", "-"))
         return f"--{name}" + (f" {found[3]}" if found[3] else "")
 
-    return PARAMETER.sub(option, text)
+    return PARAMETER.sub(option, QUOTED.sub(r"--\1", text))
 
 
 def weighed(weights: dict[str, float], least: float = 0.005) -> str:
