@@ -231,18 +231,18 @@ def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.nda
     It is the spread of the column over its length scale, over the largest of these among the columns, averaged over the
     spaces by their weight.
     """
-    candidate_set, spread, found = geometries.candidate_set, relevance.spreads(geometries.cloud.learned), []
+    candidate_set, spread, of_outputs = geometries.candidate_set, relevance.spreads(geometries.cloud.learned), []
     for posterior in posteriors:
-        mine = [
+        strengths = [
             (spread / space.scale, component.weight)
             for component in posterior.components
             for space in [candidate_set.spaces[component.candidate.space]]
             if isinstance(space, ScaledSpace | InducedSpace)
             and geometries.members[candidate_set.geometry_of[component.candidate.space]].title == TITLE
         ]
-        inverse, weights = np.array([one for one, _ in mine]), np.array([weight for _, weight in mine])
-        found.append(relevance.strengths(inverse, weights) if mine else None)
-    return found
+        inverse, weights = np.array([one for one, _ in strengths]), np.array([weight for _, weight in strengths])
+        of_outputs.append(relevance.strengths(inverse, weights) if strengths else None)
+    return of_outputs
 
 
 def _with_spaces(geometries: Geometries, flat: int, spaces: Sequence[Any], by_column: Sequence[bool]) -> Geometries:
@@ -268,23 +268,23 @@ def _in_spaces(candidate_set: CandidateSet, flat: int, spaces: Sequence[Any], po
     Rows whose completions are in several connected components lie between these as they do in flat space itself: the
     mean of the completions may be near to another component.
     """
-    found, p = at_each(spaces, points), points.shape[1]
+    in_spaces, p = at_each(spaces, points), points.shape[1]
     for known, rows, owner in zip(candidate_set.spaces, candidate_set.rows, candidate_set.geometry_of, strict=True):
         if owner == flat and isinstance(known, SeparateSpace):
             places = _every(rows)[:, p:] / known.apart
             between = np.flatnonzero(np.count_nonzero(places, axis=1) > 1)
-            for space, mine in zip(spaces, found, strict=True):
+            for space, of_space in zip(spaces, in_spaces, strict=True):
                 if isinstance(space, SeparateSpace):
-                    mine[between, p:] = places[between] * space.apart
-    return found
+                    of_space[between, p:] = places[between] * space.apart
+    return in_spaces
 
 
 def _flat(members: Sequence[Geometry]) -> int | None:
     """Which member is flat space of which columns may have lengths of their own."""
-    found = [
+    numbers = [
         k for k, member in enumerate(map(_inner, members)) if isinstance(member, FlatGeometry) and member.by_column
     ]
-    return found[0] if found else None
+    return numbers[0] if numbers else None
 
 
 def _components(member: Geometry) -> Components | None:
@@ -326,6 +326,6 @@ def _every(rows: Any) -> np.ndarray:
 
 def _lengths(precision: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Length scales of all columns [p] from inverse squares, in units of the spread, of those that vary; others inf."""
-    found = np.full(len(spread), np.inf)
-    found[spread > 0] = spread[spread > 0] / np.sqrt(precision)
-    return found
+    lengths = np.full(len(spread), np.inf)
+    lengths[spread > 0] = spread[spread > 0] / np.sqrt(precision)
+    return lengths
