@@ -243,11 +243,10 @@ def _from_paths(
     index = index.ravel()
     found = run(points, paths.histogram, paths.counted_in(cells, dtype))
     first, second = index[: len(starts)], index[len(starts) :]
-    kernels, errors = [], []
+    each, kernels, errors = n_blocks * block / found.shape[1], [], []
     for k, t in enumerate(ordered):
-        kernel, error = paths.chapman_kolmogorov(
-            found[:, :, k], n_blocks * block, cells, cells.merged(t), first, second, with_std
-        )
+        scaled = paths.scaled_fractions(found[:, :, k], each, cells, cells.merged(t))
+        kernel, error = paths.kernel_of_blocks(scaled, first, second, with_std)
         kernels.append(kernel)
         errors.append(error)
     std = np.stack(errors)[back] if with_std else None  # type: ignore[arg-type]

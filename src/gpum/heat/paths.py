@@ -223,20 +223,6 @@ def ball_volumes(chart: Chart, targets: np.ndarray, G: np.ndarray, omega: np.nda
     return np.array(volumes)
 
 
-def chapman_kolmogorov(
-    counts: np.ndarray,
-    n_paths: int,
-    cells: Cells,
-    merge: tuple[int, ...],
-    starts: Any,
-    targets: Any,
-    with_std: bool,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Kernel [starts, targets] at one time and its standard error, from counts [points, blocks, cells]."""
-    scaled = scaled_fractions(counts, n_paths / counts.shape[1], cells, merge)
-    return kernel_of_blocks(scaled, starts, targets, with_std)
-
-
 def kernel_of_blocks(
     scaled: np.ndarray, starts: Any, targets: Any, with_std: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
