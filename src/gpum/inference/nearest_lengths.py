@@ -134,8 +134,11 @@ class Climb:
         crossed = u[:, :, None] * np.einsum("bmk,bk->bm", alpha, 0.5 * a / (c * s2)[:, None])[:, None]
         G = by_uu[:, None, None] * u[:, :, None] * u[:, None] + crossed + crossed.transpose(0, 2, 1)
         W = G * slope
-        by_rho = 2 * np.einsum("bm,bmp->bp", W.sum(2), X**2) - 2 * np.einsum("bmp,bmp->bp", X, W @ X)
-        by_rho = by_rho @ (self.groups[:, None] == np.arange(len(z)))
+        if len(z) == 1:  # Σ_p of what follows, without a number for each column
+            by_rho = np.einsum("bmn,bmn->b", W, between)[:, None] / rho
+        else:
+            by_rho = 2 * np.einsum("bm,bmp->bp", W.sum(2), X**2) - 2 * np.einsum("bmp,bmp->bp", X, W @ X)
+            by_rho = by_rho @ (self.groups[:, None] == np.arange(len(z)))
         by_r = np.einsum("bmm->b", G)
         gradient = np.column_stack([by_rho * by_z, by_r * r * log(10) * sd, square - k])
         return k * (0.5 * np.log(c) - log_s) - 0.5 * square, gradient
