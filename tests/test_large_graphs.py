@@ -206,7 +206,7 @@ def test_graphs_of_a_large_cloud_with_gaps_have_all_rows(tmp_path, monkeypatch):
     X[gone, rng.integers(0, 6, 3100)[gone]] = np.nan
     model = GPUMRegressor(geometry="graph", smoothness="matern52", random_state=0).fit(X, y)
     assert any("graphs were built on all 3,100" in note for note in model.notes_)
-    assert any("cannot be filled in; they are projected" in note for note in model.notes_)
+    assert any("that cannot be filled in, and these are placed on them" in note for note in model.notes_)
     assert len(inside.features(model)[0]) == 3100
     error = model.predict(X) - truth
     assert np.sqrt(np.mean(error**2)) < 0.1
