@@ -12,7 +12,7 @@ labels. Every geometry is fitted alone; its evidence and predictions are then co
 The table has the NLPD of new observations, in units of the labels' standard deviation, over that of the best geometry
 in hindsight, and the RMSE over the best one's (geometric mean). One cloud takes one to two minutes on one core.
 
-A second table is the bound by which charts and atlases are not learned (`gpum.estimators.plan.AHEAD`): for the label
+A second table is the bound by which charts and atlases are not learned (`gpum.estimators.contest.AHEAD`): for the label
 sets on which flat space leads its witnesses by more than so many nats, how many these are, how many of them of tables,
 the best chart or atlas, in nats more than flat space, and by how much the NLPD of the average of all geometries is
 lower with charts and atlases than without (mean and largest). A third has the same sets by the lead over the graph.

@@ -1,5 +1,9 @@
 """Neighbour graphs, spanning trees and gaps, against brute force."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
@@ -138,3 +142,33 @@ def test_dimension_of_rows_far_from_the_origin():
     found = neighbours.dimension(points)
     assert np.isfinite(found)
     assert found > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_search_in_a_forked_process_ends():
+    """As in a server that has predicted before it forks: many rows of many columns, several threads of OpenMP."""
+    code = """
+import os, sys, numpy as np
+from gpum.basics.neighbours import nearest
+rows = np.random.default_rng(0).standard_normal((900, 40))
+before = nearest(rows, 3, rows[:200] + 0.1)
+child = os.fork()
+if not child:
+    os._exit(int(not np.array_equal(nearest(rows, 3, rows[:200] + 0.1)[1], before[1])))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    threads = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", code], env=threads, timeout=60, check=False, start_new_session=True)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("p", [2, 15, 16, 40])
+def test_nearest_rows_of_others_are_those_of_all_distances(p):
+    """With few pairs and many, in few columns and many."""
+    rng = np.random.default_rng(0)
+    points, queries = rng.standard_normal((700, p)), rng.standard_normal((150, p))
+    for some in (queries[:0], queries[:20], queries):
+        length, index = neighbours.nearest(points, 4, some)
+        exact = cdist(some, points)
+        np.testing.assert_array_equal(index, np.argsort(exact, axis=1)[:, :4])
+        np.testing.assert_allclose(length, np.sort(exact, axis=1)[:, :4], rtol=1e-12)

@@ -8,8 +8,8 @@ other chunks that are below this bound are looked at, and each chunk lowers it. 
 are then compared by distances in float64. A row whose k-th distance is not below that of the last of them, by more
 than the rounding error, is searched for again in float64; so are rows far from all others, where float32 overflows.
 The result does not depend on the number of threads, nor on whether a GPU finds the candidates (`device_neighbours`).
-scikit-learn's search took as long or less on one thread, but is less exact, waits for ever in a forked process (its
-OpenMP), and does not go to a cluster.
+scikit-learn's search took 0.2 to 1.3 times as long on one thread, but is less exact, waits for ever in a forked process
+(its OpenMP), and does not go to a cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.spatial.distance import cdist
 
 from .device import accelerated
 from .workers import joblib_runs, results
@@ -201,14 +202,25 @@ def _distances(points: np.ndarray, queries: np.ndarray, index: np.ndarray) -> np
     return length
 
 
+def by_distances(points: np.ndarray, k: int, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same from all distances in float64; of rows at the same distance the first ones."""
+    length, index = np.empty((len(queries), k)), np.empty((len(queries), k), int)
+    step = max(1, SECOND // len(points))
+    for begin in range(0, len(queries), step):
+        block = slice(begin, begin + step)
+        away = cdist(queries[block], points)
+        near = np.argpartition(away, k - 1, axis=1)[:, :k] if k < len(points) else np.argsort(away, axis=1)
+        apart = np.take_along_axis(away, near, 1)
+        order = np.lexsort((near, apart))
+        length[block], index[block] = np.take_along_axis(apart, order, 1), np.take_along_axis(near, order, 1)
+    return length, index
+
+
 def _in_float64(
     points: np.ndarray, queries: np.ndarray, rows: np.ndarray, k: int, among_rows: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same for queries `rows`, by scikit-learn."""
-    from sklearn.neighbors import NearestNeighbors
-
-    search = NearestNeighbors(n_neighbors=min(k + among_rows, len(points))).fit(points)
-    length, index = search.kneighbors(queries[rows])
+    """The same for queries `rows`."""
+    length, index = by_distances(points, min(k + among_rows, len(points)), queries[rows])
     if not among_rows:
         return length, index
     other = index != rows[:, None]  # a row that is not among its own neighbours has copies: leave out the last

@@ -11,10 +11,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
-from scipy.spatial.distance import cdist
+from scipy.spatial import KDTree
+
+from . import large_neighbours
 
 PRECISE = 2e-8  # accuracy, relative to the longer row, of distances computed as |x|² + |y|² - 2xy
 FEW_PAIRS = 2**16  # distances up to which computing them all is faster than building a search structure
+TREE_COLUMNS = 15  # columns up to which a tree finds them more quickly than products do
 TINY = np.finfo(float).tiny  # length of an edge between copies: a stored zero would mean "no edge"
 TREE_NEIGHBOURS = 12  # of the graph in which the spanning tree is computed
 CANDIDATES = 5  # candidates for each row of a subset
@@ -28,15 +31,17 @@ DIRECTIONS = 64  # rows of more columns are projected onto this number of random
 def nearest(points: np.ndarray, k: int = 1, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Distances and row numbers [n, k] of the k rows nearest to each query, or to each row among the others."""
     k = min(k, len(points) - (queries is None))
-    if queries is not None and 0 < len(queries) * len(points) <= FEW_PAIRS:
-        away = cdist(queries, points)
-        index = np.argpartition(away, k - 1, axis=1)[:, :k] if k < len(points) else np.argsort(away, axis=1)
-        near = np.take_along_axis(away, index, 1)
-        order = np.lexsort((index, near))
-        return np.take_along_axis(near, order, 1), np.take_along_axis(index, order, 1)
-    from sklearn.neighbors import NearestNeighbors  # a tenth of a second, which a small model never needs
+    if queries is None:
+        from sklearn.neighbors import NearestNeighbors  # a tenth of a second, which a small model never needs
 
-    return NearestNeighbors(n_neighbors=k).fit(points).kneighbors(queries)
+        return NearestNeighbors(n_neighbors=k).fit(points).kneighbors()
+    # Nothing here runs on threads of OpenMP, which a process that is forked after a prediction would wait for.
+    if len(queries) * len(points) <= FEW_PAIRS:
+        return large_neighbours.by_distances(points, k, queries)
+    if points.shape[1] > TREE_COLUMNS:
+        return large_neighbours.nearest(points, k, queries, n_jobs=1, device=False)
+    length, index = KDTree(points).query(queries, k)
+    return length.reshape(-1, k), index.reshape(-1, k)
 
 
 def spacing(points: np.ndarray) -> np.ndarray:
