@@ -79,8 +79,8 @@ def test_order_in_the_step_at_the_boundary():
 
 
 @pytest.mark.slow
-def test_four_times_the_paths_halve_the_error():
-    """Root-mean-square error of the default estimator over starts, targets and keys."""
+def test_four_times_the_paths_at_least_halve_the_error():
+    """Root-mean-square error of the default estimator; paths that are drawn independently would halve it."""
     starts, keys = np.array([[5.0, 5.0], [8.0, 6.0]]), 24
     targets = np.array([[5.3, 6.0], [5.0, 7.0], [8.2, 5.0], [7.9, 8.0]])
     exact = np.array([roll_kernel(start, targets, 8.0) for start in starts])
@@ -93,5 +93,5 @@ def test_four_times_the_paths_halve_the_error():
     ratio = np.sqrt(means[0] / means[1])
     spread = 0.5 * ratio * np.sqrt(np.sum(np.var(squares, axis=1, ddof=1) / keys / means**2))
     print(f"rms errors {np.sqrt(means) / exact.max()} of the peak: ratio {ratio:.2f} ± {spread:.2f}")
-    assert abs(ratio - 2) < 4 * spread
-    assert spread < 0.3
+    assert ratio > 2 - 4 * spread
+    assert spread < 0.15 * ratio
