@@ -1,5 +1,6 @@
 """Flat space with a length scale for every column, learned from labels; noise; repeated rows."""
 
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -225,15 +226,82 @@ def test_missing_readings(fitted, tmp_path):
 
 @pytest.mark.parametrize(
     ("columns", "labels", "options"),
-    [(1, 40, {}), (5, 9, {}), (201, 40, {}), (5, 40, {"hyperparameters": "evidence"})],
+    [(1, 40, {}), (5, 9, {}), (5, 40, {"hyperparameters": "evidence"})],
 )
 def test_where_lengths_are_not_learned(columns, labels, options):
-    """One column, few labels, hundreds of columns, a single best setting: flat space stands alone."""
+    """One column, few labels, a single best setting: flat space stands alone."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, columns))
     model = flat(**options).fit(X, labelled(X[:, 0], labels))
     assert model.relevance_ is None
     assert model.model_.geometries.titles == ["flat space"]
+
+
+def error_of_one_column(columns):
+    """The RMSE of flat space for 100 labels, of which only one of so many columns says anything."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 600))[:, :columns]
+    f = np.sin(1.5 * X[:, 0])
+    model = flat().fit(X, labelled(f + 0.1 * rng.standard_normal(300), 100))
+    assert np.argmax(model.relevance_) == 0
+    return np.sqrt(np.mean((model.predict(X) - f)[100:] ** 2))
+
+
+def test_a_column_is_found_among_hundreds():
+    """One column more than have lengths changes nothing, and three times as many change little; the noise is 0.1."""
+    alone, one_more, many = map(error_of_one_column, (200, 201, 600))
+    assert alone < 0.3
+    assert one_more == pytest.approx(alone, rel=0.03)
+    assert many < 1.25 * alone
+
+
+def test_the_rest_of_the_columns_is_one_more():
+    """Columns that share a length have the density, gradient and information of one column with their distances."""
+    rng = np.random.default_rng(0)
+    X, Y, theta = rng.standard_normal((15, 3)), rng.standard_normal((15, 2)), 0.7 * rng.standard_normal(4)
+    every = relevance.LabelledRows(X, Y)
+    shared = relevance.LabelledRows(X[:, :2], Y, rest=relevance.mean_square(X[:, 2:]))
+    for known, new in zip(every.objective(theta, 0.1), shared.objective(theta, 0.1), strict=True):
+        np.testing.assert_allclose(new, known, rtol=1e-10)
+    np.testing.assert_allclose(shared.information(theta, 0.1), every.information(theta, 0.1), rtol=1e-8, atol=1e-10)
+
+
+def test_columns_of_their_own_and_the_rest_have_the_distances_that_were_learned(monkeypatch):
+    """Inverse squares of all columns say the same distances as those of the first columns and of the rest."""
+    monkeypatch.setattr(relevance, "MOST_COLUMNS", 3)
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((40, 6))
+    labels = relevance.LabelledRows(X, X[:, [4]] - np.sin(X[:, [1]]))
+    first = relevance.first_columns(labels)
+    assert first.tolist() == [1, 4]
+    rest = relevance.mean_square(np.delete(X, first, axis=1))
+    known = relevance.members(replace(labels, X=X[:, first], rest=rest))
+    for member, one in zip(relevance.of_all_columns(labels), known, strict=True):
+        expected = relevance.squared_distances(X[:, first], one.precision[:2]) + one.precision[2] * rest
+        np.testing.assert_allclose(relevance.squared_distances(X, member.precision), expected, rtol=1e-10)
+        assert member.log_mass == one.log_mass
+
+
+def test_few_members_have_the_mass_of_all():
+    rng = np.random.default_rng(0)
+    every = relevance.members(relevance.LabelledRows(rng.standard_normal((20, 3)), rng.standard_normal((20, 1))))
+    few = relevance.heaviest(every, 4)
+    assert len(few) == 4
+    assert logsumexp([m.log_mass for m in few]) == pytest.approx(logsumexp([m.log_mass for m in every]))
+    assert min(m.log_mass for m in few) >= sorted(m.log_mass for m in every)[-4]
+    assert relevance.heaviest(every, len(every)) == every
+
+
+def test_prior_odds_of_lengths_fall_from_two_hundred_columns_on():
+    assert [relevance.log_odds(p) for p in (2, 200)] == [0.0, 0.0]
+    assert np.exp(relevance.log_odds(400)) == pytest.approx(0.25)
+    y = labelled(np.arange(40.0), 12)
+    geometries = flat().fit(np.random.default_rng(0).standard_normal((40, 400)), y).model_.geometries
+    new = with_lengths(geometries, np.arange(12), y[:12, None] / 5)
+    np.testing.assert_allclose(np.exp(new.candidate_set.log_priors), [0.8, 0.2])
+    owner = np.array([new.candidate_set.geometry_of[candidate.space] for candidate in new.candidate_set.candidates])
+    flat_alone = np.exp([candidate.log_prior for candidate in new.candidate_set.candidates])[owner == 0]
+    assert flat_alone.sum() == pytest.approx(0.8)
 
 
 def test_lengths_are_learned_in_a_second():

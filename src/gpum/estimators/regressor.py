@@ -74,7 +74,7 @@ class GPUMRegressor(learning.SurfaceEstimator, GPRegressor):
     relevance_ : how much each column of X matters for y, from 0 to 1 (the most relevant), [p], or [k, p] for several
         outputs: its standard deviation over its length scale, over the largest of these, averaged over the members of
         flat space with a length scale for each column. None where these have no weight: fewer than 10 labels, more
-        than 200 columns, `geometry` without "flat", hyperparameters="evidence".
+        than 200 columns with more than 500 labels, `geometry` without "flat", hyperparameters="evidence".
     latent_model_, chart_, latent_ : the latent model of the chart of largest weight (None for a known chart), its
         chart, and the rows in it; all None where no geometry is a chart. `transform` gives the coordinates of rows in
         it, and is there where `geometry` has "chart" in it.

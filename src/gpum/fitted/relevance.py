@@ -2,7 +2,7 @@
 
 Geometries are learned from the cloud alone. Lengths of columns depend on the labels, and every output has its own:
 `with_lengths` adds their spaces to flat space's. They are one more kind of geometry: prior weights are equal over all
-kinds, this one included.
+kinds, this one included, but where there are hundreds of columns (`inference.relevance.log_odds`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import log
+from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
 LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels, or of other likelihoods, if asked for
+HELD = 2**25  # numbers: rows of the cloud in spaces of lengths that few labels taught
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,10 @@ def with_lengths(
 
     Y are the labels as numbers of variance 1; None: no lengths are learned. Up to `nearest.EXACT` labels the kernels
     of flat space stay as they are, and those with a length for each column come to them. With more, all kernels of flat
-    space have lengths that were learned from all labels; without `normal_noise` these are kernels of low rank, whose
-    labels are weighed by their own likelihood. Codes of `classes` jump where their functions cross, so that lengths
-    may be too short: longer ones are candidates, too. The set has `beside` rows of a large cloud without a label.
+    space have lengths that were learned from all labels, one for each of up to 200 columns; without `normal_noise`
+    these are kernels of low rank, whose labels are weighed by their own likelihood. Codes of `classes` jump where their
+    functions cross, so that lengths may be too short: longer ones are candidates, too. The set has `beside` rows of a
+    large cloud without a label.
     """
     candidate_set, at = geometries.labelled(known, beside)
     flat, n = _flat(geometries.members), len(known)
@@ -79,7 +81,10 @@ def with_lengths(
     if Y is None or flat is None:
         return Labelled(geometries, candidate_set, at)
     spread = relevance.spreads(geometries.cloud.learned)
-    by_column = relevance.usable(n, int(np.sum(spread > 0)), Y.shape[1] if classes else 1)
+    n_columns = int(np.sum(spread > 0))
+    by_column = relevance.usable(n, n_columns, Y.shape[1] if classes else 1)
+    if many:  # lengths of more columns were hardly better than one for all, and doubled the time
+        by_column = by_column and n_columns <= relevance.MOST_COLUMNS
     if not many and not by_column:
         return Labelled(geometries, candidate_set, at)
     learned = candidate_set is geometries.candidate_set  # else the labelled rows were projected
@@ -97,7 +102,7 @@ def with_lengths(
             geometries, candidate_set = coordinates.with_many_labels(*like)
     else:
         lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors(), classes)
-    return _with(lengths, geometries, candidate_set, at, flat, points)
+    return _with(lengths, geometries, candidate_set, at, flat, points, relevance.log_odds(max(n_columns, 1)))
 
 
 def _of_few(
@@ -109,7 +114,8 @@ def _of_few(
     varies = spread > 0
     X = X[:, varies] / spread[varies]
     labels = relevance.LabelledRows(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
-    members = store.once(("lengths", labels), partial(relevance.members, labels))
+    members = store.once(("lengths", labels), partial(relevance.of_all_columns, labels))
+    members = relevance.heaviest(members, max(HELD // geometries.cloud.learned.size, 1))
     used = names if len(X) <= relevance.MANY else [fitted]
     kernels = [(name, relevance.relative_scale(name, fitted)) for name in used]
     kernels = [(fitted, times) for times in coordinates.LONGER] if classes else kernels
@@ -179,8 +185,12 @@ def _with(
     at: np.ndarray,
     flat: int,
     points: np.ndarray,
+    log_odds: float,
 ) -> Labelled:
-    """The geometries with spaces of these lengths; the labelled rows stand `at` rows of the set."""
+    """The geometries with spaces of these lengths; the labelled rows stand `at` rows of the set.
+
+    `log_odds` are those of a length for each column against any other kind of geometry.
+    """
     components = _components(geometries.members[flat])
     spaces: list[Any] = []
     lengths_of: list[Lengths] = []  # of each space
@@ -195,11 +205,12 @@ def _with(
         log_weights += [-log(len(more))] * len(more)
     by_column = any(one.by_column for one in lengths)
     kinds = len(set(geometries.names))
-    share = log(kinds / (kinds + int(by_column)))
+    odds = exp(log_odds)
+    share = log(kinds / (kinds + odds * by_column))
     of_flat = candidate_set.log_priors[flat] if candidate_set.log_priors else 0.0
     candidates = [replace(s, log_prior=s.log_prior + share) for s in candidate_set.candidates]
     for k, (one, log_weight) in enumerate(zip(lengths_of, log_weights, strict=True), len(candidate_set.spaces)):
-        prior = -log(kinds + 1) if one.by_column else of_flat + share
+        prior = log_odds - log(kinds + odds) if one.by_column else of_flat + share
         for name, scale, weight in one.kernels:
             covariance: Any = Stationary(smoothness_of(name), scale)
             if one.nodes is not None:
@@ -211,7 +222,7 @@ def _with(
     every = geometries.candidate_set
     rows = every.rows if learned else [*candidate_set.rows, *_in_spaces(candidate_set, flat, spaces, points)]
     log_priors = [
-        -log(kinds + 1) if member.title == TITLE else prior + share
+        log_odds - log(kinds + odds) if member.title == TITLE else prior + share
         for member, prior in zip(geometries.members, every.log_priors, strict=True)
     ]
     candidate_set = replace(
