@@ -79,9 +79,10 @@ def test_box_metric_and_inside_make_a_chart(method):
 
 @pytest.mark.slow
 def test_kernels_at_a_curved_edge_before_equilibrium():
-    """Near the rim of a disc, against its Bessel series. Steps drawn again deplete the rim: a bias of order √dt.
+    """Near the rim of a disc, against its Bessel series: mirrored steps leave no bias of order √dt there.
 
-    Measured, at the rim: 0.94 √dt and 1.02 √dt of the peak at the two steps. Extrapolated to dt = 0, nothing is left.
+    Steps drawn again would deplete the rim by √dt of the peak, 7 % at the larger step. The hundredth is that of the
+    histogram's cells.
     """
     disc, t = Disc(np.zeros(2)), 0.3
     points = np.array([[0.95, 0.0], [0.95 * np.cos(0.4), 0.95 * np.sin(0.4)], [0.2, 0.1]])
@@ -89,16 +90,10 @@ def test_kernels_at_a_curved_edge_before_equilibrium():
     assert np.ptp(exact) > 2 / np.pi  # far from even
     spectral = heat_kernel(disc, points, None, t, "spectral")[0]
     assert np.abs(spectral - exact).max() < 0.003 * exact.max()
-    kernels, errors = [], []
     for dt in (0.005, 0.00125):
         options = {"n_paths": 20_000, "step_size": dt, "random_state": 0, "return_std": True}
         kernel, std = heat_kernel(disc, points, None, t, "brownian", **options)
-        assert np.all(np.abs(kernel[0] - exact) < 4 * std[0] + 1.1 * np.sqrt(dt) * exact.max())
-        kernels.append(kernel[0])
-        errors.append(std[0])
-    limit, its_std = 2 * kernels[1] - kernels[0], np.hypot(2 * errors[1], errors[0])
-    assert np.all(np.abs(limit - exact) < 4 * its_std)
-    assert its_std.max() < 0.03 * exact.max()
+        assert np.all(np.abs(kernel[0] - exact) < 4 * std[0] + 0.01 * exact.max())
 
 
 def test_bad_domains_are_refused():

@@ -325,3 +325,15 @@ def test_functions_of_coordinates_have_gradients_and_files(on_a_chart, tmp_path)
     of_low_rank = [component.d for component in read.model_.outputs[0].posterior.components]
     of_low_rank = [vars(d).values() for d in of_low_rank if isinstance(d, LowRank)]
     assert all(np.ndim(v) == 0 or len(v) != 200 for values in of_low_rank for v in values)  # none for each label
+
+
+@pytest.mark.slow
+def test_two_columns_are_found_among_two_hundred_by_more_labels_than_see_all_others():
+    """From starts at which all columns matter alike nearest labels say nothing: the error was 0.68 at 520 labels."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1520, 200))
+    f = np.sin(2 * X[:, 0]) + X[:, 1]
+    y = np.where(np.arange(1520) < 520, f + 0.2 * rng.standard_normal(1520), np.nan)
+    model = GPUMRegressor(geometry="flat", random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - f)[520:] ** 2)) < 0.2 * f.std()
+    assert set(np.argsort(model.relevance_)[-2:]) == {0, 1}

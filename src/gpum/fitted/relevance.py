@@ -143,20 +143,18 @@ def _of_many(
         tasks.append((spread, varies, np.arange(int(varies.sum()))))
     if not normal_noise:
         names = [LENGTHS_OF if LENGTHS_OF in names else names[0]]
-    candidates, scales = [], []
-    for unit, used, groups in tasks:
+    candidates: list[nearest_lengths.Candidate] = []
+    lengths: list[Lengths] = []
+    best: list[int] = []  # of one length for all columns, and of one for each
+    for own, (unit, used, groups) in enumerate(tasks):
         Z = (X - X.mean(0))[:, used] / unit[used]
         learn = partial(nearest_lengths.maximised, Z, Y, groups, names, geometries.cloud.repeated)
         learned = store.once(("lengths of many", Z, Y, groups, list(names), geometries.cloud.repeated), learn)
+        best.append(len(candidates) + int(np.argmax([one.densities.mean() for one in learned])))
         candidates += learned
-        scales += [_lengths(one.precision, np.where(used, unit, 0.0)) for one in learned]
-    shared = len(candidates) // len(tasks)
-    lengths = [
-        Lengths(scale, [(one.smoothness, 1.0, one.log_weight - log(2 * shared))], one.ratio, k >= shared)
-        for k, (one, scale) in enumerate(zip(candidates, scales, strict=True))
-    ]
-    density = [candidate.densities.mean() for candidate in candidates]
-    best = [max(range(k, k + shared), key=density.__getitem__) for k in range(0, len(candidates), shared)]
+        for one in learned:
+            kernel = one.smoothness, 1.0, one.log_weight - log(2 * len(learned))
+            lengths.append(Lengths(_lengths(one.precision, np.where(used, unit, 0.0)), [kernel], one.ratio, own > 0))
     isotropic = candidates[best[0]]
     nodes = coordinates.inducing(X, None if normal_noise else len(X) - 1)
     induced = [more for k in best for more in _induced(lengths[k], nodes)]

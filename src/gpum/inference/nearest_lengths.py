@@ -8,7 +8,8 @@
 
 Several columns of labels, as of codes of classes, have C and s in common, and their log densities add up.
 
-Lengths have the prior of `relevance`, with τ = TAU: z ~ N(0, I), and so has w of the noise ratio. The sum over labels
+Lengths have the prior of `relevance`, with τ = TAU, or with one of SPARSE where a few labels that see all others teach
+where a climb begins: z ~ N(0, I), and so has w of the noise ratio. The sum over labels
 is climbed by Adam (Kingma and Ba 2015) in batches of labels drawn at random; neighbours are searched for again, in the
 present lengths, every AGAIN steps. Each climb gives one candidate. Its log weight is Laplace's approximation of the
 mass around the maximum, with the empirical Fisher information of the labels,
@@ -28,7 +29,17 @@ import numpy as np
 from ..basics.workers import results
 from . import gp
 from .nearest import Search
-from .relevance import LARGEST_Z, SCALES, STARTS, inverse_squares, kernel, ratio_units, z_of
+from .relevance import (
+    LARGEST_Z,
+    SCALES,
+    SEEN,
+    STARTS,
+    LabelledRows,
+    inverse_squares,
+    kernel,
+    ratio_units,
+    z_of,
+)  # fmt: skip
 
 NEIGHBOURS = 24  # m
 SHOWN = 1024  # labels whose densities compare candidates
@@ -37,6 +48,7 @@ CENTRES = 4096  # labels whose densities are climbed; of more, a random sample, 
 STEPS, FURTHER, AGAIN = 150, 50, 50  # of a climb; of one from another candidate's maximum; between two searches
 RATE, MEAN, SQUARE = 0.1, 0.9, 0.99  # of Adam: the size of its steps, and its two averages
 TAU = 0.1
+SPARSE = (0.01, 0.03, 0.1)  # τ of the lengths that a few labels teach
 HOPELESS = 100.0  # nats behind the best candidate, beside three standard errors
 
 
@@ -66,6 +78,7 @@ class Climb:
     groups: np.ndarray
     smoothness: str
     repeated: bool
+    tau: float = TAU
 
     def run(self, theta: np.ndarray, steps: int) -> tuple[np.ndarray, Candidate]:
         """theta at the end, and the candidate that it is."""
@@ -92,8 +105,24 @@ class Climb:
         information = n * np.mean(gradient[:, :-1] ** 2, 0)
         prior, sd = ratio_units(self.repeated)
         log_weight = -0.5 * float(np.sum(theta[:-1] ** 2) + np.sum(np.log1p(information)))
-        rho = inverse_squares(theta[:-2], TAU)[0][self.groups]
+        rho = inverse_squares(theta[:-2], self.tau)[0][self.groups]
         return theta, Candidate(rho, float(10 ** (prior + sd * theta[-2])), self.smoothness, log_weight, densities)
+
+    def of_few(self) -> tuple[Climb, np.ndarray]:
+        """The same with τ, and theta, at the largest mass that a few labels have, of which each sees all others.
+
+        Among hundreds of columns the nearest labels of a start are no nearer than others, and say nothing.
+        """
+        some = np.sort(np.random.default_rng(0).permutation(len(self.X))[:SEEN])
+        few = LabelledRows(self.X[some], self.Y[some], self.smoothness, self.repeated)
+        best = -np.inf, self, np.empty(0)
+        for tau in SPARSE:
+            for z, w in STARTS:
+                theta = few.maximise(tau, np.append(np.full(self.X.shape[1], z), w))
+                information = np.eye(self.X.shape[1]) + few.information(theta, tau)
+                mass = -few.objective(theta, tau)[0] - 0.5 * float(np.linalg.slogdet(information)[1])
+                best = max(best, (mass, replace(self, tau=tau), np.append(theta, 0.0)), key=lambda one: one[0])
+        return best[1:]
 
     def _inside(self, theta: np.ndarray) -> np.ndarray:
         """theta within the range of lengths and noise ratios."""
@@ -104,14 +133,14 @@ class Climb:
 
     def _neighbours(self, theta: np.ndarray, centres: np.ndarray) -> np.ndarray:
         """Each of the centres and its nearest labels, [centres, 1 + m]."""
-        rho = inverse_squares(theta[:-2], TAU)[0][self.groups]
+        rho = inverse_squares(theta[:-2], self.tau)[0][self.groups]
         others = Search.of(self.X * np.sqrt(rho)).nearest_others(centres, NEIGHBOURS)
         return np.concatenate([centres[:, None], others], 1)
 
     def _of(self, theta: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities [b] of the first label of each block, and their gradients by theta [b, ...]."""
         z, w, log_s = theta[:-2], theta[-2], theta[-1]
-        rho, by_z = inverse_squares(z, TAU)
+        rho, by_z = inverse_squares(z, self.tau)
         mean, sd = ratio_units(self.repeated)
         r, s2 = 10 ** (mean + sd * w), np.exp(2 * log_s)
         X = self.X[index] - self.X[index[:, :1]]
@@ -149,19 +178,22 @@ def maximised(
 ) -> list[Candidate]:
     """Candidates for labels Y [n, k] at rows X [n, p]; `groups` [p] is which length each column has.
 
-    The kernel of middle smoothness is climbed from each of STARTS, the others from the better of its maxima.
+    The kernel of middle smoothness is climbed from each of STARTS, where each column has a length also from what a few
+    labels say (`Climb.of_few`); the others from the best of its maxima.
     """
     middle = "matern52" if "matern52" in smoothness else smoothness[0]
     first = Climb(X, Y, groups, middle, repeated)
-    starts = [np.array([*[z] * (groups.max() + 1), w, 0.0]) for z, w in STARTS]
-    ends = list(results([partial(first.run, start, STEPS) for start in starts], None, here=True))
-    theta = max(ends, key=lambda end: end[1].densities.mean())[0]
+    begin = [(first, np.array([*[z] * (groups.max() + 1), w, 0.0])) for z, w in STARTS]
+    if groups.max() + 1 == X.shape[1]:
+        begin.append(first.of_few())
+    ends = list(results([partial(climb.run, start, STEPS) for climb, start in begin], None, here=True))
+    (best, _), (theta, _) = max(zip(begin, ends, strict=True), key=lambda pair: pair[1][1].densities.mean())
     tasks = []
     for name in smoothness:
         if name != middle:
-            alike = inverse_squares(theta[:-2], TAU)[0] * (SCALES[middle] / SCALES[name]) ** 2
-            start = np.concatenate([z_of(alike, TAU), theta[-2:]])
-            tasks.append(partial(replace(first, smoothness=name).run, start, FURTHER))
+            alike = inverse_squares(theta[:-2], best.tau)[0] * (SCALES[middle] / SCALES[name]) ** 2
+            start = np.concatenate([z_of(alike, best.tau), theta[-2:]])
+            tasks.append(partial(replace(best, smoothness=name).run, start, FURTHER))
     return [candidate for _, candidate in [*ends, *results(tasks, None, here=True)]]
 
 
