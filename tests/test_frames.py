@@ -164,7 +164,14 @@ def test_latent_models_keep_the_contract(model):
     check_estimator(model, on_skip=None)
 
 
-@pytest.mark.parametrize("name", [name for name in CHEAP if not hasattr(CHEAP[name], "transform")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "classes" else name
+        for name in CHEAP
+        if not hasattr(CHEAP[name], "transform")
+    ],
+)
 @pytest.mark.filterwarnings(IGNORED)
 def test_column_names_of_cheap_estimators(name):
     estimator = CHEAP[name]

@@ -204,6 +204,7 @@ def test_halving_the_step_is_reported():
     heat_kernel(INTERVAL, np.array([[1.8], [2.0]]), None, [0.2, 1.0], check_step=True, **options)
 
 
+@pytest.mark.slow
 def test_four_dimensions_run_on_paths():
     box = EmbeddedChart(lambda x: x, [(0.0, 2.0)] * 4)
     start = np.full((1, 4), 1.0)
@@ -352,6 +353,7 @@ def test_single_precision_changes_paths_by_far_less_than_a_step():
     assert np.quantile(gap, 0.99) < 1e-3 * np.sqrt(step)
 
 
+@pytest.mark.slow
 def test_paths_cross_the_pole_of_a_sphere():
     """In longitude and latitude the metric is singular there: no path meets it, and kernels beside it are right."""
     angles = np.array([[0.3, 1.0], [1.2, 2.0], [1.5, 0.5], [1.5, 3.6]])

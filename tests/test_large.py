@@ -135,7 +135,9 @@ def roll():
     return X, np.where(np.arange(3100) < 150, truth + 0.05 * rng.standard_normal(3100), np.nan), truth
 
 
-@pytest.mark.parametrize("geometry", [pytest.param("chart", marks=pytest.mark.slow), "atlas", "graph"])
+@pytest.mark.parametrize(
+    "geometry", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("chart", "atlas")), "graph"]
+)
 def test_more_than_3_000_rows_of_a_roll(geometry, roll, monkeypatch):
     """No size of the library is changed."""
     X, y, truth = roll

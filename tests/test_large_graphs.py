@@ -235,7 +235,7 @@ def test_thousands_of_connected_components_are_joined_and_noted():
 
 
 @pytest.mark.parametrize(
-    "kind", ["copies", "far row", pytest.param("a class a label", marks=pytest.mark.slow), "missing"]
+    "kind", ["copies", "far row", *(pytest.param(k, marks=pytest.mark.slow) for k in ("a class a label", "missing"))]
 )
 def test_bad_clouds_are_answered(kind):
     rng = np.random.default_rng(0)

@@ -299,6 +299,7 @@ def test_two_patches_far_apart(model, boundary):
     assert inside.located(fitted, np.array([[10.5, 0.5, 8.0, 0.0]])).far.all()
 
 
+@pytest.mark.slow
 def test_folds_of_a_cross_validation_share_their_programs():
     """Sizes that differ by a few rows compile nothing anew: bound, posterior and placing."""
     S, sizes = small_cloud(), []

@@ -96,6 +96,7 @@ def test_a_projection_does_not_depend_on_its_batch(decoded):
         np.testing.assert_allclose(a, np.concatenate(b), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_of_several_patterns_are_projected_as_those_of_each(decoded):
     """A batch in which rows have two matrices, against one matrix at a time; the same up to rounding in any batch."""
     dec, x, products = decoded
