@@ -205,10 +205,11 @@ def _with(
     kinds = len(set(geometries.names))
     odds = exp(log_odds)
     share = log(kinds / (kinds + odds * by_column))
+    of_lengths = log_odds - log(kinds + odds)  # log prior weight of a length for each column
     of_flat = candidate_set.log_priors[flat] if candidate_set.log_priors else 0.0
     candidates = [replace(s, log_prior=s.log_prior + share) for s in candidate_set.candidates]
     for k, (one, log_weight) in enumerate(zip(lengths_of, log_weights, strict=True), len(candidate_set.spaces)):
-        prior = log_odds - log(kinds + odds) if one.by_column else of_flat + share
+        prior = of_lengths if one.by_column else of_flat + share
         for name, scale, weight in one.kernels:
             covariance: Any = Stationary(smoothness_of(name), scale)
             if one.nodes is not None:
@@ -220,7 +221,7 @@ def _with(
     every = geometries.candidate_set
     rows = every.rows if learned else [*candidate_set.rows, *_in_spaces(candidate_set, flat, spaces, points)]
     log_priors = [
-        log_odds - log(kinds + odds) if member.title == TITLE else prior + share
+        of_lengths if member.title == TITLE else prior + share
         for member, prior in zip(geometries.members, every.log_priors, strict=True)
     ]
     candidate_set = replace(

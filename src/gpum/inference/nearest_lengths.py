@@ -8,10 +8,10 @@
 
 Several columns of labels, as of codes of classes, have C and s in common, and their log densities add up.
 
-Lengths have the prior of `relevance`, with τ = TAU, or with one of SPARSE where a few labels that see all others teach
-where a climb begins: z ~ N(0, I), and so has w of the noise ratio. The sum over labels
-is climbed by Adam (Kingma and Ba 2015) in batches of labels drawn at random; neighbours are searched for again, in the
-present lengths, every AGAIN steps. Each climb gives one candidate. Its log weight is Laplace's approximation of the
+Lengths have the prior of `relevance`, with τ = TAU, or with one of SPARSE where the climb begins at what a few labels
+say, each of which sees all others: z ~ N(0, I), and so has w of the noise ratio. The sum over labels is climbed by Adam
+(Kingma and Ba 2015) in batches of labels drawn at random; neighbours are searched for again, in the present lengths,
+every AGAIN steps. Each climb gives one candidate. Its log weight is Laplace's approximation of the
 mass around the maximum, with the empirical Fisher information of the labels,
 
     -½|z|² - ½ w² - ½ Σ_j log(1 + n mean g_j²)        g_j: the gradient of one label by z_j or w
@@ -37,6 +37,7 @@ from .relevance import (
     LabelledRows,
     inverse_squares,
     kernel,
+    maxima,
     ratio_units,
     z_of,
 )  # fmt: skip
@@ -117,9 +118,7 @@ class Climb:
         few = LabelledRows(self.X[some], self.Y[some], self.smoothness, self.repeated)
         best = -np.inf, self, np.empty(0)
         for tau in SPARSE:
-            for z, w in STARTS:
-                theta = few.maximise(tau, np.append(np.full(self.X.shape[1], z), w))
-                information = np.eye(self.X.shape[1]) + few.information(theta, tau)
+            for theta, information in maxima(few, tau):
                 mass = -few.objective(theta, tau)[0] - 0.5 * float(np.linalg.slogdet(information)[1])
                 best = max(best, (mass, replace(self, tau=tau), np.append(theta, 0.0)), key=lambda one: one[0])
         return best[1:]

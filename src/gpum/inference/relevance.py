@@ -162,6 +162,17 @@ class LabelledRows:
         return optimum.x
 
 
+def maxima(labels: LabelledRows, tau: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """theta of each different maximum for one τ, from STARTS, and P of the posterior around it; see the module."""
+    p, different = labels.n_lengths, list[tuple[np.ndarray, np.ndarray]]()
+    for z0, w0 in STARTS:
+        theta = labels.maximise(tau, np.append(np.full(p, z0), w0))
+        apart = [(theta - other)[:-1] for other, _ in different]
+        if not any(step @ P @ step < SAME for step, (_, P) in zip(apart, different, strict=True)):
+            different.append((theta, np.eye(p) + labels.information(theta, tau)))
+    return different
+
+
 def members(labels: LabelledRows) -> list[Member]:
     """Members of all τ: maxima, and draws around each, which together estimate the mass of their surroundings.
 
@@ -175,14 +186,8 @@ def members(labels: LabelledRows) -> list[Member]:
     every = []
     scales = labels.priors.length_scale
     for tau in scales:
-        maxima: list[tuple[np.ndarray, float, np.ndarray]] = []
-        for z0, w0 in STARTS:
-            theta = labels.maximise(tau, np.append(np.full(p, z0), w0))
-            z = theta[:-1]
-            if any((z - other) @ P @ (z - other) < SAME for other, _, P in maxima):
-                continue
-            maxima.append((z, theta[-1], np.eye(p) + labels.information(theta, tau)))
-        for z, w, P in maxima:
+        for theta, P in maxima(labels, tau):
+            z, w = theta[:-1], theta[-1]
             L = cholesky(P, lower=True)
             log_det = 2 * float(np.sum(np.log(np.diag(L))))
             for step in [np.zeros(p), *rng.standard_normal((draws, p))]:
