@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpum.basics import padding
-from gpum.gplvm import bound, likelihood, optimise, psi
+from gpum.gplvm import bound, likelihood, optimise, precise, psi
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
 from gpum.gplvm.models import PointGPLVM, Variational
@@ -64,6 +64,7 @@ def test_psi_statistics_equal_gauss_hermite_quadrature():
 
 
 compiled_bound = jax.jit(bound.bound)
+compiled_precise_bound = jax.jit(precise.bound)
 
 
 def textbook_bound(theta, S):
@@ -91,7 +92,9 @@ def textbook_bound(theta, S):
 def test_bound_equals_the_textbook_formula(seed, q, p):
     with jax.enable_x64(True):
         theta, S = problem(p=p, q=q, seed=seed)
-        value = float(compiled_bound(theta, bound.compress(S)))
+        cloud = bound.compress(S)
+        value = float(compiled_bound(theta, cloud))
+        np.testing.assert_allclose(compiled_precise_bound(theta, cloud.blocks, cloud.weight), value, rtol=1e-9)
         # Dense inverses of a matrix with condition number 1/JITTER lose this much.
         np.testing.assert_allclose(value, textbook_bound(theta, S)[0], rtol=1e-7)
 
@@ -99,7 +102,7 @@ def test_bound_equals_the_textbook_formula(seed, q, p):
 def test_inducing_posterior_follows_the_errata():
     theta, S = problem()
     _, (Kuu, A, psi1) = textbook_bound(theta, S)
-    P, Lam, R = bound.inducing_posterior(theta)
+    P, Lam, R = precise.inducing_posterior(theta)
     beta = np.exp(theta.log_beta)
     np.testing.assert_allclose(P @ S, beta * np.linalg.solve(A, psi1.T @ S), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(R @ R.T, np.linalg.inv(A), rtol=1e-8, atol=1e-10)
@@ -209,8 +212,8 @@ def test_one_dimension_filled_up_to_two_is_the_same():
     filled, live = bound.filled(theta, 16)
     assert filled.mu.shape == (16, 2)
     assert filled.Z.shape == (10, 2)
-    plain = bound.statistics(theta, np.ones(12), np.ones(6), JITTER, psi.psi2_of_arrays)
-    padded = bound.statistics(filled, padding.live(12, 16), live, JITTER, psi.psi2_of_arrays)
+    plain = bound.statistics(theta, np.ones(12), np.ones(6), JITTER)
+    padded = bound.statistics(filled, padding.live(12, 16), live, JITTER)
     for a, b, shape in zip(plain, padded, ((6, 6), (12, 6), (6, 6)), strict=True):
         np.testing.assert_allclose(b[tuple(map(slice, shape))], a, rtol=1e-13)
     assert not np.any(bound.divergence(filled.mu, filled.log_s)[:, 1])
@@ -218,12 +221,55 @@ def test_one_dimension_filled_up_to_two_is_the_same():
         np.testing.assert_array_equal(a, b)
 
 
-def test_the_second_statistic_without_a_program():
+def test_the_covariance_is_what_psi2_has_beyond_psi1():
     theta, _ = problem(N=12, m=6)
-    args, weight = bound.in_kernel_units(theta), np.linspace(0, 2, 12)
-    with jax.enable_x64(True):
-        expected = psi.psi2(*args, weight)
-    np.testing.assert_allclose(psi.psi2_of_arrays(*args, weight), expected, rtol=1e-13)
+    args, seen = bound.in_kernel_units(theta), np.array([np.linspace(0, 2, 12), np.arange(12) % 2])
+    first = np.asarray(psi.psi1(*args))
+    second = np.asarray(psi.psi2_by_pattern(*args, seen))
+    expected = second - np.einsum("gn,ni,nj->gij", seen, first, first)
+    np.testing.assert_allclose(precise.covariance(*args, seen), expected, atol=1e-13)
+    np.testing.assert_allclose(precise.covariance_of_arrays(*args, seen), expected, atol=1e-13)
+
+
+def nearly_linear():
+    """A roll whose width is known well and straight: Kuu is singular but for its jitter."""
+    rng = np.random.default_rng(0)
+    r, z = np.sort(rng.uniform(2, 12.5, 200)), rng.uniform(0, 12, 200)
+    S = np.stack([r * np.cos(r), r * np.sin(r), z], 1)
+    S = (S - S.mean(0)) / S.std()
+    u = np.stack([r, z], 1)
+    u = (u - u.mean(0)) / u.std(0)
+    theta = bound.Parameters(
+        mu=u,
+        log_s=np.full(u.shape, -9.0),
+        Z=u[rng.permutation(200)[:50]],
+        log_ell=np.log([0.8, 18.0]),
+        log_gamma=np.asarray(4.5),
+        log_beta=np.asarray(8.5),
+    )
+    return theta, S
+
+
+def test_the_precise_form_keeps_its_digits():
+    """Other last bits of the latent rows change one form by 0.01 nats, and the other by less than 1e-5."""
+    theta, S = nearly_linear()
+    cloud = bound.compress(S)
+    rng = np.random.default_rng(1)
+    changed = [replace(theta, mu=theta.mu * (1 + 2e-16 * rng.integers(-1, 2, theta.mu.shape))) for _ in range(6)]
+    quick, exact = [], []
+    for other in changed:
+        quick.append(float(compiled_bound(other, cloud)))
+        exact.append(float(compiled_precise_bound(other, cloud.blocks, cloud.weight)))
+    assert np.ptp(quick) > 1e-3
+    assert np.ptp(exact) < 1e-5
+    assert np.mean(exact) == pytest.approx(np.mean(quick), abs=100 * np.ptp(quick))
+
+
+def test_gradient_of_the_precise_form_equals_finite_differences():
+    theta, S = problem(N=12, m=5)
+    cloud = bound.compress(S)
+    negative = jax.jit(jax.value_and_grad(lambda theta: -precise.bound(theta, cloud.blocks, cloud.weight)))
+    check_gradient(lambda theta, _: negative(theta), theta, cloud, 1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 129, 257, 1000, 12345])
@@ -245,7 +291,7 @@ def test_the_root_of_the_point_posterior():
 
 def test_a_filled_mapping_is_the_same_mapping():
     theta, S = problem(N=30, m=8)
-    P, Lam, R = bound.inducing_posterior(theta)
+    P, Lam, R = precise.inducing_posterior(theta)
     plain = Mapping.from_weights(
         theta.Z, np.exp(theta.log_ell), 1.3, 7.0, P @ S, Lam, R, np.zeros(S.shape[1]), np.ones(S.shape[1])
     )

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor, SwissRoll
 from gpum.app.cli import app
 from gpum.basics.missing import fill_in, fill_in_others, together
-from gpum.gplvm import bound, likelihood, models, optimise, patterns
+from gpum.gplvm import bound, likelihood, models, optimise, patterns, precise
 from gpum.gplvm.incomplete import project_incomplete
 from gpum.gplvm.kernel import JITTER
 from gpum.gplvm.mapping import Mapping
@@ -112,6 +112,19 @@ def test_the_bound_is_that_of_the_readings_alone(problem):
             assert slope == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-5, abs=1e-6)
 
 
+def test_both_forms_of_the_bound_agree(problem):
+    S, theta, _ = problem
+    model, cloud = models.Variational(), patterns.compress(S)
+    filled = model.filled(theta, cloud)
+    with jax.enable_x64(True):
+        quick, precise = (
+            optimise._value_and_gradient(objective, *filled) for objective in (model.objective, model.precise_objective)
+        )
+        assert float(precise[0]) == pytest.approx(float(quick[0]), rel=1e-9)
+        for a, b in zip(jax.tree.leaves(quick[1]), jax.tree.leaves(precise[1]), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7 * np.abs(a).max())
+
+
 def test_the_likelihood_is_that_of_the_readings_alone(problem):
     S, _, theta = problem
     ell, gamma = np.exp(theta.log_ell), np.exp(theta.log_gamma)
@@ -136,7 +149,7 @@ def test_without_gaps_patterns_agree_with_the_whole(problem):
         assert float(value_and_gradient(models.Variational(), theta, some)[0]) == pytest.approx(
             float(value_and_gradient(models.Variational(), theta, whole)[0]), rel=1e-10
         )
-        P, Lam, R = bound.inducing_posterior(theta)
+        P, Lam, R = precise.inducing_posterior(theta)
         for a, b in zip((P @ S, Lam, R @ R.T), _squared(patterns.inducing_posterior(theta, S)), strict=True):
             assert np.allclose(a, b, rtol=1e-6, atol=1e-8)
         P, Lam, R = likelihood.posterior(points)
@@ -185,7 +198,7 @@ def test_the_metric_sums_over_the_columns(problem):
         for j in range(S.shape[1]):
             rows = ~np.isnan(S[:, j])
             own = dataclasses.replace(theta, mu=theta.mu[rows], log_s=theta.log_s[rows])
-            P, Lam, _ = bound.inducing_posterior(own)
+            P, Lam, _ = precise.inducing_posterior(own)
             assert np.allclose(found.W[:, j], P @ S[rows, j], rtol=1e-6, atol=1e-9)
             total = total + expected_metric(one(P @ S[rows, j][:, None], Lam, 1), x)
         assert np.allclose(expected_metric(one(found.W, found.Lam, S.shape[1]), x), total, rtol=1e-6)

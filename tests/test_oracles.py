@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gpum import LearnedChart
-from gpum.gplvm import bound
+from gpum.gplvm import bound, precise
 from gpum.gplvm.mapping import Mapping
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore")]
@@ -48,7 +48,7 @@ def test_bound_equals_gpy(both):
 def test_expected_metric_equals_gpy(both):
     theta, S, model = both
     with jax.enable_x64(True):
-        P, Lam, R = bound.inducing_posterior(theta, GPY_JITTER / 1.3)
+        P, Lam, R = precise.inducing_posterior(theta, GPY_JITTER / 1.3)
         mapping = Mapping.from_weights(
             theta.Z, np.exp(theta.log_ell), np.exp(theta.log_gamma), np.exp(theta.log_beta),
             np.asarray(P) @ S, Lam, R, np.zeros(S.shape[1]), np.ones(S.shape[1]),

@@ -10,9 +10,9 @@ Notation, used in every module of this folder (that of the paper, with its errat
     beta           noise *precision*
     k(x, z) = gamma exp(-½ Σ_a (x_a - z_a)² / ell_a²)
 
-Files, in the order the data flows: `starts` (PCA, Isomap), `kernel`, `psi` (ψ statistics), `bound` (the collapsed bound
-and q(U)), `likelihood` (the maximum-likelihood model), `models` (the two models), `optimise` (rounds of L-BFGS),
-`multistart` (the choice between starts), `mapping` (the posterior of φ) and `projection` (latent coordinates of new
-rows). For clouds with missing readings: `patterns` (both models, given the observed readings only) and `incomplete`
-(latent coordinates of incomplete new rows).
+Files, in the order the data flows: `starts` (PCA, Isomap), `kernel`, `psi` (ψ statistics), `bound` (the collapsed
+bound), `precise` (the same with smaller rounding errors, and q(U)), `likelihood` (the maximum-likelihood model),
+`models` (the two models), `optimise` (rounds of L-BFGS), `multistart` (the choice between starts), `mapping` (the
+posterior of φ) and `projection` (latent coordinates of new rows). For clouds with missing readings: `patterns` (both
+models, given the observed readings only) and `incomplete` (latent coordinates of incomplete new rows).
 """

@@ -5,6 +5,8 @@ With A = Kuu + beta ψ2 and C = ψ1ᵀ S,
     F = Np/2 log(beta/2π) + p/2 log|Kuu| - p/2 log|A| - beta/2 tr SSᵀ + beta²/2 tr CᵀA⁻¹C
         - p beta/2 ψ0 + p beta/2 tr Kuu⁻¹ψ2 - KL(q(X) ‖ N(0, I)).
 
+`precise` has the same bound in a form that keeps more digits, and the posterior of the mapping.
+
 S enters through SSᵀ only, so any factor with the same SSᵀ will do: `compress` makes one with at
 most N columns, and the cost no longer depends on p.
 """
@@ -19,17 +21,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
 from ..basics import padding
-from ..basics.checks import NoSurface
 from .kernel import JITTER, unit_gram
-from .psi import psi1, psi2, psi2_of_arrays
+from .psi import psi1, psi2
 
 LEAST_DIM = 2  # latent dimensions of compiled programs
 UNSEEN = 50.0  # logarithm of a length scale that no coordinate reaches
+
+# Columns with readings in the same rows: factor [G, N, r], seen [G, N], numbers of columns [G].
+Blocks = tuple[Any, Any, Any]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["factor", "weight", "trace", "p"], meta_fields=[])
@@ -41,6 +44,11 @@ class Cloud:
     weight: Any  # [N]; 1, or 0 for rows that only pad the array
     trace: float
     p: float
+
+    @property
+    def blocks(self) -> Blocks:
+        """All columns as one block."""
+        return jnp.asarray(self.factor)[None], jnp.asarray(self.weight)[None], jnp.asarray(self.p)[None]
 
 
 @partial(
@@ -160,15 +168,11 @@ def _inverse_factor(A: Array) -> Array:
     return solve_triangular(jnp.linalg.cholesky(A), jnp.eye(len(A)), lower=True)
 
 
-def _inverse_factor_of_array(A: np.ndarray) -> np.ndarray:
-    return scipy.linalg.solve_triangular(np.linalg.cholesky(A), np.eye(len(A)), lower=True)
-
-
-def factors(K: Any, Psi2: Any, b: Any, invert: Callable[[Any], Any] = inverse_factor) -> tuple[Any, Any, Any]:
-    """L⁻¹ with LLᵀ = K, B = L⁻¹ψ2L⁻ᵀ, and LB⁻¹ with LB LBᵀ = I + b B; `invert` is a function like `inverse_factor`."""
-    Li = invert(K)
+def factors(K: Array, Psi2: Array, b: Array) -> tuple[Array, Array, Array]:
+    """L⁻¹ with LLᵀ = K, B = L⁻¹ψ2L⁻ᵀ, and LB⁻¹ with LB LBᵀ = I + b B."""
+    Li = inverse_factor(K)
     B = Li @ Psi2 @ Li.T
-    return Li, B, invert(np.eye(len(K)) + b * B)
+    return Li, B, inverse_factor(jnp.eye(len(K)) + b * B)
 
 
 def divergence(mu: Array, log_s: Array) -> Array:
@@ -211,34 +215,3 @@ def typical_steps(theta: Parameters, cloud: Any) -> Parameters:
         log_gamma=np.asarray(np.sqrt(2 / (m * cloud.p))),
         log_beta=np.asarray(np.sqrt(2 / (N * cloud.p))),
     )
-
-
-def inducing_posterior(theta: Parameters, jitter: float = JITTER) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The optimal q(U) (erratum 2), as three matrices.
-
-    Returns P [m, N] with mean weights W = P S = beta A⁻¹ψ1ᵀS, Lam = Kuu⁻¹ - A⁻¹ [m, m], and a root R of A⁻¹ = R Rᵀ.
-    """
-    first, ((Lam, R),) = inducing_posteriors(theta, np.ones((1, len(theta.mu))), jitter)
-    return R @ (R.T @ first.T), Lam, R
-
-
-def inducing_posteriors(
-    theta: Parameters, seen: np.ndarray, jitter: float = JITTER
-) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """beta ψ1 [N, m], and Lam and R for each of several patterns of rows, seen [G, N] of ones and zeros.
-
-    Lam is formed as L⁻ᵀ beta B (I + bB)⁻¹ L⁻¹: no difference of large numbers.
-    """
-    gamma, beta = np.exp(theta.log_gamma), np.exp(theta.log_beta)
-    K, Psi1, Psi2 = statistics(theta, seen, np.ones(len(theta.Z)), jitter, psi2_of_arrays)
-    posteriors = []
-    try:
-        for of_pattern in Psi2:
-            Li, B, LBi = factors(K, of_pattern, beta * gamma, _inverse_factor_of_array)
-            Lam = Li.T @ (LBi.T @ LBi @ (beta * B)) @ Li
-            posteriors.append((0.5 * (Lam + Lam.T), (LBi @ Li).T / np.sqrt(gamma)))
-    except np.linalg.LinAlgError:
-        raise NoSurface(
-            "the matrices of the latent model are singular; use fewer inducing points (n_inducing) or rescale X"
-        ) from None
-    return beta * gamma * Psi1, posteriors

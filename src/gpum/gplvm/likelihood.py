@@ -69,7 +69,7 @@ def typical_steps(theta: Parameters, cloud: Any) -> Parameters:
 
 
 def posterior(theta: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """P, Lam and R as in `bound.inducing_posterior`, the latent rows being the inducing inputs.
+    """P, Lam and R as in `precise.inducing_posterior`, the latent rows being the inducing inputs.
 
     Then A = K + beta K², so that P = Lam = (K + I/beta)⁻¹ and, with LLᵀ = K, A = L (I + beta LᵀL) Lᵀ.
     """

@@ -33,7 +33,7 @@ from . import kernel
 class Mapping:
     """Posterior of φ in the units of the data.
 
-    W [m, p] are mean weights, Lam and R [m, m] with A⁻¹ = R Rᵀ as in `bound.inducing_posterior`,
+    W [m, p] are mean weights, Lam and R [m, m] with A⁻¹ = R Rᵀ as in `precise.inducing_posterior`,
     and M = W Wᵀ - (Σ_j scale_j²) Lam is the matrix on which the geometry depends.
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..basics import padding
-from . import bound, likelihood, patterns, starts
+from . import bound, likelihood, patterns, precise, starts
 from .patterns import Patterns
 
 Data = bound.Cloud | Patterns  # a whole cloud, or one with missing readings
@@ -76,6 +76,12 @@ class Variational:
             return -patterns.variational_bound(theta, cloud, live=live)
         return -bound.bound(theta, cloud, live=live)
 
+    @staticmethod
+    def precise_objective(theta: bound.Parameters, data: tuple[Data, Any]) -> Any:
+        """The same, with rounding errors that are a millionth and more."""
+        cloud, live = data
+        return -precise.bound(theta, cloud.blocks, cloud.weight, live=live)
+
     def filled(self, theta: bound.Parameters, data: Data) -> tuple[bound.Parameters, tuple[Data, Any]]:
         """theta and data with padding: rows and inducing inputs of weight 0."""
         rows, m = len(data.weight), self._most(len(theta.mu))
@@ -99,7 +105,7 @@ class Variational:
         return Posterior(
             theta.mu, np.exp(theta.log_s), theta.Z, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
             float(np.exp(theta.log_beta)),
-            *_weighed(rows, theta, bound.inducing_posterior, patterns.inducing_posterior),
+            *_weighed(rows, theta, precise.inducing_posterior, patterns.inducing_posterior),
         )  # fmt: skip
 
 
@@ -120,6 +126,8 @@ class PointGPLVM:
         if isinstance(data, Patterns):
             return -patterns.log_likelihood(theta, data)
         return -likelihood.log_likelihood(theta, data)
+
+    precise_objective = objective
 
     def filled(self, theta: likelihood.Parameters, data: Data) -> tuple[likelihood.Parameters, Data]:
         """theta and data with padding: rows of weight 0."""

@@ -5,7 +5,7 @@ orders of magnitude during the fit. A run has converged when a full round gains 
 that `max_iter` ends early is not a full round. If L-BFGS stops by itself, because its line search fails or finds no
 higher value, this counts as convergence only if the gradient g is small: in units of typical steps ½|g|² is about the
 remaining gain, and rounding errors of the objective stop the search long before |g| is 0. Otherwise one more round
-starts from there with an empty memory.
+starts from there with an empty memory, on a form of the objective with smaller rounding errors.
 
 L-BFGS is SciPy's, on a compiled program of the objective and its gradient: a loop compiled with it took as long for
 clouds of hundreds of rows, two thirds as long for one of 80, and half as long again for every first fit.
@@ -98,6 +98,10 @@ class Climbed(Protocol):
     def objective(self) -> Callable[[Any, Any], Any]:
         """The function to minimise, of theta and data as `filled` returns them; JAX can trace it."""
 
+    @property
+    def precise_objective(self) -> Callable[[Any, Any], Any]:
+        """The same function with smaller rounding errors, where it may take longer."""
+
     def steps(self, theta: Any, data: Any) -> Any:
         """A typical step of every parameter, as a theta."""
 
@@ -115,12 +119,12 @@ def maximise(
 
     Yields after each round, so that the caller can show progress, compare runs and stop.
     """
-    done, last, status = 0, -np.inf, RUNNING
+    done, last, status, objective = 0, -np.inf, RUNNING, model.objective
     while done < stage.max_iter:
         held = {name: np.zeros(np.shape(getattr(theta, name))) for name in stage.hold}
         steps = replace(model.steps(theta, data), **held)
         allowed = min(ROUND, stage.max_iter - done)
-        theta, minimum = _round(model, theta, steps, data, allowed)
+        theta, minimum = _round(model, objective, theta, steps, data, allowed)
         value, made = -minimum.value, minimum.steps
         done += max(made, 1)  # a round without a step counts as one, so that the run ends
         gained, enough = value - max(last, -minimum.start), stage.tol * n_rows
@@ -137,6 +141,8 @@ def maximise(
         if now in (CONVERGED, CUT_SHORT, OUTRUN) or status == now == BROKEN:
             return
         last, status = value, now
+        if now == BROKEN:  # of which the value is known too badly to be compared
+            last, objective = -np.inf, model.precise_objective
 
 
 def value_at(model: Climbed, theta: Any, data: Any) -> float:
@@ -190,7 +196,9 @@ def minimise(objective: Callable[[Any, Any], Any], theta: Any, steps: Any, data:
     return Minimum(at(end.x), start, float(end.fun), float(end.jac @ end.jac), end.nit, end.nfev, end.status == 1)
 
 
-def _round(model: Climbed, theta: Any, steps: Any, data: Any, max_iter: int) -> tuple[Any, Minimum]:
+def _round(
+    model: Climbed, objective: Callable[[Any, Any], Any], theta: Any, steps: Any, data: Any, max_iter: int
+) -> tuple[Any, Minimum]:
     begin, known = model.filled(theta, data)
-    minimum = minimise(model.objective, begin, model.filled(steps, data)[0], known, max_iter)
+    minimum = minimise(objective, begin, model.filled(steps, data)[0], known, max_iter)
     return model.cut(minimum.theta, theta), minimum

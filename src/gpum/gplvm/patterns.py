@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array
 
 from ..basics import padding
-from . import bound, likelihood
+from . import bound, likelihood, precise
 from .kernel import JITTER, unit_gram
 from .psi import STORED, psi2_by_pattern
 
@@ -49,6 +49,11 @@ class Patterns:
     weight: Any  # [N]; 1, or 0 for rows that only fill up the array
     trace: float  # sum of squares
     p: float  # readings of a row, on average
+
+    @property
+    def blocks(self) -> bound.Blocks:
+        """The blocks of columns."""
+        return self.factor, self.seen, self.n_columns
 
     @property
     def readings(self) -> Any:
@@ -109,15 +114,15 @@ def variational_bound(
 
 
 def inducing_posterior(theta: bound.Parameters, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean weights W [m, p], and the means over columns of Lam and of A⁻¹ = R Rᵀ (see `bound.inducing_posterior`)."""
+    """Mean weights W [m, p], and the means over columns of Lam and of A⁻¹ = R Rᵀ (see `precise.inducing_posterior`)."""
     m, whole = len(theta.Z), np.nan_to_num(S)
     W, Lam, inverse = np.zeros((m, S.shape[1])), np.zeros((m, m)), np.zeros((m, m))
     groups = grouped(S)
     for k in range(0, len(groups), BATCH):
         batch = groups[k : k + BATCH]
-        first, posteriors = bound.inducing_posteriors(theta, np.array([rows for rows, _ in batch], float))
-        for (_, columns), (of_pattern, R) in zip(batch, posteriors, strict=True):
-            W[:, columns] = R @ (R.T @ (first.T @ whole[:, columns]))
+        posteriors = precise.inducing_posteriors(theta, np.array([rows for rows, _ in batch], float))
+        for (_, columns), (P, of_pattern, R) in zip(batch, posteriors, strict=True):
+            W[:, columns] = P @ whole[:, columns]
             Lam += of_pattern * len(columns) / S.shape[1]
             inverse += R @ R.T * len(columns) / S.shape[1]
     return W, Lam, _root(inverse)

@@ -7,7 +7,7 @@ Everything in this file is in units of the kernel: mu and Z divided by ell, s by
 ψ2 by gamma² (ψ0 is N). With a = 1/(1 + 2s) and z̄ the midpoint of two inducing inputs, the exponent of
 ψ2's summand is linear in (a mu, a) × (z̄, z̄²): one matrix product over all pairs, of which only the
 upper triangle is needed. Rows are taken in blocks, so memory does not grow with N; blocks are recomputed, not stored,
-for the gradient. Functions without gradients take arrays of NumPy or of JAX.
+for the gradient.
 """
 
 from __future__ import annotations
@@ -40,20 +40,6 @@ def psi1(mu: Any, s: Any, Z: Any) -> Any:
 def psi2(mu: Array, s: Array, Z: Array, weight: Array) -> Array:
     """Σ_n weight_n <k(z_i, x_n) k(x_n, z_j)>, shape [m, m]."""
     return psi2_by_pattern(mu, s, Z, weight[None])[0]
-
-
-def psi2_of_arrays(mu: np.ndarray, s: np.ndarray, Z: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """`psi2` of arrays of NumPy, without a compiled program; of weights [..., N] the shape is [..., m, m]."""
-    i, j = np.triu_indices(len(Z))
-    pairs, apart = pair_features(Z)
-    rows, constant = row_features(mu, s)
-    step, shape = max(1, CACHED // len(pairs)), weight.shape[:-1]
-    square, upper = np.zeros((*shape, len(Z), len(Z))), np.zeros((*shape, len(pairs)))
-    for k in range(0, len(rows), step):
-        block = slice(k, k + step)
-        upper += weight[..., block] @ np.exp(rows[block] @ pairs.T + constant[block, None])
-    square[..., i, j] = square[..., j, i] = np.exp(apart) * upper
-    return square
 
 
 def psi2_by_pattern(mu: Array, s: Array, Z: Array, seen: Array) -> Array:
