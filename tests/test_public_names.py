@@ -1,8 +1,12 @@
 """What 1.x promises stays: every public name and signature, and a sentence where an earlier spelling is used."""
 
+import importlib
+import inspect
+
 import numpy as np
 import pytest
 
+import gpum
 import odd
 import public_names
 from gpum import Atlas, BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions
@@ -13,6 +17,13 @@ def test_public_names_and_signatures_are_as_promised():
     now, promised = public_names.lines(), public_names.STORED.read_text().splitlines()
     assert not set(promised) - set(now), "these were promised"
     assert not set(now) - set(promised), "these are new; if on purpose, run python tests/public_names.py"
+
+
+@pytest.mark.parametrize("name", [name for name in gpum.__all__ if inspect.ismodule(getattr(gpum, name))])
+def test_public_modules_are_imported_like_any_other(name):
+    module = importlib.import_module(f"gpum.{name}")  # as `from gpum.kernels import Heat` does
+    assert module is getattr(gpum, name)
+    assert module.__spec__.name == module.__name__  # as if it had been imported from its folder
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """GPUM: Gaussian process regression on unknown manifolds with probabilistic metrics."""
 
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "1.0.0"
@@ -43,7 +45,7 @@ _HOMES = {
     "persistence": "model_io",
     "": "datasets plots",
 }
-_MODULES = ("datasets", "diagnostics", "kernels", "model_io", "model_selection", "plots")
+_MODULES = ("datasets", "diagnostics", "kernels", "model_io", "model_selection", "plots", "spectral")
 
 __all__ = [
     "GPLVM",
@@ -86,6 +88,23 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{home}.{name}".replace("..", "."))
     return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+class _Modules:
+    """So that `from gpum.kernels import Heat` works where `gpum.kernels` does: the module itself is in a folder."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        package, _, module = name.rpartition(".")
+        return ModuleSpec(name, self) if package == __name__ and module in _MODULES else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """A new module, in whose place `exec_module` puts the one that there is."""
+
+    def exec_module(self, module: Any) -> None:
+        sys.modules[module.__name__] = __getattr__(module.__name__.rpartition(".")[2])
+
+
+sys.meta_path.append(_Modules())
 
 
 def __dir__() -> list[str]:
