@@ -463,7 +463,7 @@ def test_sums_over_labels_say_what_all_labels_say(covariance, a, even):
     assert d.log_det(r)[0] == pytest.approx(np.linalg.slogdet(C)[1] - np.log(noise).sum(), abs=1e-8)
     for found, dense in zip(labels.forms(covariance, a), (d.quadratic, d.log_det), strict=True):
         np.testing.assert_allclose(found, dense(gp.RATIOS), rtol=1e-6)
-    U = d.on(covariance, a).U
+    U = d.at(covariance, a).U
     np.testing.assert_allclose(U.T @ (noise[:, None] * U), np.eye(len(d.S)), atol=1e-6)
 
 

@@ -58,8 +58,8 @@ def test_labels_with_noise_of_their_own_against_dense_algebra(covariance, rows):
     np.testing.assert_allclose(
         variance, s * np.diag(K) - s**2 * np.einsum("ij,jk,ik->i", K[:, KNOWN], inverse, K[:, KNOWN]), atol=1e-7
     )
-    d = part.on(posterior.labels).d  # with a row for each label
-    c, alpha = (v[:, 0] for v in inverse_parts(d, part.ratios, Y))
+    d = part.d.at(part.candidate.covariance, posterior.labels[part.candidate.space])  # with a row for each label
+    c, alpha = (v[:, 0] for v in inverse_parts(d, part.ratios, len(Y), (Y, d.U.T @ Y)))
     np.testing.assert_allclose(c / s, np.diag(inverse), rtol=1e-6)
     np.testing.assert_allclose(alpha / s, inverse @ Y, rtol=1e-6, atol=1e-9)
 

@@ -22,7 +22,7 @@ from scipy.special import gammaln, ive
 
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from . import gp
-from .exact import decompose, inverse_parts
+from .exact import Decomposed, decompose, inverse_parts
 from .posterior import Component, Posterior, RowsInSpaces
 
 DRAWS = 2000  # of each row, for quantiles
@@ -104,10 +104,8 @@ def leave_one_out(posteriors: Sequence[Posterior], y: np.ndarray) -> tuple[np.nd
     """Mean angle and circular standard deviation of each label as the others predict it; weights stay those of all."""
     total = np.zeros((2, len(y)))
     for one, other in zip(*(p.components for p in posteriors), strict=True):
-        parts = [
-            inverse_parts(component.d, component.ratios, p) for component, p in ((one, np.cos(y)), (other, np.sin(y)))
-        ]
-        c = parts[0][0]
-        m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(parts, (np.cos(y), np.sin(y)), strict=True)])
-        total += directions(m, one.signal / c) @ one.weights
+        assert isinstance(one.d, Decomposed)
+        sides = np.array([np.cos(y), np.sin(y)])  # with one kernel, so that C is that of both
+        c, *alphas = inverse_parts(one.d, one.ratios, len(y), *zip(sides, (one.d.z, other.d.z), strict=True))
+        total += directions(sides[:, :, None] - np.array(alphas) / c, one.signal / c) @ one.weights
     return _of(total)

@@ -88,7 +88,7 @@ def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Dra
     if isinstance(d, Nearest):
         return NearestDraw(candidate.space, component.only(j), known, Search.of(known), wiggle, at_known, size)
     size *= float(np.sqrt(component.signal[j]))
-    U = d.on(candidate.covariance, known).U
+    U = d.at(candidate.covariance, known).U
     along = U @ ((d.z - size * (U.T @ at_known)) / (d.S + r))
     told = KernelSum.of([(candidate.covariance, along)], known)
     return Draw(candidate.space, told, wiggle, size)

@@ -43,7 +43,7 @@ from . import gp, known_noise
 from .left_out import leave_one_out
 from .observations import ObservedCounts
 from .posterior import Posterior, RowsInSpaces
-from .quantiles import mixture_quantiles
+from .quantiles import mixture_moments, mixture_quantiles
 from .tempered import Considered, TemperedWeights
 
 LIKELIHOODS = ("auto", "gaussian", "student", "lognormal", "poisson", "binomial")
@@ -279,9 +279,7 @@ def _settled(
 
 def _cavity(posterior: Posterior, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each label as the others predict it, [n] each."""
-    w, m, v = known_noise.cavity_moments(posterior, at)
-    mean = np.sum(w * m, 0)
-    return mean, np.sum(w * (v + (m - mean) ** 2), 0)
+    return mixture_moments(*known_noise.cavity_moments(posterior, at))
 
 
 def _matched(observed: ObservedCounts, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
