@@ -19,7 +19,7 @@ from ..basics.formats import number, percent, short
 from ..basics.workers import blas_threads, with_jobs
 from ..fitted.relevance import TITLE, with_lengths
 from ..geometry.candidate_set import CandidateSet
-from ..inference import classes, design, gp
+from ..inference import classes, decisions, design, gp
 from ..inference.class_posterior import correlation
 from ..inference.left_out import leave_one_out
 from ..inference.posterior import RowsInSpaces
@@ -231,7 +231,7 @@ class Numbers(Target):
         now = float(np.mean(belief.spread**2))
         before, after = np.sqrt(now), np.sqrt(max(now - float(suggestions.gain[0]), 0.0))
         if suggestions.enough:
-            noise = np.sqrt(suggestions.floor / design.NEGLIGIBLE)
+            noise = np.sqrt(suggestions.floor / decisions.NEGLIGIBLE)
             return (
                 f"Stop here: one more label is expected to lower the typical uncertainty, ± {number(before)}, by less "
                 f"than one percent. The noise of the labels alone is ± {number(noise, 2)}."
@@ -283,7 +283,7 @@ class Classes(Target):
         considered = replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used])
         first = candidate_set is self.candidate_set
         dimensions = self.geometries.effective_dimensions[used] if first else classes.effective_dimensions(considered)
-        atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
+        atypical = 0.0 if self.geometries.cloud.many is None else decisions.ATYPICAL
         whole = classes.classify(considered, rows, codes, len(seen), dimensions, atypical)
         drawn = self.heaviest(whole)
         p = drawn.probabilities(RowsInSpaces.exactly(candidate_set.rows))
@@ -339,7 +339,7 @@ class Classes(Target):
             return "Go on: left-out labels come out right less often than their probabilities say.", False
         if suggestions.enough:
             return (
-                f"Stop here: {design.MORE} more labels would settle the class of hardly a row besides their own.",
+                f"Stop here: {decisions.MORE} more labels would settle the class of hardly a row besides their own.",
                 True,
             )
         if rows >= 1:

@@ -12,6 +12,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.workers import one_blas_thread
 from ..inference import design
+from ..inference.decisions import CONTRADICTED
 from ..inference.outputs import Angle, ClassOutput, CountOutput
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def suggestions(
     of_classes = model.classes is not None
     floor = design.floor(beliefs, criterion, len(model.cloud) if of_classes else None, level is not None)
     first = model.outputs[0]
-    trusted = not of_classes or design.surplus(first.posterior.left_out, first.labels) >= -design.CONTRADICTED
+    trusted = not of_classes or design.surplus(first.posterior.left_out, first.labels) >= -CONTRADICTED
     return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
 
 

@@ -22,10 +22,9 @@ from scipy.special import gammaln, ive
 
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from . import gp
+from .decisions import DRAWS
 from .exact import Decomposed, decompose, inverse_parts
 from .posterior import Component, Posterior, RowsInSpaces
-
-DRAWS = 2000  # of each row, for quantiles
 
 
 def average(

@@ -19,14 +19,13 @@ from scipy.special import softmax
 
 from ..geometry.candidate_set import Candidate
 from ..heat.covariances import Covariance, SharedDistances, Spectral
+from .decisions import SHARPNESS
 from .posterior import Mixture, RowsInSpaces, WeightedCandidate
 from .probit import LINK
 from .stacked import InSpace, Linear
 from .tempered import Considered
 
 ROOM = 2**16
-RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
-SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
 AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 LEAST = 1e-12  # variance of a kernel without its constant at a point
 

@@ -47,34 +47,39 @@ from ..geometry.candidate_set import CandidateSet, LabelRows
 from ..heat.covariances import Weighted
 from .class_posterior import (
     AS_THEY_ARE,
-    RATIOS,
-    SHARPNESS,
     ClassComponent,
     ClassPosterior,
     correlation,
     modes,
     sharpened,
 )
+from .decisions import (
+    ASKED,
+    CLASS_CANDIDATES,
+    CLASS_RATIOS,
+    CLASS_SCREEN,
+    CLASS_SCREENED,
+    CLASS_SWEEPS,
+    DIMENSION_ROWS,
+    DIMENSION_SD,
+    DRAWN,
+    ELSEWHERE,
+    FIRST_LABELS,
+    FIRST_SWEEPS,
+    FULL_RANK,
+    GROWTH,
+    KEEP,
+    NATS,
+    PROMISING,
+    SHARP_SD,
+    SHARPNESS,
+    TURNS,
+)
 from .nearest import EXACT
 from .posterior import RowsInSpaces
-from .probit import NODES, SWEEPS, Sites, expectation_propagation, in_modes
+from .probit import NODES, Sites, expectation_propagation, in_modes
 from .tempered import Considered, TemperedWeights
 
-DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
-DIMENSION_ROWS = 200  # rows of the cloud from which d is computed
-SHARP_SD = 0.6  # of log γ
-ELSEWHERE = 20.0  # see the module: by simulation, `benchmarks/reliability.py`
-TURNS, DRAWN, ASKED = 4, 48, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
-ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
-FIRST_SWEEPS = 3  # of a first look at all candidates
-HOPELESS = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
-FIRST_LABELS, PROMISING = 32, 200  # of more than twice as many labels so many see all settings, and leave so many
-SCREEN = 150  # labels above which candidates are screened on SCREENED of them
-SCREENED = 100
-FEW = 12  # candidates that then see all labels, or
-GROWTH, NATS = 4, 12.0  # of many labels so many times as many; then settings within NATS of the best remain
-MANY = EXACT  # labels above which all is in modes,
-FULL_RANK = 1500  # or, where no kernel has fewer modes than there are labels, the most of these
 BLOCK = 4_000_000  # numbers in the largest array of a batch
 
 
@@ -115,21 +120,21 @@ def classify(
         - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
     )
     chosen = np.arange(len(prior))
-    if n > MANY:
+    if n > EXACT:
         chosen, left = _few_modes(candidate_set, chosen, n)
         notes += left
     problem = Problem(candidate_set, known, y, n_classes)
     settings = Settings.of(chosen)
     settings, left = _promising(problem, settings, prior)
     notes += left
-    if n <= SCREEN and len(np.unique(settings.candidate)) > FEW:
+    if n <= CLASS_SCREEN and len(np.unique(settings.candidate)) > CLASS_CANDIDATES:
         mass = problem.evidence(settings, FIRST_SWEEPS).log_evidence + prior[settings.candidate]
-        settings = settings.of_candidates(mass, lambda total: total > total.max() + log(HOPELESS))
-    sites = problem.evidence(settings, SWEEPS)
+        settings = settings.of_candidates(mass, lambda total: total > total.max() + log(KEEP))
+    sites = problem.evidence(settings, CLASS_SWEEPS)
     usable = np.isfinite(sites.log_evidence) & (sites.settled | ~sites.settled.any())
     if not usable.any():
         raise GpumError("expectation propagation has no finite evidence for any candidate; check X for outliers")
-    log_p = np.where(usable, sites.log_evidence, -np.inf) + prior[settings.candidate] - log(len(RATIOS))
+    log_p = np.where(usable, sites.log_evidence, -np.inf) + prior[settings.candidate] - log(len(CLASS_RATIOS))
     total = logsumexp(log_p) - logsumexp(prior)
     chosen, mass = settings.by_candidate(log_p)
     candidates = [candidate_set.candidates[i] for i in chosen]
@@ -142,7 +147,7 @@ def classify(
         end = "these are left out" if sites.settled.any() else "what it found so far is used"
         notes.append(f"the computation did not settle for {lost} of {len(sites.settled)} settings: {end}")
     of_candidate = np.array([weights[settings.candidate == i].sum() for i in chosen])
-    used = of_candidate > HOPELESS * of_candidate.max()
+    used = of_candidate > KEEP * of_candidate.max()
     scale = of_candidate[used].sum()
     components = []
     for i in chosen[used]:
@@ -162,7 +167,7 @@ def classify(
     of_labels = _scores(left_out[several], np.eye(n_classes)[y[several]])
     score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
     # with many labels the leave-one-out scores are enough
-    sharpness = softmax(score) if n > SCREEN else _sharpness(score, posterior, candidate_set, known, y)
+    sharpness = softmax(score) if n > CLASS_SCREEN else _sharpness(score, posterior, candidate_set, known, y)
     return replace(posterior, sharpness=sharpness, left_out=sharpened(left_out, sharpness))
 
 
@@ -177,7 +182,7 @@ class Settings:
     def of(cls, candidates: np.ndarray) -> Settings:
         """These candidates with all ratios."""
         candidates = np.sort(candidates)
-        return cls(np.repeat(candidates, len(RATIOS)), np.tile(RATIOS, len(candidates)))
+        return cls(np.repeat(candidates, len(CLASS_RATIOS)), np.tile(CLASS_RATIOS, len(candidates)))
 
     def only(self, index: np.ndarray) -> Settings:
         """Some of them."""
@@ -197,15 +202,16 @@ class Settings:
 def _promising(problem: Problem, settings: Settings, prior: np.ndarray) -> tuple[Settings, list[str]]:
     """The settings that are worth all labels, and what to say of it.
 
-    A few labels leave PROMISING settings, SCREENED labels FEW candidates, and of many labels GROWTH times as many each
-    time those within NATS of the best. Evidence grows with the labels and the prior does not: it counts in proportion.
+    A few labels leave PROMISING settings, CLASS_SCREENED labels CLASS_CANDIDATES candidates, and of many labels GROWTH
+    times as many each time those within NATS of the best. Evidence grows with the labels and the prior does not: it
+    counts in proportion.
     """
     n, numbers = len(problem.y), []
     if len(settings.candidate) > PROMISING and n > 2 * FIRST_LABELS:
         numbers.append(FIRST_LABELS)
-    if n > SCREEN:
-        numbers.append(SCREENED)
-    while n > SCREEN and 2 * GROWTH * numbers[-1] <= n:
+    if n > CLASS_SCREEN:
+        numbers.append(CLASS_SCREENED)
+    while n > CLASS_SCREEN and 2 * GROWTH * numbers[-1] <= n:
         numbers.append(numbers[-1] * GROWTH)
     for number in numbers:
         index = _spread(problem.y, problem.n_classes, number)
@@ -215,12 +221,12 @@ def _promising(problem: Problem, settings: Settings, prior: np.ndarray) -> tuple
             continue
         if number == FIRST_LABELS:
             settings = settings.only(np.sort(np.argsort(-mass, kind="stable")[:PROMISING]))
-        elif number == SCREENED:
-            settings = settings.of_candidates(mass, lambda total: np.argsort(-total, kind="stable")[:FEW])
+        elif number == CLASS_SCREENED:
+            settings = settings.of_candidates(mass, lambda total: np.argsort(-total, kind="stable")[:CLASS_CANDIDATES])
         else:
             settings = settings.only(mass > mass.max() - NATS)
     fitted = len(np.unique(settings.candidate))
-    if n <= SCREEN:
+    if n <= CLASS_SCREEN:
         return settings, []
     words = " and ".join(f"{number:,}" for number in numbers)
     return settings, [f"of {n:,} labels {words} compared all candidates first, and the best {fitted} saw all labels"]
@@ -231,7 +237,7 @@ def _few_modes(candidate_set: CandidateSet, chosen: np.ndarray, n: int) -> tuple
     few = np.array([_low_rank(candidate_set, i, n) for i in chosen])
     if few.any():
         note = (
-            f"with {n:,} labels {np.sum(~few):,} candidates would take too long and were left out; up to {MANY:,} "
+            f"with {n:,} labels {np.sum(~few):,} candidates would take too long and were left out; up to {EXACT:,} "
             "labels they are used"
         )
         return chosen[few], [note] * int(not few.all())
@@ -268,7 +274,7 @@ class Problem:
         size, batches, begin = max(1, BLOCK // (n * max(n, C * len(NODES)))), [], 0
         while begin < len(settings.candidate):
             i = int(settings.candidate[begin])
-            if n > MANY and _low_rank(self.candidate_set, i, n):
+            if n > EXACT and _low_rank(self.candidate_set, i, n):
                 candidate = self.candidate_set.candidates[i]
                 F = modes(candidate.covariance, labels[candidate.space])
                 while begin < len(settings.candidate) and settings.candidate[begin] == i:

@@ -34,28 +34,28 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr
 
-from .class_posterior import RATIOS, ClassComponent, ClassPosterior, correlation
+from .class_posterior import ClassComponent, ClassPosterior, correlation
+from .decisions import (
+    CANDIDATES,
+    CLASS_RATIOS,
+    COMPONENTS,
+    COMPONENTS_OF_EXTREMES,
+    ENDS,
+    KNOWN,
+    MORE,
+    NEGLIGIBLE,
+    OF_EXTREMES,
+    SMALL,
+    SURE,
+    TARGETS,
+)
 from .nearest import Nearest, near
 from .posterior import Component, Posterior, RowsInSpaces
 from .probit import LINK
 
 CRITERIA = ("variance", "information")
 GOALS = ("information", "maximum", "minimum", "level")
-COMPONENTS = 8  # of largest weight, over which a gain is averaged
-TARGETS = 200  # rows over which the average predictive variance is taken
-CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
-OF_EXTREMES = 20_000  # the same for a maximum or minimum, which have no targets
-# Components times candidates for these: of few labels the eight heaviest of a thousand components have a tenth of the
-# weight, and an improvement is expected of those that differ from the mean.
-COMPONENTS_OF_EXTREMES = 1_000_000
 FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
-ENDS = 50  # largest and smallest labels that candidates with the nearest labels see
-NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
-KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
-SURE = 0.05  # nats, about what is left of a class with probability 0.99
-MORE = 20  # further labels that must be expected to settle one more row (or SMALL of the rows) to be worth giving
-SMALL = 0.002
-CONTRADICTED = 2.58  # standard deviations between left-out labels and their probabilities: once in a hundred
 
 
 @dataclass(frozen=True)
@@ -303,5 +303,5 @@ def _of_class_component(
         steep_b * swing,
         lambda i: correlation(covariance, a, a[[i]])[:, 0] - scaled @ of_a[i],
         D,
-        float(RATIOS.min()),
+        float(CLASS_RATIOS.min()),
     )

@@ -22,11 +22,11 @@ from ..geometry.candidate_set import CandidateSet
 from ..geometry.priors import RATIOS
 from ..heat.covariances import Covariance, KernelSum, Stationary, Weighted
 from ..heat.terms import Combined, LinearOf, OfColumns, OfSurface, SumOf, Term
+from .decisions import FREQUENCIES
 from .nearest import SEEN, Nearest, Search, conditionals
 from .posterior import Component, Posterior, RowsInSpaces
 
 Function = Callable[[np.ndarray], np.ndarray]
-FREQUENCIES = 2000
 AT_ONCE = 2000  # labels
 
 

@@ -45,6 +45,7 @@ from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary, Weighted
 from ..persistence.store import Store, digest
 from . import nearest
+from .decisions import COSTLY, KEEP, LARGEST, LEAST_RATIO, NATS, SCREEN, SCREENED, SCREENING
 from .exact import Decomposed, LowRank, Sums, decompose, tridiagonal_forms
 from .nearest import Nearest
 from .posterior import Component, Posterior
@@ -56,15 +57,7 @@ Inference = Callable[..., Posterior]
 # components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
 Score = Callable[[Candidate, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 
-LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
-KEEP = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
-SCREEN = 500  # labels up to which every candidate sees all of them; above, those of low rank
-SCREENED = 250
-SCREENING = 12  # candidates up to which all see all labels
-NATS = 12.0  # behind the best on SCREENED labels
 ALONE = 100  # labels up to which scoring a candidate takes less time than starting a thread
-LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
-COSTLY = 2000  # labels
 
 
 def units(y: np.ndarray) -> tuple[float, float]:

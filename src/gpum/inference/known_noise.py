@@ -4,7 +4,7 @@ As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s
 
     log p(y | candidate, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
 
-σ_h² runs over a grid with the prior of `gp`, InvGamma(a0, b0); candidates and signals are weighted by evidence times
+σ_h² runs over a grid (`decisions.SIGNALS`) with the prior of `gp`, InvGamma(a0, b0); candidates and signals are weighted by evidence times
 prior, geometries as in `tempered`. Every component is Gaussian.
 """
 
@@ -21,11 +21,9 @@ from .gp import weighed
 from .left_out import mixture, with_weights_of_all
 from .posterior import Component, Posterior
 
-SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
-
 
 def average(
-    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
+    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray
 ) -> Posterior:
     """The posterior averaged over candidates and signals; `variance` [n] is that of each label's noise."""
     labels, unit = LabelRows(candidate_set, known), float(np.mean(variance))

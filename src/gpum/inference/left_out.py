@@ -30,17 +30,13 @@ from scipy.special import gammaln, logsumexp
 from ..basics.checks import GpumError
 from ..geometry.priors import Priors
 from . import nearest
+from .decisions import GROSS_SIZES, HEAVIEST, LARGEST_RATE, N_RATES, RARE
 from .exact import inverse_parts
 from .gp import ratio_prior, units
 from .nearest import SCORED, Nearest, sample
 from .posterior import Posterior
 from .quantiles import mixture_moments, mixture_quantiles
 from .stacked import known
-
-SIZES = np.geomspace(0.03, 1.0, 8)  # √v over the largest error of a left-out label
-N_RATES, LARGEST_RATE = 12, 0.3  # of e, from one label of all
-RARE = 0.02
-HEAVIEST = 10  # components that predict left-out labels
 
 Units = Callable[[np.ndarray], tuple[float, float]]
 
@@ -195,7 +191,7 @@ def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float, priors:
     mean, variance = mixture_moments(w, m, v)
     away = np.abs(y - mean)
     dof = dof_without_one(posterior)
-    v_gross = (SIZES * away.max()) ** 2
+    v_gross = (GROSS_SIZES * away.max()) ** 2
     log_p = logsumexp(_log_density(y - m, v, dof), axis=0, b=w)
     log_g = _log_density(away, variance + v_gross[:, None], dof)
     rates = np.geomspace(min(1 / n, LARGEST_RATE), LARGEST_RATE, N_RATES)[:, None, None]

@@ -24,12 +24,12 @@ from scipy.stats import norm
 from ..basics.checks import GpumError
 from . import angles, design, gp, known_noise, likelihoods, observations
 from .class_posterior import ClassPosterior
+from .decisions import DRAWS
 from .left_out import Units, leave_one_out, log_densities, log_density
 from .posterior import Posterior, RowsInSpaces
 from .target import Target
 
 LARGEST_LOG = 350.0  # squares of powers of e must not overflow
-DRAWS = 2000  # for the covariance between counts of different rows
 
 
 class Summary(NamedTuple):
@@ -246,8 +246,8 @@ class CountOutput(Output):
         """Predictions of each label by the others, with as many trials as the label; intervals are whole numbers."""
         w, m, v = known_noise.cavity_moments(self.posterior, self.sites.at, self.sites.log_scale)
         heavy = np.flatnonzero(w.max(1) > 1e-3)
-        few, weight = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
-        f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
+        nodes, weight = likelihoods.FIVE_NODES[:, None, None], likelihoods.FIVE_WEIGHTS[:, None, None]
+        f = (m[heavy] + nodes * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
         w = (weight * w[heavy]).reshape(f.shape)
         w = w / w.sum(0)
         observed = self.observed.like_labels()

@@ -29,12 +29,9 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import log_ndtr, logsumexp, softmax
 
+from .decisions import CALM, CLASS_DAMPING, CLASS_SETTLED, CLASS_SWEEPS, STILL
 from .relevance import inverse
 
-SWEEPS, SETTLED = 30, 1e-2
-STILL = 0.05  # largest change of ν in the last sweep, relative to the largest ν
-DAMPING = 0.8  # half of it from sweep CALM on, so that sites do not oscillate
-CALM = 10
 NARROWEST = 0.01  # least tilted variance, relative to the cavity's: quadrature is not accurate below it
 LEAST = 1e-9  # least precision of a site
 ONE_BY_ONE = 40  # labels from which problems are solved one after the other, each in the cache of a core
@@ -86,7 +83,7 @@ def in_modes(F: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray
 
 
 def expectation_propagation(
-    K: np.ndarray, r: np.ndarray, y: np.ndarray, n_classes: int, sweeps: int = SWEEPS,
+    K: np.ndarray, r: np.ndarray, y: np.ndarray, n_classes: int, sweeps: int = CLASS_SWEEPS,
     solve: Callable[..., tuple[np.ndarray, ...]] = in_labels,
 ) -> Sites:  # fmt: skip
     """Expectation propagation for B problems at once: K [B, n, n] with unit diagonal, ratios r [B], classes y [n].
@@ -106,7 +103,7 @@ def expectation_propagation(
         _, slope, bend = tilted(np.take_along_axis(at, order, 2), cavity + r[a, None])
         slope = np.take_along_axis(slope, back, 2)
         narrow = np.clip(cavity + cavity**2 * bend, NARROWEST * cavity, cavity)
-        step = 1.0 if sweep == 0 else DAMPING if sweep < CALM else DAMPING / 2
+        step = 1.0 if sweep == 0 else CLASS_DAMPING if sweep < CALM else CLASS_DAMPING / 2
         change = step * (1 / narrow - 1 / cavity - tau[a])
         moved = (at + cavity[..., None] * slope) / narrow[..., None] - at / cavity[..., None]
         moved = step * (moved - nu[a])
@@ -115,7 +112,7 @@ def expectation_propagation(
         tau[a] += change
         alpha[a], R[a], log_det[a], mean[a], spread = solve(K[a], tau[a], nu[a])
         variance[a] = np.maximum(spread, 1e-9)
-        active = a[np.abs(change).max(1) > SETTLED * tau[a].max(1)]
+        active = a[np.abs(change).max(1) > CLASS_SETTLED * tau[a].max(1)]
         if not len(active):
             break
     cavity, at = _cavity(mean, variance, tau, nu)

@@ -9,8 +9,8 @@ and within a geometry candidates are weighted by evidence times prior as usual. 
 posterior between geometries: no geometry is the truth, labels are few, and the plain evidence (a power of 1) then often
 gives all weight to one geometry for reasons of chance (Grünwald and van Ommen 2017). On simulated surfaces, curves,
 clusters and tables (`benchmarks/weights.py`) 0.5 and 0.7 were about equal, and both better than 1; 0.7 costs less where
-one geometry is right. Geometries with less than LIGHT of the weight are dropped, which changed nothing there, and saves
-projecting new rows onto them.
+one geometry is right. Geometries with less than LIGHT_GEOMETRY of the weight are dropped, which changed nothing there,
+and saves projecting new rows onto them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from scipy.special import logsumexp
 
 from ..geometry.candidate_set import Candidate, CandidateSet
 from ..geometry.priors import POWER_OF_NUMBERS
-
-LIGHT = 0.01
+from .decisions import LIGHT_GEOMETRY
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,9 @@ class TemperedWeights:
         return log_mass - (1 - self.power) * self._evidence(log_mass)
 
     def heavy(self, log_weight: np.ndarray) -> np.ndarray:
-        """Which candidates [K] belong to a geometry that is not LIGHT, from their log weights [K]."""
+        """Which candidates [K] belong to a geometry that is not LIGHT_GEOMETRY, from their log weights [K]."""
         weights = np.bincount(self.owner, np.exp(log_weight - logsumexp(log_weight)))
-        return (weights >= LIGHT)[self.owner]
+        return (weights >= LIGHT_GEOMETRY)[self.owner]
 
     def log_masses(self, log_weight: np.ndarray) -> np.ndarray:
         """The inverse of `log_weights`, up to a constant."""
