@@ -4,7 +4,7 @@ As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s
 
     log p(y | candidate, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
 
-σ_h² runs over a grid (`decisions.SIGNALS`) with the prior of `gp`, InvGamma(a0, b0); candidates and signals are weighted by evidence times
+σ_h² runs over a grid with the prior of `gp`, InvGamma(a0, b0); candidates and signals are weighted by evidence times
 prior, geometries as in `tempered`. Every component is Gaussian.
 """
 
