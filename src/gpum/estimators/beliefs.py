@@ -24,7 +24,7 @@ from ..inference.class_posterior import correlation
 from ..inference.left_out import leave_one_out
 from ..inference.posterior import RowsInSpaces
 from ..inference.regress import as_numbers, regress
-from ..inference.target import Target as TargetKind
+from ..inference.target import Target
 from .classifier import infer as infer_classes
 from .targets import LARGEST_LABEL
 
@@ -80,7 +80,7 @@ class Belief:
     relevance: Relevance = ()
 
 
-class Target(ABC):
+class LiveTarget(ABC):
     """Base of numbers and classes: a fitted estimator with warm_start, and its candidates."""
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
@@ -104,7 +104,7 @@ class Target(ABC):
         return posterior.heaviest(n)
 
     @staticmethod
-    def settings_of(posterior: Any, candidate_set: CandidateSet) -> list[int]:
+    def candidates_of(posterior: Any, candidate_set: CandidateSet) -> list[int]:
         """Indices of a posterior's candidates in the set, heaviest first."""
         index = {id(candidate): k for k, candidate in enumerate(candidate_set.candidates)}
         heavy = sorted(posterior.components, key=lambda component: -component.weight)
@@ -147,7 +147,7 @@ class Target(ABC):
         """The expected gain of the best suggestion, in words, and whether further labels no longer pay."""
 
 
-class Numbers(Target):
+class Numbers(LiveTarget):
     """A target that is a number; `columns` are the names of the columns of X."""
 
     def __init__(self, model: Any, X: np.ndarray, columns: Sequence[str] = ()) -> None:
@@ -184,8 +184,8 @@ class Numbers(Target):
         """Predictions from all candidates; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
         with blas_threads(len(rows)), with_jobs(self.fitted.settings.get("n_jobs")):
-            labelled = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
-            output = regress(labelled.candidate_set, labelled.at, y, TargetKind(), rows)
+            labelled = with_lengths(self.geometries, rows, as_numbers(y, Target()))
+            output = regress(labelled.candidate_set, labelled.at, y, Target(), rows)
         if stop():
             return None
         self.fitted = fitted = replace(self.fitted, geometries=labelled.geometries, outputs=[output])
@@ -205,7 +205,7 @@ class Numbers(Target):
         left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
         return Belief(
             mean, spread, left_out, self.weights_of(whole, geometry_of), candidate_set,
-            self.settings_of(whole, candidate_set), exact,
+            self.candidates_of(whole, candidate_set), exact,
             lambda row: {"interval": [float(end) for end in interval(row)]},
             self.correlation_of(whole, candidate_set), self._relevance() if exact else (),
         )  # fmt: skip
@@ -259,7 +259,7 @@ class Numbers(Target):
         return f"{state}. A label of the suggested row says most about that.", False
 
 
-class Classes(Target):
+class Classes(LiveTarget):
     """A target that is one of some classes."""
 
     def __init__(self, model: Any, X: np.ndarray, names: list[str]) -> None:
@@ -319,7 +319,7 @@ class Classes(Target):
             return {"chances": [float(v) for v in everyone[row]]}
 
         value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
-        weights, candidates = self.weights_of(whole, geometry_of), self.settings_of(whole, candidate_set)
+        weights, candidates = self.weights_of(whole, geometry_of), self.candidates_of(whole, candidate_set)
         spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, candidate_set)
         return Belief(value, spread, left_out, weights, candidate_set, candidates, exact, detail, correlation)
 

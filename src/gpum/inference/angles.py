@@ -14,6 +14,7 @@ The mean direction of the mixture is the prediction, and √(-2 log|E|) its circ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log, pi
 from typing import Any
 
@@ -44,14 +45,14 @@ def average(
         log_p = a0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
         return log_p, ((one, other), b / (shape - 1))
 
-    heavy, total, tempered, notes, considered = gp.weighed(candidate_set, labels, score)
+    weights = gp.weighed(candidate_set, labels, score)
     constant = gammaln(a) - gammaln(a0) - n * log(2 * pi) - float(np.log(variances).sum())
-    components = [
-        [Component(candidate, both[k], gp.RATIOS, w, signal) for candidate, w, (both, signal) in heavy]
+    one, other = (
+        [Component(candidate, both[k], gp.RATIOS, w, signal) for candidate, w, (both, signal) in weights.heavy]
         for k in range(2)
-    ]
-    at = labels.of({component.candidate.space for component in components[0]})
-    return [Posterior(of_one, at, 2 * a, total + constant, notes, tempered, considered) for of_one in components]
+    )
+    posterior = weights.posterior(one, 2 * a, constant)
+    return [posterior, replace(posterior, components=other)]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -60,10 +60,10 @@ TURNS, DRAWN, ASKED = 4, 48, 200  # sets of labels elsewhere, components of the 
 
 # Classes: which candidates see all labels.
 FIRST_SWEEPS = 3  # of a first look at candidates
-FIRST_LABELS, PROMISING = 32, 200  # of more than twice as many labels so many see all settings, and leave so many
+FIRST_LABELS, PROMISING = 32, 200  # of more than twice as many labels so many see all pairs, and leave so many
 CLASS_SCREEN, CLASS_SCREENED = 150, 100  # labels above which candidates are compared on some of them, and these
 CLASS_CANDIDATES = 12  # candidates that such a comparison leaves
-GROWTH = 4  # then so many times as many labels leave settings within NATS, and so on
+GROWTH = 4  # then so many times as many labels leave pairs within NATS, and so on
 FULL_RANK = 1500  # the most labels where no kernel has fewer modes than there are labels
 
 # Classes: expectation propagation.

@@ -32,12 +32,9 @@ def average(
     def score(candidate: Candidate, a: np.ndarray, index: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
         return _scored(candidate, a, y[index], variance[index] / unit, unit, signals, prior)
 
-    heavy, total, tempered, notes, considered = weighed(candidate_set, labels, score)
-    components = [Component(candidate, d, unit / signals, w, signals) for candidate, w, d in heavy]
-    return Posterior(
-        components, labels.of({component.candidate.space for component in components}), np.inf,
-        total + _constant(variance / unit), notes, tempered, considered,
-    )  # fmt: skip
+    weights = weighed(candidate_set, labels, score)
+    components = [Component(candidate, d, unit / signals, w, signals) for candidate, w, d in weights.heavy]
+    return weights.posterior(components, np.inf, _constant(variance / unit))
 
 
 def alone(

@@ -81,15 +81,15 @@ class LogNormal(Output):
         """As `Output.of_prior`; at most e^LARGEST_LOG."""
         return np.exp(np.minimum(super().of_prior(rng, f, sd, noise), LARGEST_LOG))
 
-    def beliefs(
+    def gains_of(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
-    ) -> list[design.Belief]:
-        """As `Output.beliefs`, of the logarithm."""
+    ) -> list[design.Gains]:
+        """As `Output.gains_of`, of the logarithm."""
         if level is not None and level <= 0:
             raise GpumError(
                 f"level is {level:g}, but likelihood is 'lognormal', whose y are above 0; give such a level"
             )
-        return super().beliefs(cloud, asked, None if level is None else float(np.log(level)))
+        return super().gains_of(cloud, asked, None if level is None else float(np.log(level)))
 
 
 def _log_normal(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

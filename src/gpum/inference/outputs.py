@@ -127,10 +127,10 @@ class Output:
         densities = log_density(self.posterior, self.standardised, self.target.priors)
         return densities - np.log(self.scale) - self.log_slopes
 
-    def beliefs(
+    def gains_of(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
-    ) -> list[design.Belief]:
-        """Beliefs about f at candidates and targets, for `design`; `level` is in the units of y."""
+    ) -> list[design.Gains]:
+        """What labels of some rows would tell of f, by candidates, for `design`; `level` is in the units of y."""
         level = None if level is None else level - self.mean
         return design.of_function(self.posterior, cloud, asked, self.scale, level)
 
@@ -332,8 +332,8 @@ class ClassOutput:
     labels: np.ndarray
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
 
-    def beliefs(
+    def gains_of(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
-    ) -> list[design.Belief]:
-        """Beliefs about the functions of the classes at candidates and targets, for `design`."""
+    ) -> list[design.Gains]:
+        """What labels of some rows would tell of the functions of the classes, by candidates, for `design`."""
         return design.of_classes(self.posterior, cloud, asked)

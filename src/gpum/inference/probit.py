@@ -43,7 +43,7 @@ LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0
 
 
 @dataclass(frozen=True)
-class Sites:
+class ClassSites:
     """What EP found for B problems, in labels or in modes (then n is k in α and R)."""
 
     log_evidence: np.ndarray  # [B]; -inf where sites have diverged
@@ -85,7 +85,7 @@ def in_modes(F: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray
 def expectation_propagation(
     K: np.ndarray, r: np.ndarray, y: np.ndarray, n_classes: int, sweeps: int = CLASS_SWEEPS,
     solve: Callable[..., tuple[np.ndarray, ...]] = in_labels,
-) -> Sites:  # fmt: skip
+) -> ClassSites:  # fmt: skip
     """Expectation propagation for B problems at once: K [B, n, n] with unit diagonal, ratios r [B], classes y [n].
 
     With solve=`in_modes` K are the modes F [B, n, k].
@@ -124,7 +124,7 @@ def expectation_propagation(
     log_evidence[log_evidence > 0] = -np.inf  # classes of labels have no probability above 1
     settled = ~np.isin(np.arange(B), active) & (last <= STILL) & np.isfinite(log_evidence)
     without = softmax(LINK * at / np.sqrt(cavity + r[:, None])[..., None], axis=2)
-    return Sites(log_evidence, alpha, R, without, settled)
+    return ClassSites(log_evidence, alpha, R, without, settled)
 
 
 def own_class_first(y: np.ndarray, n_classes: int) -> np.ndarray:
