@@ -154,7 +154,7 @@ def test_columns_have_lengths_with_any_number_of_labels(monkeypatch):
     assert np.abs(many.predict_proba(X[150:]) - p).mean() < 0.1
     assert many.score(X[150:], y[150:]) > 0.85
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classes, "SCREENED", 20)
+        patch.setattr(classes, "CLASS_SCREENED", 20)
         screened = clone(few).fit(X[:160], y[:160])
     assert any("20 and 80 compared" in note for note in screened.notes_)
     assert screened.score(X[150:], y[150:]) > 0.85
