@@ -28,10 +28,8 @@ from ..inference.target import Target
 from .classifier import infer as infer_classes
 from .targets import LARGEST_LABEL
 
-QUICK, POINTS = (
-    12,
-    25_000,
-)  # candidates of the quick map: at least QUICK, and more if rows × candidates stays below POINTS
+# Candidates of the quick map: at least QUICK, and more if rows × candidates stays below POINTS.
+QUICK, POINTS = 12, 25_000
 CONSIDERED, MANY = 100, 6  # candidates from which they are chosen, if there are MANY labels
 INTERVAL = np.array([0.025, 0.975])
 NORMAL = 1.96  # standard deviations on each side of the middle that hold 95 % of a normal distribution
@@ -81,7 +79,7 @@ class Belief:
 
 
 class LiveTarget(ABC):
-    """Base of numbers and classes: a fitted estimator with warm_start, and its candidates."""
+    """A target whose labels come one by one: a fitted estimator with warm_start, and its candidates."""
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X

@@ -1,4 +1,4 @@
-"""Where rows are on each geometry, and in which directions along it they can move: for gradients of predictions."""
+"""Gradients of predictions: where rows are on each geometry, and in which directions along it they can move."""
 
 from __future__ import annotations
 

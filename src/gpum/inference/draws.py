@@ -46,7 +46,7 @@ class Draw:
 
 @dataclass(frozen=True, eq=False)
 class NearestDraw:
-    """The same where each point sees the nearest labels only: g and ε are the same everywhere, C is that of these."""
+    """A draw where each point sees the nearest labels only: g and ε are the same everywhere, C is that of these."""
 
     space: int
     component: Component  # with one noise ratio

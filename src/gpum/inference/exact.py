@@ -25,7 +25,7 @@ AT_ONCE = 2**22  # numbers of the features of a block of labels
 
 
 class OfEigenvalues:
-    """K = U S Uᵀ on n labels, and z = Uᵀy: what the evidence needs."""
+    """What the evidence needs of a kernel: K = U S Uᵀ on n labels, and z = Uᵀy."""
 
     S: np.ndarray
     z: np.ndarray
@@ -50,7 +50,7 @@ class OfEigenvalues:
 
 @dataclass(frozen=True)
 class Decomposed(OfEigenvalues):
-    """K = U S Uᵀ on the labels and y in that basis.
+    """What predictions need of a kernel: K = U S Uᵀ on the labels, and y in that basis.
 
     Where label i has noise σ² d_i of its own, this is the decomposition of D^-½ K D^-½ and D^-½ y, and `U` is D^-½ U,
     so that the formulas of predictions are the same. `precision` is 1/d.
@@ -84,7 +84,7 @@ class Decomposed(OfEigenvalues):
 
 @dataclass(frozen=True)
 class LowRank(OfEigenvalues):
-    """The same for a kernel with fewer features F than labels, without any matrix that has a row for each label.
+    """What they need of a kernel with fewer features F than labels: no matrix has a row for each label.
 
     `along` [1 + k, r] is F(labels)ᵀ U, so that K(x, labels) U = F(x) along.
     """

@@ -197,7 +197,7 @@ def _constant(n: int, noise: np.ndarray, a0: float) -> float:
     return float(gammaln(a0 + n / 2) - gammaln(a0)) - 0.5 * n * log(2 * pi) - 0.5 * float(np.log(noise).sum())
 
 
-def masses_of_some(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
+def masses_of(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
     """Log of evidence times prior of candidates on one space, [K], on so many of labels y as all see at once."""
     index = np.sort(np.random.default_rng(0).permutation(len(y))[: nearest.EXACT])
     labels, at = NoisyLabels(y[index]), a[index]

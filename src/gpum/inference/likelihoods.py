@@ -188,7 +188,7 @@ class Sites:
 
 @dataclass(frozen=True)
 class Settled:
-    """The posterior of candidates that share their sites; these: τ, ν and the log of the number before each, [n]."""
+    """What expectation propagation ends with: the posterior; of each site τ, ν and the log of the number before it."""
 
     posterior: Posterior
     tau: np.ndarray

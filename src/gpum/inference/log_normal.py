@@ -23,7 +23,7 @@ def log_units(logs: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class LogNormal(Output):
-    """Positive labels. The posterior is that of their logarithms, as are mean and scale.
+    """Predictions of positive numbers. The posterior is that of their logarithms, as are mean and scale.
 
     Quantiles and draws are those of the logarithm's mixture of Student t, to the power of e. The mean of such a
     variable does not exist, and that of its Gaussian components is decided by the widest of them, however light. Mean,

@@ -42,7 +42,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Output:
-    """The posterior in units in which the labels have mean 0 and variance 1; the labelled rows."""
+    """Predictions of numbers: the posterior, of labels with mean 0 and variance 1, and the labelled rows."""
 
     posterior: Posterior
     mean: float
@@ -171,7 +171,7 @@ class Output:
 
 @dataclass(frozen=True)
 class KnownNoise(Output):
-    """As `Output`; a new observation has the mean of the known variances."""
+    """Predictions of numbers whose noise is known; a new observation has the mean of the known variances."""
 
     @property
     def units_of(self) -> None:
@@ -187,7 +187,7 @@ class KnownNoise(Output):
 
 @dataclass(frozen=True)
 class CountOutput(Output):
-    """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
+    """Predictions of counts, or successes of trials; the posterior is that of f, mean and scale are 0 and 1."""
 
     observed: Any
     sites: likelihoods.Sites
@@ -267,7 +267,7 @@ def _observed_moments(
 
 @dataclass(frozen=True)
 class Angle(Output):
-    """An angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
+    """Predictions of an angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
 
     sine: Posterior
     linear: ClassVar[bool] = False
@@ -325,7 +325,7 @@ class Angle(Output):
 
 @dataclass(frozen=True)
 class ClassOutput:
-    """The posterior of classes, the labelled rows and their classes (as positions in the sorted list of classes)."""
+    """What a classifier learned: the posterior, the labelled rows and their classes, as positions in a sorted list."""
 
     posterior: ClassPosterior
     rows: np.ndarray

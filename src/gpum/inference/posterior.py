@@ -38,7 +38,7 @@ AT_ONCE = 2**17  # numbers of the arrays of a stack of components
 
 @dataclass(frozen=True)
 class RowsInSpaces:
-    """n rows in every space (None in spaces that are not needed).
+    """The n rows that predictions are asked for, in every space (None in spaces that are not needed).
 
     at : representation [n, k] of each row's point.
     around : the same of further points where coordinates are uncertain; else an empty list.
@@ -172,8 +172,9 @@ Stacked = tuple[Stack | NearestStack, slice, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Posterior(Mixture[Component]):
-    """A mixture of GPs. `dof` is that of each component's Student t (infinite for "evidence").
+    """What labels say of the function: a mixture of GPs.
 
+    `dof` is that of each component's Student t (infinite for "evidence").
     `gross` is the probability of a gross error of a new observation, `gross_variance` the error's variance.
     """
 

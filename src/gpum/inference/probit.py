@@ -44,7 +44,7 @@ LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0
 
 @dataclass(frozen=True)
 class ClassSites:
-    """What EP found for B problems, in labels or in modes (then n is k in α and R)."""
+    """What expectation propagation gives for B problems, in labels or in modes (then n is k in α and R)."""
 
     log_evidence: np.ndarray  # [B]; -inf where sites have diverged
     alpha: np.ndarray | list[np.ndarray]  # [n, C] each

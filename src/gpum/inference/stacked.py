@@ -27,7 +27,7 @@ ROOM = 2**16  # numbers of the matrices U of a stack
 
 @dataclass(frozen=True, eq=False)
 class InSpace:
-    """Points a [m, k] in one space, in which the labels lie at b [n, k]."""
+    """Where kernels are evaluated in one space: points a [m, k], and the labels at b [n, k]."""
 
     a: np.ndarray
     b: np.ndarray
@@ -44,7 +44,7 @@ class InSpace:
 
 
 class KernelStack(ABC):
-    """Covariances K_c with matrices U_c [C, n, r]; `parts` are the positions of those on each of several spaces."""
+    """Several covariances at once: K_c with matrices U_c [C, n, r]; `parts` are positions of those on each space."""
 
     parts: list[slice]
 
@@ -176,7 +176,7 @@ class OtherKernels(KernelStack):
 
 @dataclass(frozen=True)
 class Stack:
-    """Components, given by their `numbers`, with matrices of the same shapes; those on each of `spaces` in turn."""
+    """Components that are computed at once, by their `numbers`: those on each of `spaces` in turn, of one shape."""
 
     numbers: list[int]
     spaces: list[int]

@@ -28,7 +28,7 @@ from .decisions import LIGHT_GEOMETRY
 
 @dataclass(frozen=True)
 class TemperedWeights:
-    """The geometry of each of K candidates [K], the log prior weight of each geometry [G], the power of evidence."""
+    """Turns evidence into weights: the geometry of each candidate [K], log prior weights of these [G], the power."""
 
     owner: np.ndarray
     log_prior: np.ndarray
@@ -71,7 +71,7 @@ class TemperedWeights:
 
 @dataclass(frozen=True)
 class Considered:
-    """The candidates [K] of a set, in its order.
+    """The table of all candidates [K] of a set, in its order: what labels say of each.
 
     `log_part` is the log of each one's evidence times prior over that of all; NaN for one that was left out when
     candidates were screened on some of the labels.
