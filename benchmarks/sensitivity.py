@@ -14,7 +14,7 @@ fraction of wrong classes) in per cent; the mean over label sets. The first row 
     geometry                  the weight of a kind, beside the others
     evidence power            to which the evidence counts between geometries; at most 1
 
-    python benchmarks/sensitivity.py --decisions          some minutes
+    python benchmarks/sensitivity.py --decisions --sets 1     an hour on one core, less with --kinds and --clouds
 
 does the same with the numbers of `gpum.inference.decisions`, each with targets for which it matters, in flat space and
 on a graph. A grid is multiplied by the factor, that of the sharpness of classes gets it as its power.
@@ -192,7 +192,8 @@ def changed(name: str, by: float) -> dict[object, object]:
     """Multiply a number of `decisions` wherever it is used; what each module had before."""
     value = getattr(decisions, name)
     new = value**by if name == "SHARPNESS" else max(1, round(by * value)) if isinstance(value, int) else by * value
-    modules = [m for key, m in sys.modules.items() if key.startswith("gpum.") and getattr(m, name, None) is value]
+    users = ("gpum.inference.", "gpum.estimators.classifier")
+    modules = [m for key, m in sys.modules.items() if key.startswith(users) and getattr(m, name, None) is value]
     for module in modules:
         setattr(module, name, new)
     return dict.fromkeys(modules, value)
