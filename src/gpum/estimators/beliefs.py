@@ -17,14 +17,16 @@ import numpy as np
 from ..basics.checks import GpumError
 from ..basics.formats import number, percent, short
 from ..basics.workers import blas_threads, with_jobs
-from ..fitted.relevance import TITLE, with_lengths
+from ..fitted.relevance import TITLE
 from ..geometry.candidate_set import CandidateSet
 from ..inference import classes, decisions, design, gp
 from ..inference.class_posterior import correlation
 from ..inference.left_out import leave_one_out
 from ..inference.posterior import RowsInSpaces
-from ..inference.regress import as_numbers, regress
+from ..inference.regress import regress
 from ..inference.target import Target
+from ..persistence.store import Store
+from .base import with_candidates
 from .classifier import infer as infer_classes
 from .targets import LARGEST_LABEL
 
@@ -96,11 +98,6 @@ class LiveTarget(ABC):
             return candidate_set, list(range(len(candidate_set.candidates)))
         return candidate_set, before.candidates[:CONSIDERED]
 
-    def heaviest(self, posterior: Any, n: int | None = None) -> Any:
-        """The posterior with only its heaviest components."""
-        n = n or max(QUICK, POINTS // len(self.X))
-        return posterior.heaviest(n)
-
     @staticmethod
     def candidates_of(posterior: Any, candidate_set: CandidateSet) -> list[int]:
         """Indices of a posterior's candidates in the set, heaviest first."""
@@ -168,7 +165,7 @@ class Numbers(LiveTarget):
         whole = gp.average(
             replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used]), rows, (y - mean) / scale
         )
-        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(candidate_set.rows)
+        drawn, located = whole.heaviest(max(QUICK, POINTS // len(self.X))), RowsInSpaces.exactly(candidate_set.rows)
         middle, variance = drawn.moments(located)
 
         def interval(row: int) -> np.ndarray:
@@ -182,14 +179,12 @@ class Numbers(LiveTarget):
         """Predictions from all candidates; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
         with blas_threads(len(rows)), with_jobs(self.fitted.settings.get("n_jobs")):
-            labelled = with_lengths(self.geometries, rows, as_numbers(y, Target()))
+            labelled = with_candidates(self.geometries, y, rows, Target(), Store())
             output = regress(labelled.candidate_set, labelled.at, y, Target(), rows)
         if stop():
             return None
         self.fitted = fitted = replace(self.fitted, geometries=labelled.geometries, outputs=[output])
-        candidate_set = (
-            labelled.candidate_set if fitted.cloud.subset is None else self.candidate_set
-        )  # the former has all rows
+        candidate_set = labelled.candidate_set if fitted.cloud.subset is None else self.candidate_set  # has all rows
         interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
         values = fitted.of_cloud.mean, fitted.of_cloud.std
         return self._belief(
@@ -200,7 +195,7 @@ class Numbers(LiveTarget):
         self, whole: Any, mean: np.ndarray, spread: np.ndarray, interval: Callable[[int], np.ndarray], y: np.ndarray,
         candidate_set: CandidateSet, geometry_of: Sequence[int], exact: bool,
     ) -> Belief:  # fmt: skip
-        left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
+        left_out = _left_out(whole if exact else whole.heaviest(QUICK), y)
         return Belief(
             mean, spread, left_out, self.weights_of(whole, geometry_of), candidate_set,
             self.candidates_of(whole, candidate_set), exact,
@@ -283,7 +278,7 @@ class Classes(LiveTarget):
         dimensions = self.geometries.effective_dimensions[used] if first else classes.effective_dimensions(considered)
         atypical = 0.0 if self.geometries.cloud.many is None else decisions.ATYPICAL
         whole = classes.classify(considered, rows, codes, len(seen), dimensions, atypical)
-        drawn = self.heaviest(whole)
+        drawn = whole.heaviest(max(QUICK, POINTS // len(self.X)))
         p = drawn.probabilities(RowsInSpaces.exactly(candidate_set.rows))
         return self._belief(whole, p, codes, seen, candidate_set, candidate_set.geometry_of, exact=False)
 
